@@ -1,0 +1,43 @@
+//! `redrive dlq`: dead letters.
+
+mod bulk;
+mod capture;
+mod discard;
+mod filter;
+mod list;
+mod redrive;
+mod show;
+
+use clap::{Args, Subcommand};
+
+use crate::args::Arguments;
+use crate::error::Result;
+use crate::{Ending, Streams};
+
+/// Look at dead letters, send them back, discard them, or record a failure from elsewhere.
+#[derive(Args, Debug)]
+pub(crate) struct Dlq {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    List(list::List),
+    Show(show::Show),
+    Redrive(redrive::Redrive),
+    Discard(discard::Discard),
+    Capture(capture::Capture),
+}
+
+impl Dlq {
+    pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+        match &self.act {
+            Act::List(command) => command.run(arguments, io),
+            Act::Show(command) => command.run(arguments, io),
+            Act::Redrive(command) => command.run(arguments, io),
+            Act::Discard(command) => command.run(arguments, io),
+            Act::Capture(command) => command.run(arguments, io),
+        }
+    }
+}

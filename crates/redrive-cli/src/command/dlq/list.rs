@@ -1,0 +1,110 @@
+//! `redrive dlq list`: letters, a line each.
+
+use clap::Args;
+use redrive::{JobId, Letter, LetterState};
+
+use super::filter::Filter;
+use crate::args::Arguments;
+use crate::connect::{self, Patience};
+use crate::duration::ago;
+use crate::error::Result;
+use crate::letter::LetterLine;
+use crate::render::json_line;
+use crate::table::{Column, Table};
+use crate::{Ending, Streams};
+
+/// List letters, the newest death first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  redrive dlq list
+  redrive dlq list orders --reason rejected --limit 200
+  redrive dlq list orders --state any --json | jq .error_message")]
+pub(crate) struct List {
+    /// Only letters of this queue.
+    queue: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any.
+    #[arg(long, default_value = "open", value_parser = state)]
+    state: State,
+    /// How many at most.
+    #[arg(long, default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+    /// Only letters listed after this one: the next page.
+    #[arg(long, value_name = "ID")]
+    after: Option<JobId>,
+}
+
+/// A state, or any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Only(LetterState),
+    Any,
+}
+
+fn state(text: &str) -> redrive::Result<State> {
+    if text == "any" { Ok(State::Any) } else { text.parse().map(State::Only) }
+}
+
+impl List {
+    pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+        let mut which = self.filter.letters(self.queue.as_deref()).limit(self.limit);
+        if let State::Only(state) = self.state {
+            which = which.state(state);
+        }
+        if let Some(after) = self.after {
+            which = which.after(after);
+        }
+        let letters = connect::database(arguments, Patience::Minute, io)?.letters(&which)?;
+        if arguments.json {
+            for letter in &letters {
+                json_line(io.out, &LetterLine::of(letter))?;
+            }
+        } else if !letters.is_empty() {
+            table(&letters, self.state).write(io.out)?;
+        }
+        match letters.last() {
+            None => {
+                io.say(match self.state {
+                    State::Only(state) => format!("no letter is {state} and matches"),
+                    State::Any => "no letter matches".to_owned(),
+                });
+                return Ok(Ending::NothingMatched);
+            }
+            Some(last) if letters.len() as u64 == self.limit => {
+                io.out.flush()?;
+                io.say(format!("there may be more: --after {}", last.id));
+            }
+            Some(_) => {}
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// A table of letters; their state is told when it is not the same for all.
+pub(super) fn open_letters(letters: &[Letter]) -> Table {
+    table(letters, State::Only(LetterState::Open))
+}
+
+fn table(letters: &[Letter], state: State) -> Table {
+    let mut columns = vec![Column::Number("ID"), Column::Text("QUEUE"), Column::Text("KIND")];
+    if state == State::Any {
+        columns.push(Column::Text("STATE"));
+    }
+    columns.extend([Column::Text("REASON"), Column::Number("AGE"), Column::Text("ERROR")]);
+    let mut table = Table::new(columns);
+    for letter in letters {
+        let mut cells = vec![letter.id.to_string(), letter.queue.clone(), letter.kind.clone()];
+        if state == State::Any {
+            cells.push(letter.state.to_string());
+        }
+        let error = match &*letter.error_message {
+            "" => letter.error_class.clone(),
+            message => format!("{}: {message}", letter.error_class),
+        };
+        cells.extend([letter.reason.to_string(), ago(letter.died_at), error]);
+        table.row(cells);
+    }
+    table
+}

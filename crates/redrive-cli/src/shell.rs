@@ -1,0 +1,278 @@
+//! Commands as handlers: a job is the stdin and the environment of a shell command, and its exit
+//! status is the outcome.
+
+mod captured;
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive::{Failure, Job};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::value::RawValue;
+
+use crate::duration::rfc3339;
+use captured::Captured;
+
+/// What a command exits with when no retry can help: `EX_DATAERR` of sysexits.h.
+const REJECTED: i32 = 65;
+/// How often a running command is looked at: how late it learns that it is cancelled.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a command has between SIGTERM and SIGKILL.
+const TERM_GRACE: Duration = Duration::from_secs(1);
+/// How long to wait for the rest of stderr when something the command left behind holds it open.
+const STDERR_GRACE: Duration = Duration::from_millis(200);
+
+/// Runs a shell command for each job, and knows those that run.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    command: String,
+    running: Mutex<Vec<Arc<Mutex<Child>>>>,
+    /// Everything is to end now.
+    ending: AtomicBool,
+}
+
+impl Shell {
+    pub(crate) fn new(command: &str) -> Shell {
+        Shell { command: command.to_owned(), running: Mutex::default(), ending: AtomicBool::new(false) }
+    }
+
+    /// Runs the command for a job, to its end.
+    pub(crate) fn handle(&self, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
+        let mut child = self.start(job).map_err(|error| {
+            Failure::retry(format!("could not start `sh`: {error}")).class("spawn")
+        })?;
+        let captured = Arc::new(Mutex::new(Captured::default()));
+        feed(&mut child, job.payload().get());
+        let stderr_ended = listen(&mut child, &captured);
+        let child = Arc::new(Mutex::new(child));
+        lock(&self.running).push(Arc::clone(&child));
+        let ended = self.wait(&child, &stderr_ended, job);
+        lock(&self.running).retain(|other| !Arc::ptr_eq(other, &child));
+        // Usually it has ended already.
+        _ = stderr_ended.recv_timeout(STDERR_GRACE);
+        let captured = lock(&captured).text();
+        match ended {
+            Ok(Ended::ByItself(status)) => outcome(status, captured, job),
+            // It could not finish; that is not its fault, so the attempt does not count.
+            Ok(Ended::ByUs) => Err(Failure::snooze(Duration::ZERO).class("cancelled").detail(captured)),
+            Err(error) => Err(Failure::retry(format!("could not wait for the command: {error}")).class("wait")),
+        }
+    }
+
+    /// Kills every command that runs, with all of its process group.
+    pub(crate) fn kill_all(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+        for child in &*lock(&self.running) {
+            signal(&mut lock(child), Signal::KILL);
+        }
+    }
+
+    fn start(&self, job: &Job<Box<RawValue>>) -> io::Result<Child> {
+        Command::new("sh")
+            .arg("-c")
+            .arg(&self.command)
+            .env("REDRIVE_JOB_ID", job.id().to_string())
+            .env("REDRIVE_QUEUE", job.queue())
+            .env("REDRIVE_KIND", job.kind())
+            .env("REDRIVE_ATTEMPT", job.attempt().to_string())
+            .env("REDRIVE_MAX_ATTEMPTS", job.max_attempts().to_string())
+            .env("REDRIVE_GENERATION", job.generation().to_string())
+            .env("REDRIVE_PRIORITY", job.priority().to_string())
+            .env("REDRIVE_ENQUEUED_AT", rfc3339(job.enqueued_at()))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Its own group: a Ctrl-C reaches us alone, and what it starts ends with it.
+            .process_group(0)
+            .spawn()
+    }
+
+    /// Waits for the end of a command. The end of its stderr is a sign that it is near; a
+    /// cancellation is passed on as SIGTERM, and as SIGKILL a second later.
+    fn wait(&self, child: &Mutex<Child>, stderr_ended: &Receiver<()>, job: &Job<Box<RawValue>>) -> io::Result<Ended> {
+        let mut nap = Duration::from_millis(1);
+        let mut told: Option<Instant> = None;
+        loop {
+            if stderr_ended.recv_timeout(nap.max(LOOK_EVERY)) == Err(RecvTimeoutError::Disconnected) {
+                // Nothing will wake us any more: look soon, then less often.
+                if let Some(status) = lock(child).try_wait()? {
+                    return Ok(Ended::of(status, told));
+                }
+                thread::sleep(nap);
+                nap = (nap * 2).min(LOOK_EVERY);
+            }
+            if let Some(status) = lock(child).try_wait()? {
+                return Ok(Ended::of(status, told));
+            }
+            if job.is_cancelled() || self.ending.load(Ordering::Relaxed) {
+                match told {
+                    None => {
+                        signal(&mut lock(child), Signal::TERM);
+                        told = Some(Instant::now());
+                    }
+                    Some(at) if at.elapsed() > TERM_GRACE => signal(&mut lock(child), Signal::KILL),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+enum Ended {
+    ByItself(ExitStatus),
+    ByUs,
+}
+
+impl Ended {
+    /// Success counts, whoever asked it to end.
+    fn of(status: ExitStatus, told: Option<Instant>) -> Ended {
+        if told.is_some() && !status.success() { Ended::ByUs } else { Ended::ByItself(status) }
+    }
+}
+
+/// Signals the process group of a command that has not ended: its number is its own until it
+/// has been waited for.
+fn signal(child: &mut Child, signal: Signal) {
+    if matches!(child.try_wait(), Ok(None))
+        && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+    {
+        // It may have ended just now; then there is nothing to do.
+        _ = kill_process_group(group, signal);
+    }
+}
+
+/// Writes the payload to the command's stdin, on a thread: it need not read it.
+fn feed(child: &mut Child, payload: &str) {
+    if let Some(mut stdin) = child.stdin.take() {
+        let mut line = payload.to_owned();
+        line.push('\n');
+        thread::spawn(move || {
+            // A command that does not want its payload is no failure.
+            _ = stdin.write_all(line.as_bytes());
+        });
+    }
+}
+
+/// Collects the command's stderr on a thread; the receiver is disconnected at its end.
+fn listen(child: &mut Child, captured: &Arc<Mutex<Captured>>) -> Receiver<()> {
+    let (open, ended) = mpsc::channel();
+    if let Some(mut stderr) = child.stderr.take() {
+        let captured = Arc::clone(captured);
+        thread::spawn(move || {
+            let _open = open;
+            let mut bytes = [0; 8192];
+            loop {
+                match stderr.read(&mut bytes) {
+                    Ok(0) => break,
+                    Ok(read) => lock(&captured).push(&bytes[..read]),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+        });
+    }
+    ended
+}
+
+/// What an exit status means: 0 done, 65 rejected, anything else another attempt.
+fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
+    if status.success() {
+        if !stderr.is_empty() {
+            log::info!("job {} is done and says: {}", job.id(), stderr.trim_end());
+        }
+        return Ok(());
+    }
+    let (class, ended) = match (status.code(), status.signal()) {
+        (Some(code), _) => (format!("exit {code}"), format!("the command exited with {code}")),
+        (None, Some(signal)) => (format!("signal {signal}"), format!("the command was killed by signal {signal}")),
+        (None, None) => ("unknown".to_owned(), format!("the command ended: {status}")),
+    };
+    // Programs say last what made them give up.
+    let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let message = last.map_or(ended, ToOwned::to_owned);
+    log::info!("job {} failed with {class}: {message}", job.id());
+    let failure = match status.code() {
+        Some(REJECTED) => Failure::reject(message),
+        _ => Failure::retry(message),
+    };
+    Err(match stderr.is_empty() {
+        true => failure.class(class),
+        false => failure.class(class).detail(stderr),
+    })
+}
+
+/// Locks what is good in any state that a panic could have left it in.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &str, payload: &str) -> Result<(), Failure> {
+        let payload = RawValue::from_string(payload.to_owned()).expect("JSON");
+        Shell::new(command).handle(&Job::sample(payload))
+    }
+
+    fn told(command: &str) -> String {
+        format!("{:?}", run(command, "{}").expect_err("it fails"))
+    }
+
+    #[test]
+    fn the_payload_is_stdin_and_the_facts_are_the_environment() {
+        let check = r#"test "$(cat)" = '{"a": 1}' && test "$REDRIVE_ATTEMPT/$REDRIVE_MAX_ATTEMPTS" = 1/5 &&
+            test "$REDRIVE_KIND" = sample && case $REDRIVE_ENQUEUED_AT in 20*Z) ;; *) exit 1;; esac"#;
+        run(check, r#"{"a": 1}"#).expect("all as it should be");
+        run("true", &format!("\"{}\"", "x".repeat(1_000_000))).expect("a command need not read");
+    }
+
+    #[test]
+    fn the_exit_status_decides() {
+        let rejected = told("echo first >&2; echo 'bad order' >&2; echo >&2; exit 65");
+        assert!(rejected.contains("Reject") && rejected.contains("exit 65"), "{rejected}");
+        assert!(rejected.contains("message: \"bad order\"") && rejected.contains("first\\n"), "{rejected}");
+        let retry = told("exit 1");
+        assert!(retry.contains("Retry") && retry.contains("exit 1") && retry.contains("exited with 1"), "{retry}");
+        let killed = told("kill -9 $$");
+        assert!(killed.contains("Retry") && killed.contains("signal 9"), "{killed}");
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_does_not_hold_the_slot() {
+        let begin = Instant::now();
+        let told = told("sleep 20 & echo gone >&2; exit 3");
+        assert!(told.contains("exit 3") && told.contains("gone"), "{told}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_flood_on_stderr_is_bounded() {
+        let told = told("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 1");
+        assert!(told.len() < 200_000 && told.contains("bytes cut"), "{}", told.len());
+    }
+
+    #[test]
+    fn killing_all_ends_the_group_and_the_attempt_does_not_count() {
+        let shell = Arc::new(Shell::new("sleep 30; true"));
+        let handler = thread::spawn({
+            let shell = Arc::clone(&shell);
+            move || shell.handle(&Job::sample(RawValue::NULL.to_owned()))
+        });
+        let begin = Instant::now();
+        while lock(&shell.running).is_empty() && begin.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        shell.kill_all();
+        let failure = handler.join().expect("no panic").expect_err("killed");
+        assert!(format!("{failure:?}").contains("Snooze"), "{failure:?}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+}

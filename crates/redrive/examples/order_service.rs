@@ -1,0 +1,239 @@
+//! An order service in plain threads: it takes orders as jobs and delivers each to a payment
+//! gateway over HTTP.
+//!
+//! ```text
+//! order_service take orders.ndjson                     # one JSON object a line
+//! order_service work --gateway http://127.0.0.1:8080   # until SIGTERM or Ctrl-C
+//! ```
+//!
+//! What it shows: jobs enqueued in bulk, a handler in which `?` means "retry later" and
+//! [`Failure::reject`] means "never again", an idempotency key that survives retries, deaths
+//! and redrives, and a graceful stop. `cargo xtask demo` runs it through a Friday evening.
+
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use ureq::Agent;
+
+/// How many orders are enqueued in one call, which is one transaction.
+const CHUNK: usize = 5_000;
+/// How many deliveries run at a time.
+const SLOTS: usize = 8;
+/// How long the gateway may take for one answer.
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a stop waits for deliveries under way.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Takes orders and delivers them to a payment gateway.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The PostgreSQL that holds the jobs.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    database_url: String,
+    /// The queue of the orders.
+    #[arg(long, default_value = "orders")]
+    queue: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Enqueue the orders of a file, one JSON object a line.
+    Take {
+        /// The file.
+        file: PathBuf,
+        /// How often delivering an order is tried before it becomes a dead letter.
+        #[arg(long, default_value_t = 6)]
+        max_attempts: u32,
+    },
+    /// Deliver orders until SIGTERM or Ctrl-C.
+    Work {
+        /// Where the payment gateway listens.
+        #[arg(long)]
+        gateway: String,
+        /// Which release of this service to be.
+        #[arg(long, value_enum, default_value_t = Release::Second)]
+        release: Release,
+    },
+}
+
+/// The two releases of this service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Release {
+    /// Delivers orders as they are.
+    #[value(name = "1")]
+    First,
+    /// Trims the currency: a partner sends `"USD "`.
+    #[value(name = "2")]
+    Second,
+}
+
+/// An order, as its shop sent it: any JSON object.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct OrderPlaced(Map<String, Value>);
+
+impl Payload for OrderPlaced {
+    const KIND: &'static str = "order.placed";
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    env_logger::Builder::from_env(env_logger::Env::new().default_filter_or("warn")).init();
+    let db = redrive::connect(&arguments.database_url)?;
+    let queue = Queue::new(&db, &arguments.queue)?;
+    match arguments.command {
+        Command::Take { file, max_attempts } => take(&queue, &file, max_attempts),
+        Command::Work { gateway, release } => work(&queue, &gateway, release),
+    }
+}
+
+/// Enqueues the orders of a file. All lines are read first: a bad one enqueues nothing.
+fn take(queue: &Queue, file: &Path, max_attempts: u32) -> Result<(), Box<dyn Error>> {
+    let orders = read(file)?;
+    for chunk in orders.chunks(CHUNK) {
+        let jobs: redrive::Result<Vec<NewJob>> = chunk
+            .iter()
+            .map(|order| Ok(NewJob::new(order)?.max_attempts(max_attempts)))
+            .collect();
+        queue.add_many(jobs?)?;
+    }
+    println!(
+        "{} orders are in the queue `{}`",
+        orders.len(),
+        queue.name()
+    );
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Vec<OrderPlaced>, Box<dyn Error>> {
+    let unreadable = |error| format!("cannot read {}: {error}", file.display());
+    let lines = BufReader::new(File::open(file).map_err(unreadable)?).lines();
+    let mut orders = Vec::new();
+    for (number, line) in (1..).zip(lines) {
+        let line = line.map_err(unreadable)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let order = serde_json::from_str(&line).map_err(|error| {
+            // The error counts lines from this one, which would only confuse.
+            let error = error
+                .to_string()
+                .replace(" at line 1 column ", " at column ");
+            format!(
+                "line {number} of {} is no JSON object: {error}",
+                file.display()
+            )
+        })?;
+        orders.push(order);
+    }
+    Ok(orders)
+}
+
+/// Delivers orders until a signal says stop.
+fn work(queue: &Queue, gateway: &str, release: Release) -> Result<(), Box<dyn Error>> {
+    // Signals are taken before work is, so that none can end us in the middle of it.
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let payments = Payments::at(gateway);
+    let worker = Worker::builder(queue)
+        .slots(SLOTS)
+        .version(format!("release {}", release as u8 + 1))
+        // Short, so that the evening of the demo is; minutes and hours in real life.
+        .backoff(Backoff::exponential(Duration::from_millis(200)).max(Duration::from_secs(2)))
+        .poll(Duration::from_millis(200))
+        .handle(move |job: &Job<OrderPlaced>| {
+            let mut order = job.payload().clone();
+            if release == Release::Second {
+                trim_currency(&mut order);
+            }
+            // The job keeps its id for life, so the gateway can tell a second attempt from a
+            // second order.
+            payments.charge(&order, &job.id().to_string())
+        })
+        .start()?;
+
+    signals.forever().next();
+    let stopped = worker.stop(GRACE)?;
+    log::info!("stopped: {stopped:?}");
+    Ok(())
+}
+
+/// The fix of the second release.
+fn trim_currency(order: &mut OrderPlaced) {
+    if let Some(Value::String(currency)) = order.0.get_mut("currency") {
+        *currency = currency.trim().to_owned();
+    }
+}
+
+/// The payment gateway, seen from here.
+struct Payments {
+    agent: Agent,
+    url: String,
+}
+
+impl Payments {
+    fn at(gateway: &str) -> Payments {
+        let config = Agent::config_builder()
+            // A refusal has a body worth reading, so its status is no error of the client's.
+            .http_status_as_error(false)
+            .timeout_global(Some(GATEWAY_TIMEOUT))
+            .max_idle_connections_per_host(SLOTS)
+            .build();
+        Payments {
+            agent: config.into(),
+            url: format!("{gateway}/payments"),
+        }
+    }
+
+    /// Charges an order once, however often it is called with the same key.
+    fn charge(&self, order: &OrderPlaced, key: &str) -> Result<(), Failure> {
+        let mut answer = self
+            .agent
+            .post(&self.url)
+            .header("Idempotency-Key", key)
+            .send_json(order)?; // no connection, a timeout: retry later
+        match answer.status().as_u16() {
+            200..=299 => Ok(()),
+            // The order itself is wrong: no retry can help.
+            422 => {
+                let refusal: Refusal = answer.body_mut().read_json()?;
+                Err(Failure::reject(refusal.message).class(refusal.error))
+            }
+            status => Err(GatewayTrouble { status })?, // retry later
+        }
+    }
+}
+
+/// The gateway's word on a malformed order.
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    error: String,
+    message: String,
+}
+
+/// The gateway did not do its work.
+#[derive(Debug)]
+struct GatewayTrouble {
+    status: u16,
+}
+
+impl fmt::Display for GatewayTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the payment gateway answered {}", self.status)
+    }
+}
+
+impl Error for GatewayTrouble {}

@@ -1,0 +1,51 @@
+-- Purpose: cancels a job: a ready or delayed one becomes a letter with the reason `manual`;
+--          a leased one is marked, and its worker told, so that it ends as one if it fails.
+-- Called by: live.rs.
+-- $1 bigint    id
+-- Locks: the row of the job or of its lease.
+-- Index relied on: the primary key of jobs_delayed; a scan of jobs and of leases.
+-- Rows: one: `dead` or `asked`. Zero rows: the job is not live.
+WITH from_jobs AS (
+    DELETE FROM redrive.jobs j
+    WHERE j.id = $1
+    RETURNING j.id, j.queue, j.kind, j.payload, j.priority, j.attempt, j.max_attempts,
+              j.generation, j.crashes, j.history, j.enqueued_at
+),
+from_delayed AS (
+    DELETE FROM redrive.jobs_delayed d
+    WHERE d.id = $1
+    RETURNING d.id, d.queue, d.kind, d.payload, d.priority, d.attempt, d.max_attempts,
+              d.generation, d.crashes, d.history, d.enqueued_at
+),
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
+         max_attempts, generation, crashes, history, enqueued_at)
+    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', c.payload,
+           c.priority, c.attempt, c.max_attempts, c.generation, c.crashes,
+           coalesce(c.history, '[]'), c.enqueued_at
+    FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = NULL,
+        attempts = excluded.attempts, generation = excluded.generation,
+        history = excluded.history, discard_reason = NULL, died_at = excluded.died_at,
+        changed_at = excluded.changed_at
+    RETURNING 'dead'::text AS what
+),
+asked AS (
+    UPDATE redrive.leases l
+    SET cancelled = l.cancelled || $1::bigint
+    WHERE EXISTS (
+        SELECT
+        FROM unnest(l.jobs) WITH ORDINALITY
+            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, ordinal)
+        WHERE j.id = $1 AND NOT j.ordinal = ANY (l.done))
+    RETURNING 'asked'::text AS what, l.worker_id
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('redrive_cancel', a.worker_id::text) FROM asked a
+)
+SELECT what, (SELECT count(*) FROM told) AS told
+FROM (SELECT d.what FROM died d UNION ALL SELECT a.what FROM asked a) x

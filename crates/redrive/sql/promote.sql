@@ -1,0 +1,41 @@
+-- Purpose: moves delayed jobs of a queue whose time has come into `jobs`, oldest due first.
+-- Called by: promote.rs, by a worker's fetcher.
+-- $1 text      queue
+-- $2 bigint    how many at most
+-- Locks: row locks on the jobs it moves; rows locked by others are skipped.
+-- Index relied on: jobs_delayed_for_promote.
+-- Rows: always one: how many moved, and in how many milliseconds the next one is due
+--       (NULL: none is delayed).
+WITH due AS MATERIALIZED (
+    SELECT d.id
+    FROM redrive.jobs_delayed d
+    WHERE d.queue = $1 AND d.run_at <= statement_timestamp()
+    ORDER BY d.run_at, d.id
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+gone AS (
+    DELETE FROM redrive.jobs_delayed d
+    USING due
+    WHERE d.id = due.id
+    RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
+              d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history)
+    SELECT r.segment, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history
+    FROM gone g
+    CROSS JOIN redrive.ring r
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM ready) AS moved,
+       (
+           SELECT greatest(0, extract(epoch FROM d.run_at - clock_timestamp()) * 1000)::bigint
+           FROM redrive.jobs_delayed d
+           WHERE d.queue = $1 AND d.run_at > statement_timestamp()
+           ORDER BY d.run_at
+           LIMIT 1
+       ) AS next_due_ms

@@ -1,0 +1,78 @@
+-- Purpose: gives jobs back: ends leases of a worker and puts what they hold into `jobs` again,
+--          each with its attempt refunded. Called at a stop and for leases that nobody runs.
+-- Called by: settle.rs, by a worker that stops or that lost the answer to a claim.
+-- $1 uuid      worker
+-- $2 uuid[]    leases to keep
+-- $3 integer   only leases claimed this many milliseconds ago or earlier
+-- $4 bigint[]  ids of jobs whose handlers had started: their refunds are counted
+-- $5 integer   refunds that a job may have; after them its attempt stays charged
+-- $6 text      the reason of a cancelled job: manual
+-- Locks: the lease rows; one that a handler's own transaction holds is left to it.
+-- Index relied on: leases_for_reap.
+-- Rows: the jobs given back, or dead because they were cancelled or had neither a refund nor
+--       an attempt left (exhausted). Zero rows: nothing was held.
+WITH held AS MATERIALIZED (
+    SELECT l.lease_id
+    FROM redrive.leases l
+    WHERE l.worker_id = $1 AND l.lease_id <> ALL ($2::uuid[])
+        AND l.claimed_at <= clock_timestamp() - $3::integer * interval '1 millisecond'
+    FOR UPDATE SKIP LOCKED
+),
+ended AS (
+    DELETE FROM redrive.leases l
+    USING held
+    WHERE l.lease_id = held.lease_id
+    RETURNING l.queue, l.jobs, l.done, l.cancelled
+),
+released AS MATERIALIZED (
+    SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
+           j.generation, j.crashes, j.enqueued_at, j.history,
+           CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds >= $5::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
+           CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds < $5::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
+           j.id = ANY (e.cancelled) AS is_cancelled
+    FROM ended e
+    CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
+        AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+              enqueued_at, history, ordinal)
+    WHERE NOT j.ordinal = ANY (e.done)
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history)
+    SELECT r.segment, b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
+           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history
+    FROM released b
+    CROSS JOIN redrive.ring r
+    WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled
+),
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
+         max_attempts, generation, crashes, history, worker_id, enqueued_at)
+    SELECT b.id, b.queue, b.kind,
+           CASE WHEN b.is_cancelled THEN $6::text ELSE 'exhausted' END,
+           CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
+           CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
+                ELSE 'its worker stopped before it ended, too many times' END,
+           b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
+           coalesce(b.history, '[]'), $1, b.enqueued_at
+    FROM released b
+    WHERE b.attempt >= b.max_attempts OR b.is_cancelled
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = NULL,
+        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        discard_reason = NULL, died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+woken AS MATERIALIZED (
+    SELECT pg_notify('redrive_ready', w.queue)
+    FROM redrive.workers w
+    WHERE w.queue IN (SELECT b.queue FROM released b)
+        AND w.waiting AND w.expires_at > statement_timestamp() AND w.worker_id <> $1
+    LIMIT 1
+)
+SELECT b.id, (SELECT count(*) FROM woken) AS woken
+FROM released b

@@ -1,0 +1,23 @@
+-- Purpose: keeps all leases of a worker alive, for one more lease time; registers it at first.
+-- Called by: worker/pulse.rs, at start and every third of the lease time.
+-- $1 uuid worker   $2 text queue   $3 text host   $4 integer process id   $5 text version
+-- $6 integer slots $7 text[] kinds (NULL: all)    $8 bigint lease time in milliseconds
+-- Locks: the worker's row.
+-- Index relied on: the primary key of workers; leases_for_reap.
+-- Rows: always one: the leases it holds for longer than a moment, and the jobs of its that an
+--       operator asked to stop.
+WITH renewed AS (
+    INSERT INTO redrive.workers AS w
+        (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+    VALUES ($1, $2::text, $3, $4, $5, $6, $7, clock_timestamp() + $8::bigint * interval '1 millisecond')
+    ON CONFLICT (worker_id) DO UPDATE SET expires_at = excluded.expires_at
+)
+SELECT coalesce(array_agg(l.lease_id), '{}') AS leases,
+       coalesce((
+           SELECT array_agg(c.id)
+           FROM redrive.leases asked
+           CROSS JOIN LATERAL unnest(asked.cancelled) AS c (id)
+           WHERE asked.worker_id = $1
+       ), '{}') AS cancelled
+FROM redrive.leases l
+WHERE l.worker_id = $1

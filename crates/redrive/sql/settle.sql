@@ -1,0 +1,124 @@
+-- Purpose: writes verdicts on leased jobs under their leases: done, retry, snooze, dead.
+--          Each job leaves its lease and arrives where the verdict says, in one statement.
+-- Called by: settle.rs, by a worker's settler.
+-- $1 uuid[]    lease of each verdict
+-- $2 integer[] ordinal of the job in the lease
+-- $3 text[]    verdict: done, retry, snooze, dead
+-- $4 bigint[]  delay in milliseconds (retry, snooze)
+-- $5 text[]    reason (dead)
+-- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
+-- $9 jsonb[]   record of the attempt for the history; NULL: none (done, snooze)
+-- $10 uuid[]   the leases that end with this call: no job of theirs is left
+-- $11 uuid     worker         $12 text  host             $13 text  version
+-- $14 text     the reason of a cancelled job: manual
+-- Locks: the lease rows, the letters of redriven jobs.
+-- Index relied on: the primary keys of leases and dead_letters.
+-- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
+--       call was answered into the void before and is repeated now.
+WITH verdicts AS MATERIALIZED (
+    SELECT v.lease_id, v.ordinal, v.verdict, v.delay_ms, v.reason, v.error_class,
+           v.error_message, v.error_detail, v.attempt_record
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[],
+                $7::text[], $8::text[], $9::jsonb[])
+        AS v (lease_id, ordinal, verdict, delay_ms, reason, error_class, error_message,
+              error_detail, attempt_record)
+),
+ended AS (
+    DELETE FROM redrive.leases l
+    WHERE l.lease_id = ANY ($10::uuid[])
+    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+),
+shrunk AS (
+    UPDATE redrive.leases l
+    SET done = l.done || v.ordinals
+    FROM (
+        SELECT verdicts.lease_id, array_agg(verdicts.ordinal) AS ordinals
+        FROM verdicts
+        WHERE verdicts.lease_id <> ALL ($10::uuid[])
+        GROUP BY verdicts.lease_id
+    ) v
+    WHERE l.lease_id = v.lease_id AND NOT l.done && v.ordinals
+    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+),
+settled AS MATERIALIZED (
+    SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
+           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.ordinal,
+           j.attempt,
+           CASE
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'snooze') THEN 'dead'
+               ELSE v.verdict
+           END AS verdict,
+           CASE
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'snooze') THEN $14::text
+               ELSE v.reason
+           END AS reason,
+           v.delay_ms, v.error_class, v.error_message, v.error_detail,
+           CASE
+               WHEN v.attempt_record IS NULL THEN j.history
+               ELSE redrive.remember(j.history, v.attempt_record
+                                     || jsonb_build_object('ended_at', clock_timestamp()))
+           END AS history
+    FROM (
+        SELECT h.lease_id, h.queue, h.cancelled, u.*
+        FROM (TABLE ended UNION ALL TABLE shrunk) h
+        CROSS JOIN LATERAL unnest(h.jobs) WITH ORDINALITY
+            AS u (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, ordinal)
+    ) j
+    -- An inner join in meaning. The planner cannot know how long the arrays are, takes them for
+    -- short and would nest loops, a million steps for a thousand verdicts; a full join can only
+    -- be hashed or merged, and the condition keeps the planner from seeing through it.
+    FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.ordinal = j.ordinal
+    WHERE num_nonnulls(j.id, v.verdict) = 2
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history)
+    SELECT r.segment, s.id, s.enqueued_at,
+           CASE s.verdict WHEN 'snooze' THEN s.attempt - 1 ELSE s.attempt END,
+           s.max_attempts, s.generation, s.priority, 0, s.refunds,
+           s.queue, s.kind, s.payload, s.history
+    FROM settled s
+    CROSS JOIN redrive.ring r
+    WHERE s.verdict IN ('retry', 'snooze') AND s.delay_ms <= 0
+),
+delayed AS (
+    INSERT INTO redrive.jobs_delayed
+        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history)
+    SELECT clock_timestamp() + s.delay_ms * interval '1 millisecond', s.id, s.enqueued_at,
+           CASE s.verdict WHEN 'snooze' THEN s.attempt - 1 ELSE s.attempt END,
+           s.max_attempts, s.generation, s.priority, 0, s.refunds,
+           s.queue, s.kind, s.payload, s.history
+    FROM settled s
+    WHERE s.verdict IN ('retry', 'snooze') AND s.delay_ms > 0
+),
+-- A redriven job has a letter already: it opens again, one generation on.
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, reason, error_class, error_message, error_detail, payload, priority,
+         attempts, max_attempts, generation, crashes, history, worker_id, host, version,
+         enqueued_at)
+    SELECT s.id, s.queue, s.kind, s.reason, s.error_class, s.error_message, s.error_detail,
+           s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
+           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at
+    FROM settled s
+    WHERE s.verdict = 'dead'
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+recovered AS (
+    UPDATE redrive.dead_letters l
+    SET state = 'recovered', changed_at = clock_timestamp()
+    FROM settled s
+    WHERE s.verdict = 'done' AND s.generation > 0 AND l.id = s.id AND l.state = 'redriving'
+)
+SELECT s.lease_id, s.ordinal::integer AS ordinal
+FROM settled s

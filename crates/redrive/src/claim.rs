@@ -1,0 +1,132 @@
+//! Claim: ready jobs into a lease, with the attempt charged, in one statement.
+
+pub(crate) mod demand;
+pub(crate) mod mark;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::job::{Facts, JobId};
+use crate::payload::JsonText;
+use crate::session::Session;
+use crate::sql;
+use mark::Range;
+
+/// Bytes of payload after which a claim takes no further job: what a batch may cost in memory.
+const CLAIM_BYTES: i64 = 8 * 1024 * 1024;
+
+/// The identity of a lease, and the proof of holding it: random, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LeaseId(pub(crate) Uuid);
+
+/// The identity of a running worker: random, made anew at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WorkerId(pub(crate) Uuid);
+
+/// What to claim, and for whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) queue: Arc<str>,
+    pub(crate) worker: WorkerId,
+    /// The kinds the worker handles; `None`: all.
+    pub(crate) kinds: Option<Arc<[String]>>,
+    /// The kinds whose jobs get a lease each.
+    pub(crate) alone: Arc<[String]>,
+    /// How many jobs at most.
+    pub(crate) limit: usize,
+    /// Whether one job that lost a worker may be among them.
+    pub(crate) suspects: Suspects,
+    /// Where in the index to look.
+    pub(crate) ranges: Vec<Range>,
+}
+
+/// Jobs that lost their worker run one at a time, so that a killer takes nobody with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suspects {
+    /// One of them is running here: no further one.
+    Leave,
+    /// One may be claimed, in a lease of its own.
+    One,
+}
+
+/// A claimed job, undecoded: the slots decode.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) lease: LeaseId,
+    /// Its place in the lease, from 1.
+    pub(crate) ordinal: i32,
+    pub(crate) facts: Facts,
+    pub(crate) crashes: u32,
+    pub(crate) payload: JsonText,
+}
+
+impl Claimed {
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.crashes > 0
+    }
+}
+
+/// Claims; the jobs come in the order of the claim. None: nothing is ready for this worker.
+pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>> {
+    let queue = &*claim.queue;
+    let doing = format!("claim jobs of queue `{queue}`");
+    let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
+    let suspects: i32 = match claim.suspects {
+        Suspects::Leave => 0,
+        Suspects::One => 1,
+    };
+    let from_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.from_rank).collect();
+    let from_ids: Vec<i64> = claim.ranges.iter().map(|range| range.from_id).collect();
+    let to_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.to_rank).collect();
+    let rows = session.query(
+        &doing,
+        &sql::CLAIM,
+        &[
+            &queue,
+            &claim.kinds.as_deref(),
+            &&*claim.alone,
+            &limit,
+            &CLAIM_BYTES,
+            &suspects,
+            &Uuid::new_v4(),
+            &claim.worker.0,
+            &from_ranks,
+            &from_ids,
+            &to_ranks,
+        ],
+    )?;
+
+    let mut kind_of_last: Option<Arc<str>> = None;
+    let mut claimed = Vec::with_capacity(rows.len());
+    for row in rows {
+        // Jobs of one kind come in runs: they share the name.
+        let kind: &str = row.get("kind");
+        let kind = match &kind_of_last {
+            Some(last) if **last == *kind => Arc::clone(last),
+            _ => kind_of_last.insert(kind.into()).clone(),
+        };
+        let enqueued_at: SystemTime = row.get("enqueued_at");
+        claimed.push(Claimed {
+            lease: LeaseId(row.get("lease_id")),
+            ordinal: row.get("ordinal"),
+            crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
+            payload: row.get("payload"),
+            facts: Facts {
+                id: JobId::new(row.get("id")),
+                queue: Arc::clone(&claim.queue),
+                kind,
+                attempt: row.get::<_, i32>("attempt").unsigned_abs(),
+                max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
+                generation: row.get::<_, i32>("generation").unsigned_abs(),
+                priority: row.get("priority"),
+                enqueued_at,
+            },
+        });
+    }
+    // A DELETE answers in the order of the disk.
+    claimed.sort_unstable_by_key(|job| (-job.facts.priority, job.facts.id));
+    Ok(claimed)
+}

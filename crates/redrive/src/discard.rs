@@ -1,0 +1,55 @@
+//! Discard and prune: letters that nobody wants any more.
+
+use std::time::Duration;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::failure::clip;
+use crate::job::{JobId, milliseconds};
+use crate::letter::{LETTERS_TIMEOUT, Letters};
+use crate::sql;
+
+/// How many letters one statement deletes.
+const PRUNE_BATCH: i64 = 1000;
+/// The longest reason for a discard that is kept, in bytes.
+const WHY_BYTES: usize = 1024;
+
+impl Database {
+    /// Closes open letters for good, and keeps why. They stay until they are pruned.
+    ///
+    /// Answers the ids of those that were closed.
+    ///
+    /// # Errors
+    /// *Invalid* when no reason is given; when the database refuses or does not answer.
+    pub fn discard(&self, which: &Letters, why: &str) -> Result<Vec<JobId>> {
+        if why.trim().is_empty() {
+            return Err(Error::invalid("a discard needs a reason"));
+        }
+        self.in_batches(
+            "discard letters",
+            &sql::DISCARD,
+            which,
+            Some(&clip(why.to_owned(), WHY_BYTES)),
+        )
+    }
+
+    /// Deletes letters that were recovered or discarded longer ago than `older_than`, in batches.
+    /// Open letters are never deleted. Answers how many are gone.
+    ///
+    /// # Errors
+    /// When the database refuses or does not answer; what was deleted until then is deleted.
+    pub fn prune(&self, older_than: Duration) -> Result<u64> {
+        let age_ms = milliseconds(older_than);
+        let mut pruned = 0;
+        loop {
+            let batch = self.call_within("prune letters", LETTERS_TIMEOUT, move |session| {
+                let rows = session.query("prune letters", &sql::PRUNE, &[&age_ms, &PRUNE_BATCH])?;
+                Ok(rows.len() as u64)
+            })?;
+            if batch == 0 {
+                return Ok(pruned);
+            }
+            pruned += batch;
+        }
+    }
+}

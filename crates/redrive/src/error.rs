@@ -1,0 +1,209 @@
+//! The one error type of the library: opaque, asked by predicates.
+//!
+//! `Display` says its own layer only (the operation and its subject); the cause is in
+//! [`source`](std::error::Error::source). A lost lease, an empty queue and a filter that
+//! matches nothing are values, not errors.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use postgres::error::SqlState;
+
+/// The result of the library's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong in a call to the library.
+///
+/// The kinds are private, so that new ones do not break anybody; ask with the predicates.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Invalid,
+    Unavailable,
+    MigrationRequired,
+    SchemaNewer,
+    Database,
+}
+
+impl Error {
+    /// Whether the caller's input was refused: a name, a payload, a delay, a configuration.
+    ///
+    /// Nothing was stored, and the same call fails again.
+    pub fn is_invalid(&self) -> bool {
+        self.0.kind == Kind::Invalid
+    }
+
+    /// Whether the database could not be reached or did not answer in time.
+    ///
+    /// The same call may succeed later. When the answer to a write was lost it may have taken
+    /// effect: redrive's own writes are safe to repeat except `enqueue`, which would make a
+    /// second job.
+    pub fn is_unavailable(&self) -> bool {
+        self.0.kind == Kind::Unavailable
+    }
+
+    /// Whether the schema is missing or older than this library: run the migrations.
+    pub fn is_migration_required(&self) -> bool {
+        self.0.kind == Kind::MigrationRequired
+    }
+
+    /// Whether the schema was changed by a newer, breaking version: upgrade this program.
+    pub fn is_schema_newer(&self) -> bool {
+        self.0.kind == Kind::SchemaNewer
+    }
+
+    /// The SQLSTATE that the server answered, when it was the server that refused.
+    pub fn sql_state(&self) -> Option<&SqlState> {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<postgres::Error>() {
+                return error.code();
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(Kind::Invalid, message.into(), None)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Error {
+        Error::new(Kind::Unavailable, message.into(), None)
+    }
+
+    pub(crate) fn migration_required(message: impl Into<String>) -> Error {
+        Error::new(Kind::MigrationRequired, message.into(), None)
+    }
+
+    pub(crate) fn schema_newer(message: impl Into<String>) -> Error {
+        Error::new(Kind::SchemaNewer, message.into(), None)
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Turns a driver error into ours; `doing` names the operation and its subject.
+    pub(crate) fn from_postgres(doing: impl Into<String>, source: postgres::Error) -> Error {
+        let message = format!("could not {}", doing.into());
+        let kind = match source.code() {
+            _ if source.is_closed() => Kind::Unavailable,
+            Some(state) => kind_of(state),
+            // Without a code it never came from the server: input, output or the protocol;
+            // or a parameter that could not be turned into its SQL type.
+            None if is_conversion(&source) => Kind::Invalid,
+            None => Kind::Unavailable,
+        };
+        if kind == Kind::MigrationRequired {
+            return Error::new(
+                kind,
+                format!(
+                    "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
+                ),
+                Some(Box::new(source)),
+            );
+        }
+        Error::new(kind, message, Some(Box::new(source)))
+    }
+
+    fn new(kind: Kind, message: String, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            message,
+            source,
+        }))
+    }
+}
+
+fn is_conversion(error: &postgres::Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error serializing") || text.starts_with("error deserializing")
+}
+
+/// What a SQLSTATE means for the caller.
+fn kind_of(state: &SqlState) -> Kind {
+    if [
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::UNDEFINED_OBJECT,
+    ]
+    .contains(state)
+    {
+        return Kind::MigrationRequired;
+    }
+    // A null of ours never reaches the server, so class 23 is a CHECK that the input broke.
+    match &state.code()[..2] {
+        "22" | "23" | "54" => Kind::Invalid,
+        // Connection, insufficient resources, operator intervention, system error.
+        "08" | "53" | "57" | "58" => Kind::Unavailable,
+        // A rollback that a repetition may avoid, a lock not to be had, a read-only standby.
+        "40" | "55" | "25" => Kind::Unavailable,
+        _ => Kind::Database,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("message", &self.0.message)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0
+            .source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_the_kind_that_tells_what_to_do() {
+        for (state, kind) in [
+            (SqlState::UNDEFINED_TABLE, Kind::MigrationRequired),
+            (SqlState::CHECK_VIOLATION, Kind::Invalid),
+            (SqlState::UNTRANSLATABLE_CHARACTER, Kind::Invalid),
+            (SqlState::ADMIN_SHUTDOWN, Kind::Unavailable),
+            (SqlState::TOO_MANY_CONNECTIONS, Kind::Unavailable),
+            (SqlState::T_R_DEADLOCK_DETECTED, Kind::Unavailable),
+            (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
+        ] {
+            assert_eq!(kind_of(&state), kind, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn the_message_and_the_cause_are_said_once_each() {
+        let error = Error::unavailable("could not claim jobs of queue `q`").caused_by("gone");
+        assert_eq!(error.to_string(), "could not claim jobs of queue `q`");
+        assert_eq!(
+            error.source().map(ToString::to_string).as_deref(),
+            Some("gone")
+        );
+    }
+}

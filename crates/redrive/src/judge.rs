@@ -1,0 +1,209 @@
+//! Judge: from what an attempt did to what follows. Pure: the whole retry policy on one page.
+
+use std::time::Duration;
+
+use crate::backoff::{Backoff, LONGEST_BACKOFF};
+use crate::failure::{Failure, Story, Wish};
+use crate::reason::Reason;
+
+/// What an attempt did.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The handler succeeded.
+    Done,
+    /// The handler answered with a failure.
+    Failed(Failure),
+    /// The handler panicked.
+    Panicked(Story),
+    /// The payload is not what the handler takes.
+    Undecodable(Story),
+    /// The worker has no handler for the kind.
+    Unhandled(Story),
+    /// The handler overran its deadline. It may still run; its result will be refused.
+    TimedOut(Duration),
+}
+
+/// What follows from an outcome.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The job is finished.
+    Done,
+    /// Another attempt after a while.
+    Retry { delay: Duration, story: Story },
+    /// Run again after a while; this attempt does not count.
+    Snooze { delay: Duration },
+    /// No further attempt: a dead letter.
+    Dead { reason: Reason, story: Story },
+}
+
+/// What the verdict depends on besides the outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances<'a> {
+    /// This attempt, from 1.
+    pub(crate) attempt: u32,
+    /// The attempts the job has.
+    pub(crate) max_attempts: u32,
+    /// Whether an operator cancelled the job while it ran.
+    pub(crate) cancelled: bool,
+    /// The backoff of its kind.
+    pub(crate) backoff: &'a Backoff,
+    /// Chance, in `0.0..=1.0`, for the jitter.
+    pub(crate) random: f64,
+}
+
+/// Decides what follows from what an attempt did.
+///
+/// Success always counts. A cancelled job that did not succeed dies as `manual`. What no retry
+/// can help dies at once; anything else is retried until its attempts are used up, and dies
+/// then with the reason that used up the last one.
+pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
+    let (wish, reason_at_the_end, story) = match outcome {
+        Outcome::Done => return Verdict::Done,
+        Outcome::Failed(Failure { wish, story }) => (wish, Reason::Exhausted, story),
+        Outcome::Panicked(story) => (Wish::Retry, Reason::Exhausted, story),
+        Outcome::TimedOut(deadline) => {
+            let message = format!("overran its deadline of {deadline:?}");
+            (
+                Wish::Retry,
+                Reason::Timeout,
+                Story::new("Timeout", message, None),
+            )
+        }
+        Outcome::Undecodable(story) => {
+            return Verdict::Dead {
+                reason: Reason::Undecodable,
+                story,
+            };
+        }
+        Outcome::Unhandled(story) => {
+            return Verdict::Dead {
+                reason: Reason::Unhandled,
+                story,
+            };
+        }
+    };
+    if at.cancelled {
+        return Verdict::Dead {
+            reason: Reason::Manual,
+            story,
+        };
+    }
+    let delay = match wish {
+        Wish::Reject => {
+            return Verdict::Dead {
+                reason: Reason::Rejected,
+                story,
+            };
+        }
+        Wish::Snooze(delay) => {
+            return Verdict::Snooze {
+                delay: delay.min(LONGEST_BACKOFF),
+            };
+        }
+        Wish::RetryAfter(delay) => delay.min(LONGEST_BACKOFF),
+        Wish::Retry => at.backoff.delay(at.attempt, at.random),
+    };
+    if at.attempt >= at.max_attempts {
+        return Verdict::Dead {
+            reason: reason_at_the_end,
+            story,
+        };
+    }
+    Verdict::Retry { delay, story }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn verdict(outcome: Outcome, attempt: u32, cancelled: bool) -> Verdict {
+        let backoff = Backoff::linear(SECOND);
+        judge(
+            outcome,
+            &Circumstances {
+                attempt,
+                max_attempts: 3,
+                cancelled,
+                backoff: &backoff,
+                random: 1.0,
+            },
+        )
+    }
+
+    fn story() -> Story {
+        Story::new("C", "m".to_owned(), None)
+    }
+
+    fn reason(verdict: &Verdict) -> Option<Reason> {
+        match verdict {
+            Verdict::Dead { reason, .. } => Some(*reason),
+            Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => None,
+        }
+    }
+
+    #[test]
+    fn success_always_counts() {
+        assert_eq!(verdict(Outcome::Done, 3, true), Verdict::Done);
+    }
+
+    #[test]
+    fn failures_retry_until_the_attempts_are_used_up() {
+        let failed = || Outcome::Failed(Failure::retry("m"));
+        let Verdict::Retry { delay, .. } = verdict(failed(), 2, false) else {
+            panic!("no retry")
+        };
+        assert_eq!(delay, 2 * SECOND);
+        assert_eq!(
+            reason(&verdict(failed(), 3, false)),
+            Some(Reason::Exhausted)
+        );
+        assert_eq!(
+            reason(&verdict(failed(), 4, false)),
+            Some(Reason::Exhausted)
+        );
+        assert_eq!(
+            reason(&verdict(Outcome::Panicked(story()), 3, false)),
+            Some(Reason::Exhausted)
+        );
+        assert_eq!(
+            reason(&verdict(Outcome::TimedOut(SECOND), 3, false)),
+            Some(Reason::Timeout)
+        );
+    }
+
+    #[test]
+    fn what_no_retry_can_help_dies_at_once() {
+        for (outcome, expected) in [
+            (Outcome::Failed(Failure::reject("m")), Reason::Rejected),
+            (Outcome::Undecodable(story()), Reason::Undecodable),
+            (Outcome::Unhandled(story()), Reason::Unhandled),
+        ] {
+            assert_eq!(reason(&verdict(outcome, 1, false)), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_cancelled_job_that_fails_dies() {
+        for outcome in [
+            Outcome::Failed(Failure::retry("m")),
+            Outcome::Failed(Failure::snooze(SECOND)),
+            Outcome::Panicked(story()),
+            Outcome::TimedOut(SECOND),
+        ] {
+            assert_eq!(reason(&verdict(outcome, 1, true)), Some(Reason::Manual));
+        }
+    }
+
+    #[test]
+    fn a_handler_chooses_its_delay_within_the_limit() {
+        let after = Outcome::Failed(Failure::retry("m").after(Duration::MAX));
+        let Verdict::Retry { delay, .. } = verdict(after, 1, false) else {
+            panic!("no retry")
+        };
+        assert_eq!(delay, LONGEST_BACKOFF);
+        let snoozed = verdict(Outcome::Failed(Failure::snooze(SECOND)), 3, false);
+        assert_eq!(snoozed, Verdict::Snooze { delay: SECOND });
+    }
+}

@@ -1,0 +1,198 @@
+//! A lane: a thread of the library's own that makes database calls, so that every call has a
+//! deadline.
+//!
+//! The driver blocks for as long as the server is silent with its TCP connection open, and so
+//! does dropping a client; and it panics on a thread that drives an async runtime. So no caller
+//! of ours touches it: calls run on a lane, the caller waits for the answer with a deadline,
+//! and a lane that does not answer is abandoned, thread, connection and all. It ends by itself
+//! when the server answers or the connection breaks.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// Gives sessions to lanes: the pool.
+pub(crate) type Source = Arc<dyn Fn() -> Result<Session> + Send + Sync>;
+
+/// What a lane does with its session between calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Between {
+    /// Gives it back to the pool.
+    GiveBack,
+    /// Holds it, with the settings of a worker's connections.
+    Hold,
+}
+
+type Call = Box<dyn FnOnce(&mut Seat) + Send>;
+
+/// One thread for database calls, replaced when it does not answer.
+pub(crate) struct Lane {
+    name: String,
+    source: Source,
+    between: Between,
+    calls: Option<Sender<Call>>,
+}
+
+impl Lane {
+    pub(crate) fn new(name: &str, source: Source, between: Between) -> Lane {
+        Lane {
+            name: name.to_owned(),
+            source,
+            between,
+            calls: None,
+        }
+    }
+
+    /// Runs `work` on the lane's thread and waits for its answer until `deadline` has passed.
+    ///
+    /// # Errors
+    /// What `work` answers; *unavailable* when no connection is to be had or no answer came in
+    /// time. In the latter case the call may still take effect.
+    pub(crate) fn call<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = bounded(1);
+        let call: Call = Box::new(move |seat| {
+            let result = seat.run(work);
+            // Nobody listens any more when the caller's deadline has passed.
+            _ = reply.send(result);
+        });
+        let calls = match &self.calls {
+            Some(calls) => calls,
+            None => self
+                .calls
+                .insert(start(&self.name, Arc::clone(&self.source), self.between)?),
+        };
+        if calls.send(call).is_err() {
+            self.calls = None;
+            return Err(Error::unavailable(format!(
+                "could not {doing}: its thread ended"
+            )));
+        }
+        match answer.recv_timeout(deadline) {
+            Ok(result) => result,
+            Err(trouble) => {
+                // Dropping the sender is all it takes to abandon the lane.
+                self.calls = None;
+                Err(Error::unavailable(match trouble {
+                    RecvTimeoutError::Timeout => {
+                        format!(
+                            "could not {doing}: the database did not answer within {deadline:?}"
+                        )
+                    }
+                    RecvTimeoutError::Disconnected => {
+                        format!("could not {doing}: the database driver panicked")
+                    }
+                }))
+            }
+        }
+    }
+}
+
+fn start(name: &str, source: Source, between: Between) -> Result<Sender<Call>> {
+    let (calls, inbox) = bounded::<Call>(1);
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || serve(&inbox, source, between))
+        .map_err(|error| {
+            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
+        })?;
+    Ok(calls)
+}
+
+fn serve(inbox: &Receiver<Call>, source: Source, between: Between) {
+    let mut seat = Seat {
+        source,
+        between,
+        session: None,
+    };
+    for call in inbox {
+        call(&mut seat);
+    }
+    seat.leave();
+}
+
+/// The lane's side of a call: where its session sits.
+struct Seat {
+    source: Source,
+    between: Between,
+    session: Option<Session>,
+}
+
+impl Seat {
+    fn run<T>(&mut self, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => {
+                let mut session = (self.source)()?;
+                match self.between {
+                    Between::Hold => session.pin()?,
+                    Between::GiveBack => {}
+                }
+                session
+            }
+        };
+        let result = work(&mut session);
+        match self.between {
+            // A broken connection goes back as well: the pool is what replaces it.
+            Between::Hold if !session.is_closed() => self.session = Some(session),
+            Between::Hold | Between::GiveBack => {}
+        }
+        result
+    }
+
+    fn leave(&mut self) {
+        if let Some(mut session) = self.session.take()
+            && let Err(error) = session.unpin()
+        {
+            log::debug!("a connection goes back to the pool as it is: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no_database() -> Source {
+        Arc::new(|| Err(Error::unavailable("no database here")))
+    }
+
+    #[test]
+    fn a_lane_without_a_connection_says_so() {
+        let mut lane = Lane::new("test", no_database(), Between::GiveBack);
+        let error = lane
+            .call("ask", Duration::from_mins(1), |_| Ok(()))
+            .expect_err("no connection");
+        assert!(error.is_unavailable());
+        assert_eq!(error.to_string(), "no database here");
+    }
+
+    #[test]
+    fn a_silent_call_is_abandoned_and_the_next_one_gets_a_new_thread() {
+        let (release, blocked) = bounded::<()>(0);
+        let silent: Source = Arc::new(move || {
+            // Ends when the test drops its side.
+            _ = blocked.recv();
+            Err(Error::unavailable("late"))
+        });
+        let mut lane = Lane::new("test", silent, Between::GiveBack);
+        let error = lane
+            .call("ask", Duration::from_millis(1), |_| Ok(()))
+            .expect_err("no answer");
+        assert!(error.to_string().contains("did not answer"), "{error}");
+        drop(release);
+        let error = lane
+            .call("ask", Duration::from_mins(1), |_| Ok(()))
+            .expect_err("no connection");
+        assert_eq!(error.to_string(), "late");
+    }
+}

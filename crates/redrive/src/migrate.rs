@@ -1,0 +1,296 @@
+//! Migrations: forward only, checksummed, safe for any number of migrators at once.
+//!
+//! The only place that runs DDL. Each migration is a transaction of its own under one advisory
+//! lock; whoever waited for the lock looks again at what is there.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use postgres::Transaction;
+use postgres::error::SqlState;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::session::Session;
+use crate::sql;
+
+/// One migration: its number, its name and its SQL.
+#[derive(Debug)]
+struct Migration {
+    version: i32,
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Migration {
+    /// Whether a library without it must not run on a schema with it.
+    fn is_breaking(&self) -> bool {
+        self.text.lines().any(|line| line == "-- breaking: yes")
+    }
+}
+
+macro_rules! migrations {
+    ($($version:literal $name:literal;)*) => {
+        /// Every migration, in order.
+        static MIGRATIONS: &[Migration] = &[$(Migration {
+            version: $version,
+            name: $name,
+            text: include_str!(concat!("../migrations/", $name, ".sql")),
+        }),*];
+    };
+}
+
+migrations! {
+    1 "0001_create_jobs";
+    2 "0002_create_delayed_jobs";
+    3 "0003_create_leases";
+    4 "0004_create_dead_letters";
+    5 "0005_create_functions";
+    6 "0006_create_views";
+}
+
+/// Where it is written which migrations a database has had.
+const CREATE_LEDGER: &str = "\
+CREATE SCHEMA IF NOT EXISTS redrive;
+CREATE TABLE redrive.migrations (
+    version    integer     NOT NULL PRIMARY KEY,
+    name       text        NOT NULL,
+    checksum   text        NOT NULL,
+    breaking   boolean     NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    applied_by text        NOT NULL DEFAULT session_user
+)";
+
+const LEDGER_IS_THERE: &str = "SELECT to_regclass('redrive.migrations') IS NOT NULL";
+
+/// The advisory lock of migrators: an arbitrary number that only redrive uses.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(8241006119173)";
+
+/// How long a migration may take.
+const MIGRATION_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// A migration that a call applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// Its number.
+    pub version: i32,
+    /// Its name.
+    pub name: String,
+}
+
+impl Database {
+    /// Brings the schema up to this library's version; answers what was applied, in order.
+    ///
+    /// Eight processes may do it at once. Each migration is one transaction; one that cannot get
+    /// a lock within 5 seconds fails rather than stall the queue behind it, and can be repeated.
+    ///
+    /// # Errors
+    /// *Schema newer* when a newer version of redrive made a breaking change; *invalid* when a
+    /// migration that was applied differs from the one in this library.
+    pub fn migrate(&self) -> Result<Vec<Applied>> {
+        self.call_within("migrate the schema", MIGRATION_TIMEOUT, |session| {
+            let mut applied = Vec::new();
+            for migration in MIGRATIONS {
+                if apply(session, migration)? {
+                    applied.push(Applied {
+                        version: migration.version,
+                        name: migration.name.to_owned(),
+                    });
+                }
+            }
+            // Whatever is beyond what this library knows must be harmless to it.
+            examine(&ledger(session)?)?;
+            Ok(applied)
+        })
+    }
+
+    /// Checks that the schema is the one that this library needs. Changes nothing.
+    ///
+    /// # Errors
+    /// *Migration required* when it is missing or older; *schema newer* when a newer version of
+    /// redrive made a breaking change; *invalid* when an applied migration differs from ours.
+    pub fn check_schema(&self) -> Result<()> {
+        self.call("check the schema", |session| {
+            let ledger = ledger(session)?;
+            examine(&ledger)?;
+            let missing: Vec<&str> = MIGRATIONS
+                .iter()
+                .filter(|migration| {
+                    !ledger
+                        .iter()
+                        .any(|entry| entry.version == migration.version)
+                })
+                .map(|migration| migration.name)
+                .collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            Err(Error::migration_required(format!(
+                "the schema `redrive` lacks {}; run `redrive migrate`",
+                missing.join(", ")
+            )))
+        })
+    }
+}
+
+/// All the SQL of the schema, to be applied by a tool of yours, in one piece.
+///
+/// It keeps the same ledger as [`Database::migrate`], so both can be mixed. It is for a database
+/// without redrive: later versions print what to add in their release notes.
+pub fn print() -> String {
+    let mut script = format!("BEGIN;\n{LOCK};\n{CREATE_LEDGER};\n");
+    for migration in MIGRATIONS {
+        // Writing to a String cannot fail.
+        _ = write!(
+            script,
+            "\n-- {name}\n{text}\nINSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
+             VALUES ({version}, '{name}', '{checksum}', {breaking});\n",
+            name = migration.name,
+            text = migration.text,
+            version = migration.version,
+            checksum = checksum(migration.text),
+            breaking = migration.is_breaking(),
+        );
+    }
+    script.push_str("\nCOMMIT;\n");
+    script
+}
+
+/// What the database says about a migration it has had.
+struct Entry {
+    version: i32,
+    name: String,
+    checksum: String,
+    breaking: bool,
+}
+
+fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
+    let rows = match session.client().query(sql::SCHEMA_VERSION.text, &[]) {
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(Vec::new()),
+        answer => {
+            answer.map_err(|error| Error::from_postgres("read the schema's version", error))?
+        }
+    };
+    Ok(rows
+        .iter()
+        .map(|row| Entry {
+            version: row.get("version"),
+            name: row.get("name"),
+            checksum: row.get("checksum"),
+            breaking: row.get("breaking"),
+        })
+        .collect())
+}
+
+/// Compares what was applied with what this library knows.
+fn examine(ledger: &[Entry]) -> Result<()> {
+    for entry in ledger {
+        match MIGRATIONS
+            .iter()
+            .find(|migration| migration.version == entry.version)
+        {
+            Some(migration) if checksum(migration.text) != entry.checksum => {
+                return Err(Error::invalid(format!(
+                    "migration `{}` was applied with other text than this program's; a released migration never changes",
+                    entry.name
+                )));
+            }
+            Some(_) => {}
+            None if entry.breaking => {
+                return Err(Error::schema_newer(format!(
+                    "the schema `redrive` has the breaking migration `{}` of a newer version; upgrade this program",
+                    entry.name
+                )));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Applies one migration unless it was; the lock makes the look and the act one.
+fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
+    let doing = format!("apply migration `{}`", migration.name);
+    let failed = |error| Error::from_postgres(doing.clone(), error);
+    let mut transaction = session.client().transaction().map_err(failed)?;
+    transaction
+        .batch_execute(
+            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
+        )
+        .map_err(failed)?;
+    transaction.batch_execute(LOCK).map_err(failed)?;
+    transaction
+        .batch_execute("SET LOCAL lock_timeout = '5s'")
+        .map_err(failed)?;
+    let ledger_is_there: bool = transaction
+        .query_one(LEDGER_IS_THERE, &[])
+        .map_err(failed)?
+        .get(0);
+    if !ledger_is_there {
+        transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
+    }
+    if was_applied(&mut transaction, migration).map_err(failed)? {
+        return Ok(false);
+    }
+    transaction.batch_execute(migration.text).map_err(failed)?;
+    transaction
+        .execute(
+            "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
+            &[&migration.version, &migration.name, &checksum(migration.text), &migration.is_breaking()],
+        )
+        .map_err(failed)?;
+    transaction.commit().map_err(failed)?;
+    Ok(true)
+}
+
+fn was_applied(
+    transaction: &mut Transaction<'_>,
+    migration: &Migration,
+) -> Result<bool, postgres::Error> {
+    let found = transaction.query_opt(
+        "SELECT FROM redrive.migrations WHERE version = $1",
+        &[&migration.version],
+    )?;
+    Ok(found.is_some())
+}
+
+/// A checksum against accidents, not against enemies: 64 bits of FNV-1a
+/// (<http://www.isthe.com/chongo/tech/comp/fnv/>), in hexadecimal.
+fn checksum(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_in_order_and_say_whether_they_break() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, i32::try_from(index).expect("few") + 1);
+            assert!(
+                migration
+                    .name
+                    .starts_with(&format!("{:04}_", migration.version))
+            );
+            for heading in ["-- Purpose:", "-- Locks:", "-- Safe under", "-- breaking:"] {
+                assert!(
+                    migration.text.contains(heading),
+                    "{}: {heading}",
+                    migration.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_published_one() {
+        // Test vectors of the FNV authors.
+        assert_eq!(checksum(""), "cbf29ce484222325");
+        assert_eq!(checksum("foobar"), "85944171f73967e8");
+    }
+}

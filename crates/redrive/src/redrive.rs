@@ -1,0 +1,88 @@
+//! Redrive: letters back into the queue, as jobs with the same id and a fresh budget.
+//!
+//! One statement a batch inserts the jobs and changes the letters, so there is no moment in which
+//! a job is in both places or in neither, and two operators at once never make two jobs of one
+//! letter.
+
+use std::collections::HashSet;
+
+use postgres::types::Type;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::job::JobId;
+use crate::letter::{LETTERS_TIMEOUT, Letters};
+use crate::sql::{self, Sql};
+
+/// How many letters one statement moves.
+const BATCH: u64 = 500;
+
+/// What a redrive did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redriven {
+    /// The letters that are jobs again.
+    pub redriven: Vec<JobId>,
+    /// Of the ids that were asked for, those that are not: no such letter, not open, without a
+    /// JSON payload, or in the hands of another operator right now.
+    pub skipped: Vec<JobId>,
+}
+
+impl Database {
+    /// Sends open letters back into their queues, the oldest death first.
+    ///
+    /// Each keeps its id, its history and its priority, and gets all its attempts again. It stops
+    /// when nothing open is left that matches, or at the limit. Interrupted, what was redriven is
+    /// redriven and the rest is not: call again.
+    ///
+    /// # Errors
+    /// When the database refuses or does not answer.
+    pub fn redrive(&self, which: &Letters) -> Result<Redriven> {
+        let redriven = self.in_batches("redrive letters", &sql::REDRIVE, which, None)?;
+        let done: HashSet<i64> = redriven.iter().map(|id| id.get()).collect();
+        let asked = which.ids.iter().flatten();
+        let skipped = asked
+            .filter(|id| !done.contains(id))
+            .map(|id| JobId::new(*id))
+            .collect();
+        Ok(Redriven { redriven, skipped })
+    }
+
+    /// Runs a statement on open letters, a batch at a time, until nothing matches any more.
+    pub(crate) fn in_batches(
+        &self,
+        doing: &'static str,
+        sql: &'static Sql,
+        which: &Letters,
+        why: Option<&str>,
+    ) -> Result<Vec<JobId>> {
+        if which.after.is_some() {
+            return Err(Error::invalid(
+                "`after` is for listing: it says where a page begins",
+            ));
+        }
+        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut changed = Vec::new();
+        while left > 0 {
+            let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
+            let which = which.clone();
+            let why = why.map(str::to_owned);
+            let ids: Vec<JobId> = self.call_within(doing, LETTERS_TIMEOUT, move |session| {
+                let rows = which.with_parameters(limit, |shared| {
+                    let mut parameters = shared.to_vec();
+                    if why.is_some() {
+                        parameters.push((&why, Type::TEXT));
+                    }
+                    session.query_planned(doing, sql, &parameters)
+                })?;
+                Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
+            })?;
+            if ids.is_empty() {
+                break;
+            }
+            left -= ids.len() as u64;
+            changed.extend(ids);
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,161 @@
+//! A session: one connection of the pool, whatever its TLS, with its prepared statements.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use postgres::error::SqlState;
+use postgres::types::{ToSql, Type};
+use postgres::{Client, Row, Statement};
+use r2d2::{ManageConnection, PooledConnection};
+
+use crate::error::{Error, Result};
+use crate::sql::Sql;
+
+/// A connection with the type of its manager (and so of its TLS) erased.
+pub(crate) trait Connection: Send {
+    fn client(&mut self) -> &mut Client;
+    fn statements(&mut self) -> &mut Statements;
+}
+
+/// The statements that a connection has prepared, kept on the connection itself.
+#[derive(Default)]
+pub(crate) struct Statements(HashMap<&'static str, Statement>);
+
+impl<M> Connection for PooledConnection<M>
+where
+    M: ManageConnection<Connection = Client>,
+{
+    fn client(&mut self) -> &mut Client {
+        self
+    }
+
+    fn statements(&mut self) -> &mut Statements {
+        let extensions = PooledConnection::extensions_mut(self);
+        if extensions.get::<Statements>().is_none() {
+            extensions.insert(Statements::default());
+        }
+        #[expect(clippy::expect_used, reason = "invariant: it was inserted just above")]
+        extensions
+            .get_mut::<Statements>()
+            .expect("the statements of the connection")
+    }
+}
+
+/// One connection, held by the thread that uses it.
+pub(crate) struct Session {
+    connection: Box<dyn Connection>,
+}
+
+/// A parameter of a statement.
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+impl Session {
+    pub(crate) fn new(connection: Box<dyn Connection>) -> Session {
+        Session { connection }
+    }
+
+    /// The driver's client, for transactions, COPY and LISTEN.
+    pub(crate) fn client(&mut self) -> &mut Client {
+        self.connection.client()
+    }
+
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.client().is_closed()
+    }
+
+    /// Settings of a worker's own connections.
+    ///
+    /// `enable_seqscan` and `jit`: the hot statements run on tables that are empty at one
+    /// moment and full at the next, and a plan cached in the wrong moment (a sequential scan)
+    /// drains 13 times slower; with sequential scans off, their penalty in the cost estimate
+    /// would make the server compile every statement, which is slower still.
+    pub(crate) fn pin(&mut self) -> Result<()> {
+        const PIN: &str = "SET enable_seqscan = off; SET jit = off; \
+            SET default_transaction_isolation = 'read committed'; \
+            SET statement_timeout = '10s'; SET lock_timeout = '2s'; \
+            SET idle_in_transaction_session_timeout = '30s'";
+        self.client()
+            .batch_execute(PIN)
+            .map_err(|error| Error::from_postgres("set up a connection", error))
+    }
+
+    /// Undoes [`pin`](Session::pin) before the connection goes back to the user's pool.
+    pub(crate) fn unpin(&mut self) -> Result<()> {
+        self.client()
+            .batch_execute("RESET ALL; UNLISTEN *")
+            .map_err(|error| Error::from_postgres("reset a connection", error))
+    }
+
+    /// Runs a statement, prepared once a connection. `doing` names operation and subject.
+    pub(crate) fn query(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        let statement = self.prepared(doing, sql)?;
+        match self.client().query(&statement, parameters) {
+            Err(error) if is_stale(&error) => {
+                // The schema changed under the plan, or a pooler gave us another backend.
+                self.connection.statements().0.remove(sql.name);
+                let statement = self.prepared(doing, sql)?;
+                self.client().query(&statement, parameters)
+            }
+            answer => answer,
+        }
+        .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// Runs a statement that always answers exactly one row.
+    pub(crate) fn query_one(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Row> {
+        let mut rows = self.query(doing, sql, parameters)?;
+        rows.pop()
+            .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
+    }
+
+    /// Runs a statement unprepared: it is planned for these very parameters.
+    pub(crate) fn query_planned(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[(Parameter<'_>, Type)],
+    ) -> Result<Vec<Row>> {
+        self.client()
+            .query_typed(sql.text, parameters)
+            .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {
+        if let Some(statement) = self.connection.statements().0.get(sql.name) {
+            return Ok(statement.clone());
+        }
+        let statement = self
+            .client()
+            .prepare(sql.text)
+            .map_err(|error| Error::from_postgres(doing, error))?;
+        self.connection
+            .statements()
+            .0
+            .insert(sql.name, statement.clone());
+        Ok(statement)
+    }
+}
+
+fn is_stale(error: &postgres::Error) -> bool {
+    matches!(
+        error.code(),
+        Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED
+            || *state == SqlState::INVALID_SQL_STATEMENT_NAME
+    )
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}

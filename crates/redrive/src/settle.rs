@@ -1,0 +1,200 @@
+//! Settle: verdicts into the database, under their leases.
+//!
+//! A lease whose row is gone is lost: whatever is written under it has no effect, and the answer
+//! says so. That is a value, counted, never an error and never tried again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::claim::{LeaseId, WorkerId};
+use crate::error::Result;
+use crate::failure::{Story, clip};
+use crate::job::{Facts, JobId, milliseconds};
+use crate::judge::Verdict;
+use crate::payload::Json;
+use crate::reason::Reason;
+use crate::session::Session;
+use crate::sql;
+
+/// How often a job that ran may be released with its attempt refunded.
+const REFUNDS: i32 = 10;
+/// The longest message that the history keeps of each attempt, in bytes.
+const HISTORY_MESSAGE_BYTES: usize = 1000;
+
+/// Who settles: what a letter says of its last worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Settler {
+    pub(crate) worker: WorkerId,
+    pub(crate) host: Arc<str>,
+    pub(crate) version: Arc<str>,
+}
+
+/// A verdict on a leased job.
+#[derive(Debug)]
+pub(crate) struct Settlement {
+    pub(crate) lease: LeaseId,
+    pub(crate) ordinal: i32,
+    pub(crate) facts: Facts,
+    pub(crate) run_time: Duration,
+    pub(crate) verdict: Verdict,
+}
+
+impl Settlement {
+    /// Whether all that is to be written is that the job is gone.
+    pub(crate) fn is_plain_done(&self) -> bool {
+        self.verdict == Verdict::Done && self.facts.generation == 0
+    }
+}
+
+/// Ends leases all of whose jobs are plainly done; answers the lost ones among them.
+pub(crate) fn settle_done(session: &mut Session, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
+    let ids: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
+    let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &[&ids])?;
+    let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
+    Ok(leases
+        .iter()
+        .copied()
+        .filter(|lease| !held.contains(&lease.0))
+        .collect())
+}
+
+/// Writes verdicts; `ended` are the leases of which no job is left after them.
+/// Answers the (lease, ordinal) of those that were written; the others bounced.
+pub(crate) fn settle(
+    session: &mut Session,
+    settler: &Settler,
+    settlements: &[Settlement],
+    ended: &[LeaseId],
+) -> Result<HashSet<(LeaseId, i32)>> {
+    let mut columns = Columns::default();
+    for settlement in settlements {
+        columns.push(settlement, settler)?;
+    }
+    let ended: Vec<Uuid> = ended.iter().map(|lease| lease.0).collect();
+    let rows = session.query(
+        "settle jobs",
+        &sql::SETTLE,
+        &[
+            &columns.leases,
+            &columns.ordinals,
+            &columns.verdicts,
+            &columns.delays,
+            &columns.reasons,
+            &columns.classes,
+            &columns.messages,
+            &columns.details,
+            &columns.records,
+            &ended,
+            &settler.worker.0,
+            &&*settler.host,
+            &&*settler.version,
+            &Reason::Manual.as_str(),
+        ],
+    )?;
+    Ok(rows
+        .iter()
+        .map(|row| (LeaseId(row.get("lease_id")), row.get("ordinal")))
+        .collect())
+}
+
+/// Gives back what a worker holds, except the leases in `keep` and those claimed less than
+/// `older_than` ago. `started` are the jobs whose handlers ran: their refunds are counted.
+pub(crate) fn release(
+    session: &mut Session,
+    worker: WorkerId,
+    keep: &[LeaseId],
+    older_than: Duration,
+    started: &[JobId],
+) -> Result<usize> {
+    let keep: Vec<Uuid> = keep.iter().map(|lease| lease.0).collect();
+    let started: Vec<i64> = started.iter().map(|id| id.get()).collect();
+    let older_than_ms = i32::try_from(milliseconds(older_than)).unwrap_or(i32::MAX);
+    let rows = session.query(
+        "release jobs",
+        &sql::RELEASE,
+        &[
+            &worker.0,
+            &keep,
+            &older_than_ms,
+            &started,
+            &REFUNDS,
+            &Reason::Manual.as_str(),
+        ],
+    )?;
+    Ok(rows.len())
+}
+
+/// The verdicts, column by column, as the statement takes them.
+#[derive(Default)]
+struct Columns<'a> {
+    leases: Vec<Uuid>,
+    ordinals: Vec<i32>,
+    verdicts: Vec<&'static str>,
+    delays: Vec<i64>,
+    reasons: Vec<Option<&'static str>>,
+    classes: Vec<Option<&'a str>>,
+    messages: Vec<Option<&'a str>>,
+    details: Vec<Option<&'a str>>,
+    records: Vec<Option<Json>>,
+}
+
+impl<'a> Columns<'a> {
+    fn push(&mut self, settlement: &'a Settlement, settler: &Settler) -> Result<()> {
+        let (word, delay, reason, story) = match &settlement.verdict {
+            Verdict::Done => ("done", Duration::ZERO, None, None),
+            Verdict::Retry { delay, story } => ("retry", *delay, None, Some(story)),
+            Verdict::Snooze { delay } => ("snooze", *delay, None, None),
+            Verdict::Dead { reason, story } => ("dead", Duration::ZERO, Some(*reason), Some(story)),
+        };
+        self.leases.push(settlement.lease.0);
+        self.ordinals.push(settlement.ordinal);
+        self.verdicts.push(word);
+        self.delays.push(milliseconds(delay));
+        self.reasons.push(reason.map(Reason::as_str));
+        // A cancelled job whose verdict was to snooze dies in the database without a story.
+        self.classes
+            .push(Some(story.map_or("cancelled", |story| &story.class)));
+        self.messages.push(Some(
+            story.map_or("cancelled by an operator", |story| &story.message),
+        ));
+        self.details
+            .push(story.and_then(|story| story.detail.as_deref()));
+        self.records.push(
+            story
+                .map(|story| record(settlement, story, settler))
+                .transpose()?,
+        );
+        Ok(())
+    }
+}
+
+/// What the history keeps of an attempt that failed; the database adds when it ended.
+fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<Json> {
+    let outcome = match &settlement.verdict {
+        Verdict::Dead { reason, .. } => reason.as_str(),
+        Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
+    };
+    let facts = &settlement.facts;
+    Json::of(&HashMap::<&str, serde_json::Value>::from([
+        ("generation", facts.generation.into()),
+        ("attempt", facts.attempt.into()),
+        ("outcome", outcome.into()),
+        (
+            "run_ms",
+            u64::try_from(settlement.run_time.as_millis())
+                .unwrap_or(u64::MAX)
+                .into(),
+        ),
+        ("error_class", (&*story.class).into()),
+        (
+            "error_message",
+            clip(story.message.clone(), HISTORY_MESSAGE_BYTES).into(),
+        ),
+        ("worker", settler.worker.0.to_string().into()),
+        ("host", (*settler.host).into()),
+        ("version", (*settler.version).into()),
+    ]))
+}

@@ -1,0 +1,61 @@
+//! The index of the SQL statements: one file each, in the order of the pipeline.
+//!
+//! There is no other SQL text in the library. [`ALL`] lets a test prepare every statement
+//! against a migrated database.
+
+/// A statement: its name (the file's) and its text.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+}
+
+macro_rules! statements {
+    ($($constant:ident = $name:literal;)*) => {
+        $(pub(crate) static $constant: Sql = Sql {
+            name: $name,
+            text: include_str!(concat!("../sql/", $name, ".sql")),
+        };)*
+
+        /// Every statement, for the test that prepares them.
+        static ALL: &[&Sql] = &[$(&$constant),*];
+    };
+}
+
+statements! {
+    ENQUEUE = "enqueue";
+    RESERVE_IDS = "reserve_ids";
+    COPY_JOBS = "copy_jobs";
+    COPY_JOBS_DELAYED = "copy_jobs_delayed";
+    WAKE = "wake";
+    PROMOTE = "promote";
+    CLAIM = "claim";
+    UNSERVED = "unserved";
+    SETTLE_DONE = "settle_done";
+    SETTLE = "settle";
+    SETTLE_OWN = "settle_own";
+    RELEASE = "release";
+    RENEW = "renew";
+    WAIT = "wait";
+    LEAVE = "leave";
+    REAP = "reap";
+    TURN_RING = "turn_ring";
+    CAPTURE = "capture";
+    LETTERS = "letters";
+    COUNT_LETTERS = "count_letters";
+    REDRIVE = "redrive";
+    DISCARD = "discard";
+    PRUNE = "prune";
+    LIVE_JOB = "live_job";
+    CANCEL = "cancel";
+    SET_PRIORITY = "set_priority";
+    DRAINED = "drained";
+    STATS = "stats";
+    STATS_FAILURES = "stats_failures";
+    SCHEMA_VERSION = "schema_version";
+}
+
+/// Name and text of every statement, for tools and tests.
+pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|sql| (sql.name, sql.text))
+}

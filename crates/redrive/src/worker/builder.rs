@@ -1,0 +1,369 @@
+//! The builder of a worker: its configuration, checked as a whole, and its start.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use postgres::Transaction;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::backoff::Backoff;
+use crate::claim::WorkerId;
+use crate::error::{Error, Result};
+use crate::failure::Failure;
+use crate::job::Job;
+use crate::name;
+use crate::payload::Payload;
+use crate::queue::Queue;
+use crate::settle::Settler;
+use crate::worker::handlers::{self, HandlerOptions, Handlers};
+use crate::worker::slot::{self, Bench};
+use crate::worker::state::{Config, End, State};
+use crate::worker::{Worker, fetch, pulse, settling, watch};
+
+/// The connections that a worker needs for itself: fetcher, settler, pulse, and one for calls.
+pub const WORKER_CONNECTIONS: u32 = 4;
+
+/// The heap of a segment of the ring, in bytes, after which the ring turns. Small enough that a
+/// held xmin horizon hurts little, large enough that the truncations are not felt.
+const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
+
+/// How many claimed jobs may be between the fetcher and the slots.
+const JOBS_IN_CHANNEL: usize = 4096;
+
+/// How many messages may be between the slots and the settler.
+const MESSAGES_IN_CHANNEL: usize = 4096;
+
+/// The configuration of a worker; see [`Worker::builder`].
+///
+/// Every mistake in it is an error of [`start`](WorkerBuilder::start); nothing panics.
+pub struct WorkerBuilder {
+    queue: Queue,
+    handlers: Handlers,
+    slots: usize,
+    lease: Duration,
+    poll: Duration,
+    backoff: Backoff,
+    deadline: Duration,
+    version: Option<String>,
+    trouble: Option<Error>,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(queue: &Queue) -> WorkerBuilder {
+        WorkerBuilder {
+            queue: queue.clone(),
+            handlers: Handlers::default(),
+            slots: thread::available_parallelism().map_or(4, usize::from),
+            lease: Duration::from_mins(1),
+            poll: Duration::from_secs(2),
+            backoff: Backoff::default(),
+            deadline: Duration::from_mins(15),
+            version: None,
+            trouble: None,
+        }
+    }
+
+    /// How many jobs run at a time, each on a thread of its own.
+    /// Defaults to the processors of the machine; 1 to 10,000.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> WorkerBuilder {
+        self.slots = slots;
+        self
+    }
+
+    /// How long after its last renewal a worker is taken for lost, and its jobs are taken back.
+    /// It is renewed every third of it. Defaults to 60 seconds; 2 seconds to 1 hour.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
+        self.lease = lease;
+        self
+    }
+
+    /// How often an idle worker looks for jobs when no notification tells it, give or take a
+    /// fifth. Defaults to 2 seconds; 5 milliseconds to 1 minute.
+    #[must_use]
+    pub fn poll(mut self, poll: Duration) -> WorkerBuilder {
+        self.poll = poll;
+        self
+    }
+
+    /// The wait before retries, for kinds without one of their own.
+    /// Defaults to [`Backoff::default`].
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
+        self.backoff = backoff;
+        self
+    }
+
+    /// How long a handler may run, for kinds without a deadline of their own.
+    /// Defaults to 15 minutes; 1 millisecond to 24 hours.
+    ///
+    /// At the deadline the handler is told, its slot is replaced, and the attempt has failed;
+    /// what it says later is refused. Handlers can outlive a lease: the worker renews it.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> WorkerBuilder {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The version of your program, kept with every attempt. Defaults to redrive's own.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> WorkerBuilder {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Handles the jobs of a kind with a plain function.
+    #[must_use]
+    pub fn handle<P, F>(self, handler: F) -> WorkerBuilder
+    where
+        P: Payload + 'static,
+        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.handle_with(HandlerOptions::new(), handler)
+    }
+
+    /// Handles the jobs of a kind with a backoff or deadline of their own.
+    #[must_use]
+    pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> WorkerBuilder
+    where
+        P: Payload + 'static,
+        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.add(P::KIND, handlers::typed(options, handler))
+    }
+
+    /// Handles the jobs of a kind inside a transaction that also ends the job: what the handler
+    /// writes through it and the end of the job commit together or not at all, so effects in
+    /// this database happen exactly once.
+    ///
+    /// Such jobs are claimed one to a lease and use a connection of the pool each while they run.
+    #[must_use]
+    pub fn handle_in_transaction<P, F>(self, handler: F) -> WorkerBuilder
+    where
+        P: Payload + 'static,
+        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        let db = self.queue.database().clone();
+        self.add(
+            P::KIND,
+            handlers::in_transaction(HandlerOptions::new(), db, handler),
+        )
+    }
+
+    /// Handles the jobs of a kind that is known only when the program runs, undecoded.
+    #[must_use]
+    pub fn handle_kind<F>(self, kind: &str, handler: F) -> WorkerBuilder
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.add(kind, handlers::raw(HandlerOptions::new(), handler))
+    }
+
+    /// Handles the jobs of every kind that has no handler of its own, undecoded.
+    #[must_use]
+    pub fn handle_any<F>(mut self, handler: F) -> WorkerBuilder
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        if !self
+            .handlers
+            .add_any(handlers::raw(HandlerOptions::new(), handler))
+        {
+            self.refuse("a worker has one handler for any kind, and two were given");
+        }
+        self
+    }
+
+    fn add(mut self, kind: &str, handler: handlers::Handler) -> WorkerBuilder {
+        if let Err(error) = name::check("kind", kind) {
+            self.trouble.get_or_insert(error);
+        }
+        if !self.handlers.add(kind, handler) {
+            self.refuse(&format!("kind `{kind}` has two handlers"));
+        }
+        self
+    }
+
+    fn refuse(&mut self, why: &str) {
+        self.trouble.get_or_insert(Error::invalid(why));
+    }
+
+    /// Starts the threads of the worker.
+    ///
+    /// # Errors
+    /// *Invalid* for a mistake in the configuration: no handler, two for a kind, a number out of
+    /// range, a pool with fewer than [`WORKER_CONNECTIONS`]; *migration required* or *schema
+    /// newer* when the schema does not fit; *unavailable* when the database does not answer.
+    pub fn start(mut self) -> Result<Worker> {
+        self.check()?;
+        let db = self.queue.database().clone();
+        db.check_schema()?;
+        #[cfg(panic = "abort")]
+        log::error!(
+            "this program is built with panic=abort: a handler that panics takes the whole worker with it"
+        );
+
+        let settler = Settler {
+            worker: WorkerId(Uuid::new_v4()),
+            host: host().into(),
+            version: self
+                .version
+                .take()
+                .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
+                .into(),
+        };
+        let config = Config {
+            queue: self.queue,
+            kinds: self.handlers.kinds(),
+            alone: self.handlers.kinds_in_transactions(),
+            handlers: self.handlers,
+            slots: self.slots,
+            lease: self.lease,
+            poll: self.poll,
+            backoff: self.backoff,
+            deadline: self.deadline,
+            segment_bytes: SEGMENT_BYTES,
+        };
+        let (state, room) = State::new(config, settler);
+        let state = Arc::new(state);
+        let mut pulse_lane = db.hold("redrive-pulse-db");
+        pulse::register(&state, &mut pulse_lane)?;
+
+        let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
+        let (settle, messages) = bounded(MESSAGES_IN_CHANNEL);
+        let (wake, woken) = bounded(64);
+        let (bye, left) = bounded(1);
+        let (end, over) = End::new();
+        let bench = Bench {
+            state: Arc::clone(&state),
+            jobs: claimed,
+            settle: settle.clone(),
+            left: bye,
+        };
+        for _ in 0..state.config.slots {
+            slot::start(&bench)?;
+        }
+        let threads = vec![
+            spawn("redrive-settler", {
+                let (state, lane, wake) = (
+                    Arc::clone(&state),
+                    db.hold("redrive-settler-db"),
+                    wake.clone(),
+                );
+                move || settling::work(&state, lane, &messages, &wake)
+            })?,
+            spawn("redrive-pulse", {
+                let (state, over) = (Arc::clone(&state), over.clone());
+                move || pulse::work(&state, pulse_lane, &wake, &over)
+            })?,
+            spawn("redrive-fetcher", {
+                let (state, lane, settle) = (
+                    Arc::clone(&state),
+                    db.hold("redrive-fetcher-db"),
+                    settle.clone(),
+                );
+                move || fetch::work(&state, lane, &jobs, &settle, &woken, &room)
+            })?,
+        ];
+        // Not joined: it ends within its next look.
+        spawn("redrive-watch", move || watch::work(&bench, &over))?;
+        log::info!(
+            "worker {} of queue `{}` started with {} slots",
+            state.settler.worker.0,
+            state.queue(),
+            state.config.slots
+        );
+        Ok(Worker {
+            state,
+            settle,
+            left,
+            over: Arc::new(end),
+            threads,
+        })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        if let Some(trouble) = self.trouble.take() {
+            return Err(trouble);
+        }
+        let queue = self.queue.name();
+        let refuse = |why: String| {
+            Err(Error::invalid(format!(
+                "the worker of queue `{queue}` {why}"
+            )))
+        };
+        let within =
+            |time: &Duration, least: Duration, most: Duration| (least..=most).contains(time);
+        let (ms, second, hour) = (
+            Duration::from_millis(1),
+            Duration::from_secs(1),
+            Duration::from_hours(1),
+        );
+        if self.handlers.is_empty() {
+            return refuse("has no handler".to_owned());
+        }
+        if !(1..=10_000).contains(&self.slots) {
+            return refuse(format!("has {} slots, not 1 to 10,000", self.slots));
+        }
+        if !within(&self.lease, 2 * second, hour) {
+            return refuse(format!("has a lease of {:?}, not 2 s to 1 h", self.lease));
+        }
+        if !within(&self.poll, 5 * ms, 60 * second) {
+            return refuse(format!("has a poll of {:?}, not 5 ms to 1 min", self.poll));
+        }
+        if let Some(deadline) = self
+            .handlers
+            .deadlines()
+            .chain([self.deadline])
+            .find(|deadline| !within(deadline, ms, 24 * hour))
+        {
+            return refuse(format!("has a deadline of {deadline:?}, not 1 ms to 24 h"));
+        }
+        let connections = self.queue.database().connections();
+        if connections < WORKER_CONNECTIONS {
+            return refuse(format!(
+                "has a pool of {connections} connections and needs {WORKER_CONNECTIONS}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerBuilder")
+            .field("queue", &self.queue.name())
+            .finish_non_exhaustive()
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| {
+            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
+        })
+}
+
+/// The name of this machine, as well as it can be told without asking the system in unsafe ways.
+fn host() -> String {
+    let from_file = || std::fs::read_to_string("/etc/hostname").ok();
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(from_file)
+        .map(|name| {
+            name.trim()
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(100)
+                .collect::<String>()
+        })
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,325 @@
+//! The fetcher: one thread that claims as many jobs as the slots can use, and waits when there
+//! are none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, after, select};
+
+use crate::claim::demand::{demand, wanted};
+use crate::claim::mark::{Got, Look, Marks};
+use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim};
+use crate::error::{Error, Result};
+use crate::lane::Lane;
+use crate::promote::{PROMOTE_LIMIT, promote};
+use crate::sql;
+use crate::worker::settling::Message;
+use crate::worker::state::{State, lock};
+
+/// The longest time between two looks at the delayed jobs.
+const PROMOTE_EVERY: Duration = Duration::from_secs(5);
+/// How long a worker is busy without a break before enqueues need not notify it.
+const BUSY_AFTER: Duration = Duration::from_millis(200);
+/// A worker that was busy looks again this often, this many times, before it waits to be told.
+const LINGER: Duration = Duration::from_millis(5);
+const LINGERS: u32 = 10;
+/// The first wait after an error of the database, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often a worker says again that there are jobs that it does not handle.
+const UNSERVED_EVERY: Duration = Duration::from_mins(1);
+
+/// Why the fetcher is woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wake {
+    /// There may be jobs.
+    Work,
+    /// A delayed job is due at this moment.
+    Due(Instant),
+}
+
+/// Claims until the worker stops.
+pub(crate) fn work(
+    state: &Arc<State>,
+    lane: Lane,
+    jobs: &Sender<Claimed>,
+    settle: &Sender<Message>,
+    wake: &Receiver<Wake>,
+    room: &Receiver<()>,
+) {
+    let mut fetcher = Fetcher {
+        state,
+        lane,
+        marks: Marks::new(),
+        last_look: Look::Full,
+        promote_at: Instant::now(),
+        waiting: Waiting::No,
+        busy_since: Instant::now(),
+        lingered: 0,
+        pause: PAUSE,
+        unserved_at: Instant::now(),
+    };
+    while !state.stopping.is_ended() {
+        let demand = demand(
+            wanted(state.config.slots, state.run_time()),
+            state.in_hand(),
+        );
+        // Without trust in its leases a worker starts nothing, so it claims nothing.
+        if demand == 0 || !state.trust.holds(Instant::now()) {
+            select! {
+                recv(room) -> _ => {}
+                recv(state.stop) -> _ => return,
+                default(Duration::from_millis(50)) => {}
+            }
+            continue;
+        }
+        match fetcher.round(demand) {
+            Ok(claimed) if claimed.is_empty() => fetcher.idle(wake),
+            Ok(claimed) => {
+                if claimed.len() < demand {
+                    fetcher.busy_since = Instant::now();
+                }
+                fetcher.lingered = 0;
+                if hand_out(state, claimed, jobs, settle).is_err() {
+                    return;
+                }
+            }
+            Err(error) => fetcher.trouble(&error),
+        }
+    }
+}
+
+/// Gives claimed jobs to the slots; their leases to the settler first.
+fn hand_out(
+    state: &State,
+    claimed: Vec<Claimed>,
+    jobs: &Sender<Claimed>,
+    settle: &Sender<Message>,
+) -> Result<(), Gone> {
+    let mut leases: BTreeMap<LeaseId, usize> = BTreeMap::new();
+    for job in &claimed {
+        *leases.entry(job.lease).or_default() += 1;
+        if job.is_suspect() {
+            state.suspect.store(true, Ordering::Relaxed);
+        }
+    }
+    lock(&state.held).extend(leases.keys());
+    for (lease, jobs) in leases {
+        settle
+            .send(Message::Opened { lease, jobs })
+            .map_err(|_| Gone)?;
+    }
+    state.took(claimed.len());
+    for job in claimed {
+        jobs.send(job).map_err(|_| Gone)?;
+    }
+    Ok(())
+}
+
+/// The slots or the settler are gone: the worker was dropped.
+struct Gone;
+
+/// Whether the database says of this worker that it waits for work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Yes,
+    No,
+}
+
+struct Fetcher<'a> {
+    state: &'a Arc<State>,
+    lane: Lane,
+    marks: Marks,
+    last_look: Look,
+    promote_at: Instant,
+    waiting: Waiting,
+    busy_since: Instant,
+    lingered: u32,
+    pause: Duration,
+    unserved_at: Instant,
+}
+
+impl Fetcher<'_> {
+    /// Moves due jobs if it is time, and claims.
+    fn round(&mut self, demand: usize) -> Result<Vec<Claimed>> {
+        if Instant::now() >= self.promote_at {
+            self.promote()?;
+        }
+        let mut claimed = self.claim(demand)?;
+        // Where the marks point there is nothing more; but below them there may be.
+        if claimed.len() < demand
+            && self.last_look == Look::Marked
+            && self.marks.look(Instant::now()) == Look::Full
+        {
+            claimed.append(&mut self.claim(demand - claimed.len())?);
+        }
+        self.pause = PAUSE;
+        if self.waiting == Waiting::Yes
+            && claimed.len() == demand
+            && self.busy_since.elapsed() > BUSY_AFTER
+        {
+            self.say_waiting(Waiting::No)?;
+        }
+        Ok(claimed)
+    }
+
+    fn claim(&mut self, limit: usize) -> Result<Vec<Claimed>> {
+        let look = self.marks.look(Instant::now());
+        self.last_look = look;
+        let request = Claim {
+            queue: self.state.config.queue.shared_name(),
+            worker: self.state.settler.worker,
+            kinds: self.state.config.kinds.clone(),
+            alone: Arc::clone(&self.state.config.alone),
+            limit,
+            suspects: match self.state.suspect.load(Ordering::Relaxed) {
+                true => Suspects::Leave,
+                false => Suspects::One,
+            },
+            ranges: self.marks.ranges(look),
+        };
+        let asked_at = Instant::now();
+        let claimed = self.call("claim jobs", move |session| claim(session, &request))?;
+        let ids = claimed
+            .iter()
+            .map(|job| (job.facts.priority, job.facts.id.get()));
+        let got = if claimed.len() < limit {
+            Got::All
+        } else {
+            Got::Enough
+        };
+        self.marks
+            .note(look, asked_at, asked_at.elapsed(), got, ids);
+        Ok(claimed)
+    }
+
+    fn promote(&mut self) -> Result<()> {
+        let queue = self.state.config.queue.shared_name();
+        let promoted = self.call("promote delayed jobs", move |session| {
+            promote(session, &queue)
+        })?;
+        let wait = match promoted.next_due {
+            _ if promoted.moved >= PROMOTE_LIMIT => Duration::ZERO,
+            Some(next_due) => next_due.min(PROMOTE_EVERY),
+            None => PROMOTE_EVERY,
+        };
+        self.promote_at = Instant::now() + wait;
+        Ok(())
+    }
+
+    /// Nothing was ready: says so in the database, looks once more, then waits.
+    fn idle(&mut self, wake: &Receiver<Wake>) {
+        self.busy_since = Instant::now();
+        let nap = match self.waiting {
+            Waiting::Yes => self.naptime(),
+            Waiting::No if self.lingered < LINGERS => {
+                self.lingered += 1;
+                LINGER
+            }
+            Waiting::No => {
+                // From here on enqueues notify; what came before this moment, the next look finds.
+                if let Err(error) = self.say_waiting(Waiting::Yes) {
+                    self.trouble(&error);
+                }
+                return;
+            }
+        };
+        self.mention_unserved();
+        select! {
+            recv(wake) -> why => match why {
+                Ok(Wake::Due(at)) => self.promote_at = self.promote_at.min(at),
+                // It may be a delayed job that came: the look at those is cheap.
+                Ok(Wake::Work) => {}
+                // The pulse is gone; polling is enough.
+                Err(_) => self.rest(nap),
+            },
+            recv(after(nap)) -> _ => {}
+            recv(self.state.stop) -> _ => {}
+        }
+    }
+
+    /// How long to wait for a notification: until the next look is due.
+    fn naptime(&self) -> Duration {
+        let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
+        let until_due = self.promote_at.saturating_duration_since(Instant::now());
+        // Due jobs of one moment are moved together.
+        let until_due = until_due.max(Duration::from_millis(1));
+        match self.last_look {
+            Look::Full => poll.min(until_due),
+            // What is below the marks has not been looked at yet.
+            Look::Marked => poll
+                .min(until_due)
+                .min(self.marks.full_look_in(Instant::now())),
+        }
+    }
+
+    fn say_waiting(&mut self, waiting: Waiting) -> Result<()> {
+        let worker = self.state.settler.worker.0;
+        let says = waiting == Waiting::Yes;
+        self.call("say whether the worker waits", move |session| {
+            session.query(
+                "say whether the worker waits",
+                &sql::WAIT,
+                &[&worker, &says],
+            )
+        })?;
+        self.waiting = waiting;
+        Ok(())
+    }
+
+    /// Says which ready jobs nobody here handles: they wait, and an engineer should know.
+    fn mention_unserved(&mut self) {
+        let Some(kinds) = self.state.config.kinds.clone() else {
+            return;
+        };
+        if self.unserved_at > Instant::now() {
+            return;
+        }
+        self.unserved_at = Instant::now() + UNSERVED_EVERY;
+        let queue = self.state.config.queue.shared_name();
+        let unserved = self.call("look for jobs without a handler", move |session| {
+            session.query(
+                "look for jobs without a handler",
+                &sql::UNSERVED,
+                &[&&*queue, &&*kinds],
+            )
+        });
+        for row in unserved.into_iter().flatten() {
+            let (kind, jobs): (&str, i64) = (row.get("kind"), row.get("jobs"));
+            log::warn!(
+                "queue `{}` has {jobs} ready jobs of kind `{kind}`, which this worker does not handle",
+                self.state.queue()
+            );
+        }
+    }
+
+    /// The database is away, or refuses: waits with jitter, longer each time.
+    fn trouble(&mut self, error: &Error) {
+        if error.is_unavailable() {
+            log::warn!("queue `{}`: {error}; trying again", self.state.queue());
+        } else {
+            log::error!("queue `{}`: {error:?}; trying again", self.state.queue());
+        }
+        let nap = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.rest(nap);
+    }
+
+    fn rest(&self, nap: Duration) {
+        select! {
+            recv(self.state.stop) -> _ => {}
+            recv(after(nap)) -> _ => {}
+        }
+    }
+
+    fn call<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce(&mut crate::session::Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let deadline = self.state.config.queue.database().call_timeout();
+        self.lane.call(doing, deadline, work)
+    }
+}

@@ -1,0 +1,380 @@
+//! The settler: one thread that writes verdicts, many at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+use crate::claim::LeaseId;
+use crate::error::Result;
+use crate::failure::Story;
+use crate::job::JobId;
+use crate::judge::Verdict;
+use crate::lane::Lane;
+use crate::settle::{Settlement, release, settle, settle_done};
+use crate::worker::fetch::Wake;
+use crate::worker::ledger::{Due, Flush, Ledger};
+use crate::worker::state::{State, lock};
+
+/// The most messages taken in before something is written.
+const MESSAGES: usize = 4096;
+/// The most verdicts of one statement, but for a single lease that has more.
+const VERDICTS: usize = 1000;
+/// The first wait after an error of the database, and the longest.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What the settler is told.
+pub(crate) enum Message {
+    /// A lease was claimed with this many jobs. Comes before anything about its jobs.
+    Opened { lease: LeaseId, jobs: usize },
+    /// A job has its verdict.
+    Settled(Settlement),
+    /// A job of the lease was not started and goes back.
+    Unrun { lease: LeaseId },
+    /// The lease ended some other way: in its handler's transaction, or lost.
+    Gone { lease: LeaseId },
+    /// Write everything, give back the rest, and end.
+    Finish(Finish),
+}
+
+/// The end of a worker.
+pub(crate) struct Finish {
+    /// Jobs whose handlers still run: they go back too, and their refunds are counted.
+    pub(crate) started: Vec<JobId>,
+    /// Until when to try when the database does not answer.
+    pub(crate) until: Instant,
+    /// Told how many jobs went back.
+    pub(crate) reply: Sender<Result<usize>>,
+}
+
+/// Settles until told to finish, or until nobody can tell anything any more.
+pub(crate) fn work(
+    state: &Arc<State>,
+    mut lane: Lane,
+    inbox: &Receiver<Message>,
+    wake: &Sender<Wake>,
+) {
+    let mut ledger = Ledger::default();
+    loop {
+        let first = match ledger.next_due() {
+            Some(due) => inbox.recv_deadline(due),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let now = Instant::now();
+        let messages = match first {
+            Ok(first) => std::iter::once(first).chain(inbox.try_iter().take(MESSAGES)),
+            Err(RecvTimeoutError::Timeout) => {
+                let due = ledger.take_due(now, Flush::Ripe);
+                write(state, &mut lane, due, wake, until_distrusted(state));
+                continue;
+            }
+            // The worker was dropped: what is known is written, the rest comes back by itself.
+            Err(RecvTimeoutError::Disconnected) => {
+                let due = ledger.take_due(now, Flush::Everything);
+                write(state, &mut lane, due, wake, now);
+                return;
+            }
+        };
+        for message in messages {
+            match message {
+                Message::Opened { lease, jobs } => ledger.open(lease, jobs, now),
+                Message::Settled(settlement) => ledger.settled(settlement, now),
+                Message::Unrun { lease } => ledger.unrun(lease),
+                Message::Gone { lease } => {
+                    ledger.gone(lease);
+                    forget(state, &[lease]);
+                }
+                Message::Finish(finish) => {
+                    let due = ledger.take_due(now, Flush::Everything);
+                    write(state, &mut lane, due, wake, finish.until);
+                    let released = release_all(state, &mut lane, finish.started, finish.until);
+                    // The one who stops may have given up waiting.
+                    _ = finish.reply.send(released);
+                    return;
+                }
+            }
+        }
+        let due = ledger.take_due(now, Flush::Ripe);
+        write(state, &mut lane, due, wake, until_distrusted(state));
+    }
+}
+
+/// How long writing is tried: beyond a lease time nothing of it would be accepted.
+fn until_distrusted(state: &State) -> Instant {
+    Instant::now() + state.config.lease
+}
+
+/// Writes what is due, trying again while the database is away.
+fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, until: Instant) {
+    if !due.done.is_empty() {
+        write_done(state, lane, &due.done, due.done_jobs, until);
+    }
+    for (settlements, ended) in in_statements(due.settlements, &due.ended) {
+        write_verdicts(state, lane, settlements, ended, wake, until);
+    }
+    if !due.released.is_empty() {
+        give_back(state, lane, &due.released, until);
+    }
+}
+
+fn write_done(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], jobs: u64, until: Instant) {
+    let shared: Arc<[LeaseId]> = leases.into();
+    let written = trying(state, until, || {
+        let leases = Arc::clone(&shared);
+        lane.call(
+            "settle finished jobs",
+            call_timeout(state),
+            move |session| settle_done(session, &leases),
+        )
+    });
+    forget(state, leases);
+    match written {
+        Ok(lost) if lost.is_empty() => {
+            state.counts.done.fetch_add(jobs, Ordering::Relaxed);
+        }
+        Ok(lost) => {
+            // Leases are lost all together, with their worker's row; counting by lease would
+            // need the sizes of the lost ones, which are not worth keeping.
+            let share = jobs * lost.len() as u64 / leases.len() as u64;
+            state.counts.done.fetch_add(jobs - share, Ordering::Relaxed);
+            lost_results(state, share);
+        }
+        Err(error) => {
+            log::error!(
+                "{jobs} finished jobs of queue `{}` could not be settled: {error}",
+                state.queue()
+            );
+            lost_results(state, jobs);
+        }
+    }
+}
+
+fn write_verdicts(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    settlements: Vec<Settlement>,
+    ended: Vec<LeaseId>,
+    wake: &Sender<Wake>,
+    until: Instant,
+) {
+    let shared = Arc::new((settlements, ended));
+    let written = trying(state, until, || {
+        let (shared, settler) = (Arc::clone(&shared), state.settler.clone());
+        lane.call("settle jobs", call_timeout(state), move |session| {
+            settle(session, &settler, &shared.0, &shared.1)
+        })
+    });
+    let (settlements, ended) = &*shared;
+    match written {
+        Ok(written) => {
+            forget(state, ended);
+            count(
+                state,
+                settlements
+                    .iter()
+                    .filter(|one| written.contains(&(one.lease, one.ordinal))),
+                wake,
+            );
+            lost_results(state, (settlements.len() - written.len()) as u64);
+        }
+        Err(error) if error.is_unavailable() => {
+            log::error!(
+                "{} results of queue `{}` could not be settled: {error}",
+                settlements.len(),
+                state.queue()
+            );
+            forget(state, ended);
+            lost_results(state, settlements.len() as u64);
+        }
+        Err(error) => bare(state, lane, &shared, &error, until),
+    }
+}
+
+/// The database refuses a verdict itself. That must not hold jobs for ever: each is settled
+/// alone, and what is refused again dies with a story that cannot be refused.
+fn bare(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    refused: &(Vec<Settlement>, Vec<LeaseId>),
+    error: &crate::Error,
+    until: Instant,
+) {
+    log::error!(
+        "verdicts of queue `{}` were refused: {error:?}",
+        state.queue()
+    );
+    let (settlements, ended) = refused;
+    for settlement in settlements {
+        let last_of_lease = ended.contains(&settlement.lease)
+            && settlements
+                .iter()
+                .rfind(|other| other.lease == settlement.lease)
+                .is_some_and(|last| last.ordinal == settlement.ordinal);
+        let verdict = match &settlement.verdict {
+            Verdict::Done => Verdict::Done,
+            Verdict::Retry { delay, .. } | Verdict::Snooze { delay } => {
+                Verdict::Snooze { delay: *delay }
+            }
+            Verdict::Dead { reason, .. } => Verdict::Dead {
+                reason: *reason,
+                story: Story::new(
+                    "unrecorded",
+                    "its story was refused by the database".to_owned(),
+                    None,
+                ),
+            },
+        };
+        let alone = Arc::new(vec![Settlement {
+            lease: settlement.lease,
+            ordinal: settlement.ordinal,
+            facts: settlement.facts.clone(),
+            run_time: settlement.run_time,
+            verdict,
+        }]);
+        let ends: Vec<LeaseId> = last_of_lease
+            .then_some(settlement.lease)
+            .into_iter()
+            .collect();
+        let written = trying(state, until, || {
+            let (alone, ends, settler) = (Arc::clone(&alone), ends.clone(), state.settler.clone());
+            lane.call("settle a job", call_timeout(state), move |session| {
+                settle(session, &settler, &alone, &ends)
+            })
+        });
+        if let Err(error) = written {
+            log::error!(
+                "job {} of queue `{}` could not be settled: {error:?}",
+                settlement.facts.id,
+                state.queue()
+            );
+            lost_results(state, 1);
+        }
+    }
+    forget(state, ended);
+}
+
+/// Gives the unrun jobs of these leases back.
+fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Instant) {
+    forget(state, leases);
+    let keep: Arc<[LeaseId]> = lock(&state.held).iter().copied().collect();
+    let released = trying(state, until, || {
+        let (keep, worker) = (Arc::clone(&keep), state.settler.worker);
+        lane.call("release jobs", call_timeout(state), move |session| {
+            release(session, worker, &keep, Duration::ZERO, &[])
+        })
+    });
+    if let Err(error) = released {
+        log::warn!(
+            "jobs of queue `{}` could not be released, their lease runs out: {error}",
+            state.queue()
+        );
+    }
+}
+
+/// The end: everything that is still held goes back.
+fn release_all(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    started: Vec<JobId>,
+    until: Instant,
+) -> Result<usize> {
+    let started: Arc<[JobId]> = started.into();
+    let released = trying(state, until, || {
+        let (started, worker) = (Arc::clone(&started), state.settler.worker);
+        lane.call("release jobs", call_timeout(state), move |session| {
+            release(session, worker, &[], Duration::ZERO, &started)
+        })
+    });
+    lock(&state.held).clear();
+    released
+}
+
+/// Calls again while the database is away, with growing pauses, until the moment given.
+fn trying<T>(state: &State, until: Instant, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut pause = PAUSE;
+    loop {
+        match call() {
+            Err(error) if error.is_unavailable() && Instant::now() + pause < until => {
+                log::warn!("queue `{}`: {error}; trying again", state.queue());
+                std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Cuts verdicts into statements, never in the middle of a lease.
+fn in_statements(
+    settlements: Vec<Settlement>,
+    ended: &[LeaseId],
+) -> Vec<(Vec<Settlement>, Vec<LeaseId>)> {
+    let mut statements: Vec<(Vec<Settlement>, Vec<LeaseId>)> = Vec::new();
+    let mut last: Option<LeaseId> = None;
+    for settlement in settlements {
+        let new_lease = last.replace(settlement.lease) != Some(settlement.lease);
+        if statements
+            .last()
+            .is_none_or(|(verdicts, _)| new_lease && verdicts.len() >= VERDICTS)
+        {
+            statements.push((Vec::new(), Vec::new()));
+        }
+        if let Some((verdicts, ends)) = statements.last_mut() {
+            if new_lease && ended.contains(&settlement.lease) {
+                ends.push(settlement.lease);
+            }
+            verdicts.push(settlement);
+        }
+    }
+    statements
+}
+
+fn count<'a>(state: &State, written: impl Iterator<Item = &'a Settlement>, wake: &Sender<Wake>) {
+    let counts = &state.counts;
+    let mut next_due: Option<Duration> = None;
+    for settlement in written {
+        let (counter, delay) = match &settlement.verdict {
+            Verdict::Done => (&counts.done, None),
+            Verdict::Retry { delay, .. } => (&counts.retried, Some(*delay)),
+            Verdict::Snooze { delay } => (&counts.snoozed, Some(*delay)),
+            Verdict::Dead { reason, story } => {
+                log::warn!(
+                    "job {} of queue `{}` died, {reason}: {}",
+                    settlement.facts.id,
+                    settlement.facts.queue,
+                    story.class
+                );
+                (&counts.dead, None)
+            }
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        next_due = next_due.into_iter().chain(delay).min();
+    }
+    if let Some(delay) = next_due {
+        // Full means that the fetcher will look anyway.
+        _ = wake.try_send(Wake::Due(Instant::now() + delay));
+    }
+}
+
+fn lost_results(state: &State, results: u64) {
+    if results > 0 {
+        state.counts.lost.fetch_add(results, Ordering::Relaxed);
+        log::warn!(
+            "{results} results of queue `{}` were refused: their leases are lost",
+            state.queue()
+        );
+    }
+}
+
+fn forget(state: &State, leases: &[LeaseId]) {
+    let mut held = lock(&state.held);
+    for lease in leases {
+        held.remove(lease);
+    }
+}
+
+fn call_timeout(state: &State) -> Duration {
+    state.config.queue.database().call_timeout()
+}

@@ -1,0 +1,173 @@
+//! A slot: a thread that runs handlers, one job at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::claim::Claimed;
+use crate::error::{Error, Result};
+use crate::failure::Story;
+use crate::judge::{Circumstances, Outcome, judge};
+use crate::settle::Settlement;
+use crate::worker::handlers::Attempted;
+use crate::worker::settling::Message;
+use crate::worker::state::{Overrun, Running, Seat, State, lock};
+
+/// What every slot works with.
+#[derive(Clone)]
+pub(crate) struct Bench {
+    pub(crate) state: Arc<State>,
+    pub(crate) jobs: Receiver<Claimed>,
+    pub(crate) settle: Sender<Message>,
+    /// Told by each slot at its end.
+    pub(crate) left: Sender<()>,
+}
+
+/// Starts a slot.
+pub(crate) fn start(bench: &Bench) -> Result<()> {
+    let seat = Arc::new(Seat::default());
+    let number = {
+        let mut seats = lock(&bench.state.seats);
+        seats.push(Arc::clone(&seat));
+        seats.len()
+    };
+    let bench = bench.clone();
+    thread::Builder::new()
+        .name(format!("redrive-slot-{number}"))
+        .spawn(move || {
+            work(&bench, &seat);
+            lock(&bench.state.seats).retain(|other| !Arc::ptr_eq(other, &seat));
+            // Full means that the one who waits will look anyway.
+            _ = bench.left.try_send(());
+        })
+        .map_err(|error| {
+            Error::unavailable(format!("could not start slot {number}")).caused_by(error)
+        })?;
+    Ok(())
+}
+
+/// Runs jobs until no more come, or until a job was taken from this slot: then another has its
+/// place already.
+fn work(bench: &Bench, seat: &Seat) {
+    let state = &bench.state;
+    for claimed in &bench.jobs {
+        // The worker stops, or its leases may be somebody else's by now: start nothing.
+        if state.stopping.is_ended() || !state.trust.holds(Instant::now()) {
+            _ = bench.settle.send(Message::Unrun {
+                lease: claimed.lease,
+            });
+            leave(state, claimed.is_suspect());
+            state.finished(None);
+            continue;
+        }
+        let Some(handler) = state.config.handlers.of(&claimed.facts.kind) else {
+            unhandled(bench, &claimed);
+            continue;
+        };
+        let running = Running {
+            lease: claimed.lease,
+            ordinal: claimed.ordinal,
+            facts: claimed.facts.clone(),
+            suspect: claimed.is_suspect(),
+            started: Instant::now(),
+            deadline: handler.deadline(state.config.deadline),
+            backoff: handler.backoff(&state.config.backoff).clone(),
+            overrun: if handler.is_in_transaction() {
+                Overrun::Await
+            } else {
+                Overrun::GiveAway
+            },
+            signal: Arc::default(),
+        };
+        let signal = Arc::clone(&running.signal);
+        *lock(&seat.running) = Some(running.clone());
+        let attempted = handler.attempt(claimed, Arc::clone(&signal));
+        *lock(&seat.running) = None;
+        if signal.given_away.swap(true, Ordering::AcqRel) {
+            log::warn!(
+                "job {} of queue `{}` ended after its deadline; its result is refused",
+                running.facts.id,
+                state.queue()
+            );
+            return;
+        }
+        match attempted {
+            Attempted::Judge(outcome) => conclude(bench, &running, outcome),
+            Attempted::Settled => {
+                state.counts.done.fetch_add(1, Ordering::Relaxed);
+                _ = bench.settle.send(Message::Gone {
+                    lease: running.lease,
+                });
+                depart(state, &running);
+            }
+            Attempted::Lost => {
+                state.counts.lost.fetch_add(1, Ordering::Relaxed);
+                _ = bench.settle.send(Message::Gone {
+                    lease: running.lease,
+                });
+                depart(state, &running);
+            }
+        }
+        if signal.replaced.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}
+
+/// Judges an outcome and hands the verdict to the settler.
+pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
+    let verdict = judge(
+        outcome,
+        &Circumstances {
+            attempt: running.facts.attempt,
+            max_attempts: running.facts.max_attempts,
+            cancelled: running.signal.by_operator.load(Ordering::Relaxed),
+            backoff: &running.backoff,
+            random: fastrand::f64(),
+        },
+    );
+    let settlement = Settlement {
+        lease: running.lease,
+        ordinal: running.ordinal,
+        facts: running.facts.clone(),
+        run_time: running.started.elapsed(),
+        verdict,
+    };
+    // The settler outlives the slots, but for a worker that was dropped without a stop: then
+    // the lease runs out and the job comes back.
+    _ = bench.settle.send(Message::Settled(settlement));
+    depart(&bench.state, running);
+}
+
+fn depart(state: &State, running: &Running) {
+    leave(state, running.suspect);
+    state.finished(Some(running.started.elapsed()));
+}
+
+fn leave(state: &State, suspect: bool) {
+    if suspect {
+        state.suspect.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A job of a kind that has no handler: it is not claimed, but handlers may have been rearranged
+/// by a rename in the database.
+fn unhandled(bench: &Bench, claimed: &Claimed) {
+    let kind = &claimed.facts.kind;
+    let story = Story::new("Unhandled", format!("no handler for kind `{kind}`"), None);
+    let running = Running {
+        lease: claimed.lease,
+        ordinal: claimed.ordinal,
+        facts: claimed.facts.clone(),
+        suspect: claimed.is_suspect(),
+        started: Instant::now(),
+        deadline: bench.state.config.deadline,
+        backoff: bench.state.config.backoff.clone(),
+        overrun: Overrun::GiveAway,
+        signal: Arc::default(),
+    };
+    conclude(bench, &running, Outcome::Unhandled(story));
+}

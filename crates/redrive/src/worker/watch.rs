@@ -1,0 +1,84 @@
+//! The watch: one thread without a database, that tells handlers when to end.
+//!
+//! It must work when the database does not: it is what stops a worker from running jobs that are
+//! somebody else's by now.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::RecvTimeoutError;
+
+use crate::judge::Outcome;
+use crate::worker::slot::{self, Bench};
+use crate::worker::state::{Ended, Overrun, Running, lock};
+
+/// How often it looks: how late a deadline may be noticed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Watches until the worker is over.
+pub(crate) fn work(bench: &Bench, over: &Ended) {
+    let state = &bench.state;
+    let mut stuck = 0;
+    let mut trusted = true;
+    while over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let now = Instant::now();
+        let trusts = state.trust.holds(now);
+        if trusted && !trusts {
+            log::error!(
+                "worker of queue `{}` could not renew its leases in time; its jobs are told to end",
+                state.queue()
+            );
+        }
+        trusted = trusts;
+        for running in running(bench) {
+            if !trusts {
+                running.signal.cancelled.store(true, Ordering::Relaxed);
+            }
+            if now.saturating_duration_since(running.started) < running.deadline {
+                continue;
+            }
+            running.signal.cancelled.store(true, Ordering::Relaxed);
+            if running.signal.replaced.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            log::error!(
+                "job {} of queue `{}` overran its deadline of {:?}",
+                running.facts.id,
+                state.queue(),
+                running.deadline
+            );
+            // The thread cannot be stopped: its job is judged without it, unless it has just
+            // ended or holds the lease itself; and a new thread takes its place.
+            if running.overrun == Overrun::GiveAway
+                && !running.signal.given_away.swap(true, Ordering::AcqRel)
+            {
+                slot::conclude(bench, &running, Outcome::TimedOut(running.deadline));
+            }
+            stuck += 1;
+            if stuck > state.config.slots {
+                state.fail(format!(
+                    "{stuck} handlers overran their deadlines and never ended"
+                ));
+            } else if let Err(error) = slot::start(bench) {
+                state.fail(format!("a stuck slot cannot be replaced: {error}"));
+            }
+        }
+        stuck = stuck.min(overdue(bench));
+    }
+}
+
+/// What runs now; a copy, so that no lock is held while anything is done about it.
+fn running(bench: &Bench) -> Vec<Running> {
+    lock(&bench.state.seats)
+        .iter()
+        .filter_map(|seat| lock(&seat.running).clone())
+        .collect()
+}
+
+/// How many handlers run on although their slots have been replaced.
+fn overdue(bench: &Bench) -> usize {
+    running(bench)
+        .iter()
+        .filter(|running| running.signal.replaced.load(Ordering::Relaxed))
+        .count()
+}

@@ -1,0 +1,59 @@
+//! `cargo xtask`: the commands of this repository.
+//!
+//! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
+//! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
+//!
+//! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
+//! they may, and start a throw-away cluster of their own.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that talks to a terminal"
+)]
+
+mod account;
+mod cargo;
+mod cluster;
+mod demo;
+mod error;
+mod interrupt;
+mod postgres;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::interrupt::Interrupt;
+
+/// The commands of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A Friday evening with redrive: an outage, malformed orders, a fix, a redrive.
+    Demo(demo::Options),
+    /// Everything that must hold before a change goes in.
+    Test(test::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = Interrupt::listen().and_then(|interrupt| match arguments.command {
+        Command::Demo(options) => demo::run(&options, &interrupt),
+        Command::Test(options) => test::run(&options, &interrupt),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

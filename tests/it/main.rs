@@ -1,0 +1,15 @@
+//! Everything about redrive that needs a PostgreSQL server, in the order of the pipeline.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test reports by panicking"
+)]
+
+mod enqueue;
+mod worker;
+mod retry;
+mod dead;
+mod transaction;
+mod lease;
+mod statements;

@@ -1,0 +1,101 @@
+//! Retry: what fails comes back, with the wait that was asked for.
+
+use std::time::Duration;
+
+use redrive::{Backoff, Failure, HandlerOptions, Job, Place};
+use redrive_tests::{Finish, Order, TestDatabase, counted, drained, stop, worker};
+
+#[test]
+fn any_error_is_retried_until_it_goes_away() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            if job.attempt() < 3 {
+                "x".parse::<i64>()?;
+            }
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let counts = stop(worker).counts;
+    assert_eq!((counts.retried, counts.done, counts.dead), (2, 1, 0));
+    assert!(queue.database().letter(id).unwrap().is_none());
+}
+
+#[test]
+fn a_retry_waits_for_the_backoff_of_its_kind() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .backoff(Backoff::fixed(Duration::from_secs(100)))
+        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
+        .handle_with(
+            HandlerOptions::new().backoff(Backoff::custom(|attempt| Duration::from_secs(500) * attempt)),
+            |_: &Job<Finish>| Err(Failure::retry("no")),
+        )
+        .start()
+        .unwrap();
+    let default = queue.enqueue(&Order { number: 1 }).unwrap();
+    let own = queue.enqueue(&Finish {}).unwrap();
+    counted(&worker, "two retries", |counts| counts.retried == 2);
+    stop(worker);
+    for (id, seconds) in [(default, 100), (own, 500)] {
+        let job = queue.database().job(id).unwrap().expect("a live job");
+        assert_eq!((job.place, job.attempts, job.history.len()), (Place::Delayed, 1, 1));
+        let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();
+        assert!((seconds..seconds + 60).contains(&wait), "{wait} s, not {seconds}");
+    }
+}
+
+#[test]
+fn a_failure_may_say_when_to_come_back() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_secs(1800))))
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "one retry", |counts| counts.retried == 1);
+    stop(worker);
+    let job = queue.database().job(id).unwrap().expect("a live job");
+    let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();
+    assert!((1800..1860).contains(&wait), "{wait} s");
+    assert_eq!((job.attempts, job.history[0].attempt), (1, 1));
+    assert_eq!(job.history[0].error_message.as_deref(), Some("busy"));
+}
+
+#[test]
+fn a_retried_job_keeps_its_identity_and_its_options() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .backoff(Backoff::fixed(Duration::from_secs(3600)))
+        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
+        .start()
+        .unwrap();
+    let new = redrive::NewJob::new(&Order { number: 8 }).unwrap().priority(-7).max_attempts(9);
+    let id = queue.add(new).unwrap();
+    counted(&worker, "one retry", |counts| counts.retried == 1);
+    stop(worker);
+    let job = queue.database().job(id).unwrap().expect("a live job");
+    assert_eq!((job.priority, job.max_attempts, job.crashes), (-7, 9, 0));
+    assert_eq!(job.payload.get(), r#"{"number": 8}"#);
+}
+
+#[test]
+fn an_old_history_keeps_its_beginning_and_its_end() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue).handle(|_: &Job<Order>| Err(Failure::retry("no"))).start().unwrap();
+    let id = queue.add(redrive::NewJob::new(&Order { number: 1 }).unwrap().max_attempts(30)).unwrap();
+    drained(&queue);
+    stop(worker);
+    let letter = queue.database().letter(id).unwrap().expect("a letter");
+    let kept: Vec<u32> = letter.history.iter().map(|attempt| attempt.attempt).collect();
+    let expected: Vec<u32> = (1..=5).chain(16..=30).collect();
+    assert_eq!((kept, letter.attempts), (expected, 30));
+}

@@ -1,0 +1,213 @@
+//! Handlers with a transaction of their own: their effects and the end of the job are one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use redrive::postgres::Transaction;
+use redrive::{Failure, Job, Letters, LetterState, NewJob, Queue};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, letters_in, lose_leases, stats, stop,
+    wait_until, worker,
+};
+
+/// Where the handlers of these tests leave their effects.
+fn effects(test: &TestDatabase) {
+    test.client().batch_execute("CREATE TABLE public.effects (number bigint NOT NULL)").unwrap();
+}
+
+fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
+    tx.execute("INSERT INTO public.effects VALUES ($1)", &[&job.payload().number])?;
+    Ok(())
+}
+
+/// How many effects there are, and of how many jobs.
+fn tally(test: &TestDatabase) -> (i64, i64) {
+    let asked = "SELECT count(*), count(DISTINCT number) FROM public.effects";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn effects_and_the_end_of_the_job_commit_together() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue).slots(3).handle_in_transaction(effect).start().unwrap();
+    queue.enqueue_many(&Order::up_to(50)).unwrap();
+    drained(&queue);
+    counted(&worker, "50 done", |counts| counts.done == 50);
+    assert_eq!(stop(worker).counts.lost, 0);
+    assert_eq!(tally(&test), (50, 50));
+}
+
+#[test]
+fn a_failure_and_a_panic_roll_the_effects_back() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("not yet")),
+                (2, 1) => panic!("not yet"),
+                (3, _) => Err(Failure::reject("never")),
+                _ => Ok(()),
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    drained(&queue);
+    let counts = stop(worker).counts;
+    assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 3));
+    assert_eq!(tally(&test), (3, 3));
+    let letters = queue.database().letters(&Letters::queue("orders")).unwrap();
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].attempts, &*letters[0].error_message), (1, "never"));
+}
+
+#[test]
+fn a_statement_that_fails_in_the_transaction_is_a_failure_like_any() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            tx.execute("INSERT INTO public.effects VALUES (NULL)", &[])?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2)).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).counts.dead, 1);
+    assert_eq!(tally(&test), (0, 0));
+    let letter = queue.database().letter(id).unwrap().expect("a letter");
+    assert_eq!((letter.reason.as_str(), letter.attempts), ("exhausted", 2));
+}
+
+/// A worker that has run so many quick jobs that it claims in batches.
+fn warm_up(queue: &Queue, worker: &redrive::Worker) {
+    let warm: Vec<NewJob> = (0..150).map(|_| NewJob::raw("warm", "{}").unwrap()).collect();
+    queue.add_many(warm).unwrap();
+    counted(worker, "the warm-up to be done", |counts| counts.done == 150);
+}
+
+#[test]
+fn a_lost_lease_leaves_no_effect() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .handle_in_transaction(effect)
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
+    warm_up(&queue, &worker);
+
+    // The only slot is held; the transactional jobs behind it are claimed, and not begun.
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.extend(Order::up_to(5).iter().map(|order| NewJob::new(order).unwrap()));
+    queue.add_many(jobs).unwrap();
+    gate.wait_for(1);
+    wait_until("all to be leased", SOON, || stats(queue.database(), "orders").is_some_and(|s| s.leased == 6));
+    let lost = lose_leases(&mut test.client());
+    assert_eq!(lost.len(), 6);
+    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
+    gate.open();
+    counted(&worker, "six results to be refused", |counts| counts.lost == 6);
+    drained(&queue);
+    counted(&worker, "each job to be done once", |counts| counts.done == 150 + 6);
+    stop(worker);
+    assert_eq!(tally(&test), (5, 5));
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+}
+
+#[test]
+fn a_lease_that_its_handlers_transaction_holds_cannot_be_lost() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                effect(job, tx)?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    assert_eq!(lose_leases(&mut test.client()), [], "skipped, because it is being settled");
+    gate.open();
+    drained(&queue);
+    let counts = stop(worker).counts;
+    assert_eq!((counts.done, counts.lost), (1, 0));
+    assert_eq!(tally(&test), (1, 1));
+}
+
+#[test]
+fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let fixed = Arc::new(AtomicBool::new(false));
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let fixed = Arc::clone(&fixed);
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                effect(job, tx)?;
+                if fixed.load(Ordering::SeqCst) { Ok(()) } else { Err(Failure::reject("broken")) }
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    assert_eq!(tally(&test), (0, 0));
+    fixed.store(true, Ordering::SeqCst);
+    queue.database().redrive(&Letters::ids([id])).unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally(&test), (1, 1));
+    let letter = queue.database().letter(id).unwrap().expect("the letter stays");
+    assert_eq!(letter.state, LetterState::Recovered);
+}
+
+#[test]
+fn a_transaction_that_loses_its_connection_is_no_fault_of_the_job() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            if job.payload().number == 1 {
+                // Its own connection goes away under it; the error is one of the database.
+                tx.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[])?;
+            }
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "the attempt to end", |counts| counts.snoozed + counts.retried >= 1);
+    stop(worker);
+    assert_eq!(tally(&test), (0, 0));
+    let job = queue.database().job(id).unwrap().expect("still live");
+    assert_eq!(job.attempts, 0, "nothing is charged");
+}

@@ -1,0 +1,56 @@
+//! A gate: where a handler stops until the test lets it go on.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::wait::SOON;
+
+/// A gate, closed at first. Clones are the same gate.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: bool,
+    arrived: usize,
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new() -> Gate {
+        Gate::default()
+    }
+
+    /// Blocks the caller until the gate is open. For handlers.
+    pub fn pass(&self) {
+        let (state, changed) = &*self.shared;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.arrived += 1;
+        changed.notify_all();
+        drop(changed.wait_while(state, |state| !state.open).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Opens the gate, for good.
+    pub fn open(&self) {
+        let (state, changed) = &*self.shared;
+        state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
+        changed.notify_all();
+    }
+
+    /// How many have come to the gate so far.
+    pub fn arrived(&self) -> usize {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner).arrived
+    }
+
+    /// Waits until so many have come to the gate.
+    #[track_caller]
+    pub fn wait_for(&self, callers: usize) {
+        let (state, changed) = &*self.shared;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, timeout) = changed
+            .wait_timeout_while(state, SOON, |state| state.arrived < callers)
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "{} of {callers} came to the gate", state.arrived);
+    }
+}

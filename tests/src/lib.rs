@@ -1,0 +1,30 @@
+//! The harness of the integration tests: a database for each test, waiting without sleeping,
+//! handlers that stop where the test wants them, and leases that are lost on demand.
+//!
+//! No timing decides a test. What has to be late is made late by an UPDATE; what has to happen
+//! is waited for with a deadline that is only ever met by a bug.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a harness reports by panicking: that is how a test fails"
+)]
+
+mod database;
+mod gate;
+mod lose;
+mod payload;
+mod statement;
+mod tally;
+mod wait;
+mod work;
+
+pub use database::{TestDatabase, server_url};
+pub use gate::Gate;
+pub use lose::{Lost, lose_leases, reap};
+pub use payload::{Abort, Finish, Hold, Order};
+pub use statement::statement;
+pub use tally::Tally;
+pub use wait::{SOON, wait_until};
+pub use work::{counted, drained, letters_in, stats, stop, worker};

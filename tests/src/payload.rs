@@ -1,0 +1,46 @@
+//! The payloads of the tests.
+
+use redrive::Payload;
+use serde::{Deserialize, Serialize};
+
+/// What most tests enqueue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// Its number.
+    pub number: i64,
+}
+
+impl Order {
+    /// Orders numbered from 1.
+    pub fn up_to(count: i64) -> Vec<Order> {
+        (1..=count).map(|number| Order { number }).collect()
+    }
+}
+
+impl Payload for Order {
+    const KIND: &'static str = "order";
+}
+
+/// A job that the doomed process finishes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Finish {}
+
+impl Payload for Finish {
+    const KIND: &'static str = "finish";
+}
+
+/// A job that the doomed process begins and never ends.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Hold {}
+
+impl Payload for Hold {
+    const KIND: &'static str = "hold";
+}
+
+/// A job that aborts the doomed process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Abort {}
+
+impl Payload for Abort {
+    const KIND: &'static str = "abort";
+}
