@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use redrive::postgres::Transaction;
-use redrive::{Failure, Job, Letters, LetterState, NewJob, Queue};
+use redrive::postgres::{Client, NoTls, Transaction};
+use redrive::{Failure, Job, Letters, LetterState, NewJob, Place, Queue};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, letters_in, lose_leases, stats, stop,
     wait_until, worker,
@@ -189,25 +189,26 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
 }
 
 #[test]
-fn a_transaction_that_loses_its_connection_is_no_fault_of_the_job() {
+fn a_commit_that_the_database_did_not_answer_is_not_charged() {
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
+    let url = test.url().to_owned();
     let worker = worker(&queue)
-        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
             effect(job, tx)?;
-            if job.payload().number == 1 {
-                // Its own connection goes away under it; the error is one of the database.
-                tx.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[])?;
-            }
+            let backend: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+            let mut other = Client::connect(&url, NoTls)?;
+            other.execute("SELECT pg_terminate_backend($1, 10000)", &[&backend])?;
             Ok(())
         })
         .start()
         .unwrap();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the attempt to end", |counts| counts.snoozed + counts.retried >= 1);
-    stop(worker);
+    counted(&worker, "the job to be put off", |counts| counts.snoozed == 1);
+    let counts = stop(worker).counts;
+    assert_eq!((counts.done, counts.dead, counts.retried), (0, 0, 0));
     assert_eq!(tally(&test), (0, 0));
     let job = queue.database().job(id).unwrap().expect("still live");
-    assert_eq!(job.attempts, 0, "nothing is charged");
+    assert_eq!((job.place, job.attempts), (Place::Delayed, 0));
 }

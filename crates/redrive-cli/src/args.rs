@@ -27,8 +27,14 @@ Log lines go to stderr; RUST_LOG sets them in detail (RUST_LOG=redrive=debug).";
 #[derive(Debug, Parser)]
 #[command(name = "redrive", version, after_help = EXIT_CODES, max_term_width = 90)]
 pub(crate) struct Arguments {
-    /// The PostgreSQL database, such as postgres://me@host/shop.
-    #[arg(long, global = true, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    /// The PostgreSQL database, such as `postgres://me@host/shop`.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "DATABASE_URL",
+        hide_env_values = true
+    )]
     pub(crate) database_url: Option<String>,
 
     /// Print one JSON object a line instead of text for people.
@@ -76,9 +82,20 @@ mod tests {
             if command.has_subcommands() {
                 command.get_subcommands().for_each(look);
             } else {
-                let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(after.contains("Example"), "`{}` has no example", command.get_name());
-                assert!(command.get_about().is_some(), "`{}` says nothing", command.get_name());
+                let after = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    after.contains("Example"),
+                    "`{}` has no example",
+                    command.get_name()
+                );
+                assert!(
+                    command.get_about().is_some(),
+                    "`{}` says nothing",
+                    command.get_name()
+                );
             }
         }
         look(&Arguments::command());

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often to say that we wait.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 /// How long a command that is not a worker waits for the database.
-const A_MINUTE: Duration = Duration::from_secs(60);
+const A_MINUTE: Duration = Duration::from_mins(1);
 
 /// How long to wait for a database that is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,11 @@ pub(crate) enum Patience {
 }
 
 /// Opens the database, once it can be reached.
-pub(crate) fn database(arguments: &Arguments, patience: Patience, io: &mut Streams<'_>) -> Result<Database> {
+pub(crate) fn database(
+    arguments: &Arguments,
+    patience: Patience,
+    io: &mut Streams<'_>,
+) -> Result<Database> {
     let url = url(arguments)?;
     let limit = match patience {
         _ if arguments.no_wait => Some(Duration::ZERO),
@@ -44,7 +48,12 @@ pub(crate) fn database(arguments: &Arguments, patience: Patience, io: &mut Strea
 }
 
 /// The same for a command on one queue.
-pub(crate) fn queue(arguments: &Arguments, patience: Patience, name: &str, io: &mut Streams<'_>) -> Result<Queue> {
+pub(crate) fn queue(
+    arguments: &Arguments,
+    patience: Patience,
+    name: &str,
+    io: &mut Streams<'_>,
+) -> Result<Queue> {
     Ok(Queue::new(&database(arguments, patience, io)?, name)?)
 }
 
@@ -76,10 +85,13 @@ fn config(url: &str) -> Result<Config> {
 
 /// Says what is wrong with a URL without repeating any of it: it may hold a password.
 fn unreadable(error: &postgres::Error) -> Error {
-    const FORM: &str = "the database URL cannot be read; it looks like postgres://user@host:5432/database";
+    const FORM: &str =
+        "the database URL cannot be read; it looks like postgres://user@host:5432/database";
     match error.source().map(ToString::to_string) {
         // Names one of the driver's own options, and nothing of its value.
-        Some(cause) if cause.starts_with("invalid value for option") => Error::new(format!("{FORM}: {cause}")),
+        Some(cause) if cause.starts_with("invalid value for option") => {
+            Error::new(format!("{FORM}: {cause}"))
+        }
         _ => Error::new(FORM),
     }
 }
@@ -120,7 +132,9 @@ impl Refusal {
             Refusal::Driver(error) => match error.code() {
                 // Connection, resources, operator intervention ("the database system is starting up").
                 Some(state) => matches!(&state.code()[..2], "08" | "53" | "57"),
-                None => !["TLS", "configuration", "authentication"].iter().any(|word| error.to_string().contains(word)),
+                None => !["TLS", "configuration", "authentication"]
+                    .iter()
+                    .any(|word| error.to_string().contains(word)),
             },
         }
     }
@@ -168,15 +182,24 @@ mod tests {
             "postgres://me:s3cret@host/db?sslmod=s3cret",
         ] {
             let told = config(url).expect_err(url).told();
-            assert!(!told.contains("s3cret") && told.contains("cannot be read"), "{url}: {told}");
+            assert!(
+                !told.contains("s3cret") && told.contains("cannot be read"),
+                "{url}: {told}"
+            );
         }
     }
 
     #[test]
     fn a_server_that_is_down_may_come_back() {
         let config = config("postgres://me:s3cret@127.0.0.1:1/db").expect("a good URL");
-        let refusal = attempt(&config).map(drop).expect_err("nobody listens on port 1");
+        let refusal = attempt(&config)
+            .map(drop)
+            .expect_err("nobody listens on port 1");
         assert!(refusal.may_pass());
-        assert!(refusal.told().contains("refused") && !refusal.told().contains("s3cret"), "{}", refusal.told());
+        assert!(
+            refusal.told().contains("refused") && !refusal.told().contains("s3cret"),
+            "{}",
+            refusal.told()
+        );
     }
 }

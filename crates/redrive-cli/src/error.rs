@@ -22,7 +22,10 @@ impl Error {
     }
 
     /// A failure with somebody else's error as its cause.
-    pub(crate) fn caused_by(message: impl Into<String>, cause: impl StdError + Send + Sync + 'static) -> Error {
+    pub(crate) fn caused_by(
+        message: impl Into<String>,
+        cause: impl StdError + Send + Sync + 'static,
+    ) -> Error {
         Error::Failed(message.into(), Some(Box::new(cause)))
     }
 
@@ -30,9 +33,10 @@ impl Error {
     pub(crate) fn told(&self) -> String {
         match self {
             Error::BrokenPipe => "the reader of the output is gone".to_owned(),
-            Error::Failed(message, cause) => {
-                chain(message.clone(), cause.as_deref().map(|cause| cause as &dyn StdError))
-            }
+            Error::Failed(message, cause) => chain(
+                message.clone(),
+                cause.as_deref().map(|cause| cause as &dyn StdError),
+            ),
         }
     }
 }
@@ -65,10 +69,10 @@ impl From<redrive::Error> for Error {
 /// Output that cannot be written. Everything else that is read or written says what it is.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::BrokenPipe,
-            _ => Error::caused_by("could not write the output", error),
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Error::BrokenPipe;
         }
+        Error::caused_by("could not write the output", error)
     }
 }
 
@@ -79,14 +83,26 @@ mod tests {
     #[test]
     fn causes_are_joined_and_said_once() {
         let cause = io::Error::other("disk on fire");
-        assert_eq!(Error::caused_by("could not read `f`", cause).told(), "could not read `f`: disk on fire");
+        assert_eq!(
+            Error::caused_by("could not read `f`", cause).told(),
+            "could not read `f`: disk on fire"
+        );
         let again = io::Error::other("on fire");
-        assert_eq!(chain("the disk is on fire".to_owned(), Some(&again)), "the disk is on fire");
+        assert_eq!(
+            chain("the disk is on fire".to_owned(), Some(&again)),
+            "the disk is on fire"
+        );
     }
 
     #[test]
     fn a_broken_pipe_is_told_apart() {
-        assert!(matches!(Error::from(io::Error::from(io::ErrorKind::BrokenPipe)), Error::BrokenPipe));
-        assert!(matches!(Error::from(io::Error::other("x")), Error::Failed(..)));
+        assert!(matches!(
+            Error::from(io::Error::from(io::ErrorKind::BrokenPipe)),
+            Error::BrokenPipe
+        ));
+        assert!(matches!(
+            Error::from(io::Error::other("x")),
+            Error::Failed(..)
+        ));
     }
 }

@@ -1,6 +1,7 @@
 //! How a dead letter looks: its whole story for people, one object for programs.
 
 use std::io::Write;
+use std::time::Duration;
 
 use redrive::{AttemptRecord, Letter};
 use serde::Serialize;
@@ -22,11 +23,21 @@ pub(crate) fn story(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     writeln!(out, "\n{}", looks.heading("Timeline:"))?;
     writeln!(out, "  {}  enqueued", rfc3339(letter.enqueued_at))?;
     timeline(out, &letter.history)?;
-    writeln!(out, "  {}  died: {}", rfc3339(letter.died_at), letter.reason)?;
+    writeln!(
+        out,
+        "  {}  died: {}",
+        rfc3339(letter.died_at),
+        letter.reason
+    )?;
     if letter.changed_at > letter.died_at {
         writeln!(out, "  {}  {}", rfc3339(letter.changed_at), letter.state)?;
     }
-    writeln!(out, "\n{}\n  {}", looks.heading("Error:"), one_line(&letter.error_class))?;
+    writeln!(
+        out,
+        "\n{}\n  {}",
+        looks.heading("Error:"),
+        one_line(&letter.error_class)
+    )?;
     indented(out, &letter.error_message)?;
     if let Some(detail) = &letter.error_detail {
         writeln!(out, "\n{}", looks.heading("Detail:"))?;
@@ -37,25 +48,50 @@ pub(crate) fn story(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         writeln!(out, "{}", clean(&pretty(payload.get())))?;
     }
     if let Some(raw) = &letter.raw {
-        let what = letter.content_type.as_deref().map(one_line).unwrap_or_default();
-        writeln!(out, "\n{}", looks.heading(&format!("Captured, {} bytes of {what}:", raw.len())))?;
+        let what = letter
+            .content_type
+            .as_deref()
+            .map(one_line)
+            .unwrap_or_default();
+        writeln!(
+            out,
+            "\n{}",
+            looks.heading(&format!("Captured, {} bytes of {what}:", raw.len()))
+        )?;
         writeln!(out, "{}", escaped(raw))?;
     }
     Ok(())
 }
 
 fn facts(out: &mut dyn Write, letter: &Letter) -> Result<()> {
-    let mut fact = |name: &str, value: &str| -> Result<()> { Ok(writeln!(out, "  {name:<11} {}", one_line(value))?) };
+    let mut fact = |name: &str, value: &str| -> Result<()> {
+        Ok(writeln!(out, "  {name:<11} {}", one_line(value))?)
+    };
     fact("queue", &letter.queue)?;
     fact("kind", &letter.kind)?;
     if let Some(source) = &letter.source {
-        fact("captured", &format!("from {source} at {}", letter.position.as_deref().unwrap_or("?")))?;
+        fact(
+            "captured",
+            &format!(
+                "from {source} at {}",
+                letter.position.as_deref().unwrap_or("?")
+            ),
+        )?;
     }
-    fact("attempts", &format!("{} of {}", letter.attempts, letter.max_attempts))?;
+    fact(
+        "attempts",
+        &format!("{} of {}", letter.attempts, letter.max_attempts),
+    )?;
     fact("generation", &letter.generation.to_string())?;
     fact("priority", &letter.priority.to_string())?;
     if let Some(worker) = letter.worker {
-        fact("worker", &format!("{worker} on {}", letter.host.as_deref().unwrap_or("an unknown host")))?;
+        fact(
+            "worker",
+            &format!(
+                "{worker} on {}",
+                letter.host.as_deref().unwrap_or("an unknown host")
+            ),
+        )?;
     }
     if let Some(version) = &letter.version {
         fact("version", version)?;
@@ -70,25 +106,41 @@ fn facts(out: &mut dyn Write, letter: &Letter) -> Result<()> {
 /// Writes the attempts of a history, a line each.
 pub(crate) fn timeline(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {
     for record in history {
-        let ended = record.ended_at.as_deref().map_or_else(|| "at an unknown time".to_owned(), moment);
-        let run = record.run_ms.map(|ms| format!(" after {}", short(std::time::Duration::from_millis(ms))));
+        let ended = record
+            .ended_at
+            .as_deref()
+            .map_or_else(|| "at an unknown time".to_owned(), moment);
         let generation = match record.generation {
             0 => String::new(),
             generation => format!(" of generation {generation}"),
         };
-        let mut told = format!("  {ended}  attempt {}{generation}: {}{}", record.attempt, record.outcome, run.unwrap_or_default());
-        for text in [&record.error_class, &record.error_message].into_iter().flatten().filter(|text| !text.is_empty()) {
-            told.push_str(": ");
-            told.push_str(text);
-        }
-        writeln!(out, "  {}", one_line(&told))?;
+        let run_time = record
+            .run_ms
+            .map(|ms| format!(" after {}", short(Duration::from_millis(ms))));
+        let what = format!(
+            "attempt {}{generation}: {}{}",
+            record.attempt,
+            record.outcome,
+            run_time.unwrap_or_default()
+        );
+        let why = [&record.error_class, &record.error_message]
+            .into_iter()
+            .flatten();
+        let told: Vec<&str> = std::iter::once(&what)
+            .chain(why)
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+            .collect();
+        let told = told.join(": ");
+        writeln!(out, "  {}  {}", one_line(&ended), one_line(&told))?;
     }
     Ok(())
 }
 
 /// A stored moment in the form of all others, or as it is when it cannot be read.
 fn moment(text: &str) -> String {
-    text.parse::<jiff::Timestamp>().map_or_else(|_| text.to_owned(), |timestamp| format!("{timestamp:.3}"))
+    text.parse::<jiff::Timestamp>()
+        .map_or_else(|_| text.to_owned(), |timestamp| format!("{timestamp:.3}"))
 }
 
 fn indented(out: &mut dyn Write, text: &str) -> Result<()> {
@@ -100,12 +152,27 @@ fn indented(out: &mut dyn Write, text: &str) -> Result<()> {
 
 /// Captured bytes as text: line breaks stay, all that is not printable ASCII is escaped.
 fn escaped(raw: &[u8]) -> String {
-    let shown = &raw[..raw.len().min(RAW_SHOWN)];
-    let mut lines: Vec<String> = shown.split(|byte| *byte == b'\n').map(|line| format!("  {}", line.escape_ascii())).collect();
-    if raw.len() > RAW_SHOWN {
-        lines.push(format!("  [... {} bytes more; --json has them all ...]", raw.len() - RAW_SHOWN));
+    let mut shown = "  ".to_owned();
+    for byte in &raw[..raw.len().min(RAW_SHOWN)] {
+        match byte {
+            b'\n' => shown.push_str("\n  "),
+            b'\\' => shown.push_str("\\\\"),
+            b' '..=b'~' => shown.push(char::from(*byte)),
+            other => shown.extend(other.escape_ascii().map(char::from)),
+        }
     }
-    lines.join("\n")
+    if raw.len() > RAW_SHOWN {
+        let left = raw.len() - RAW_SHOWN;
+        shown.push_str(
+            &[
+                "\n  [... ",
+                &left.to_string(),
+                " bytes more; --json has them all ...]",
+            ]
+            .concat(),
+        );
+    }
+    shown
 }
 
 /// A letter as a line of JSON.
@@ -174,7 +241,10 @@ impl LetterLine<'_> {
 fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }
 
 /// One attempt in a line of JSON.
@@ -215,7 +285,7 @@ mod tests {
 
     #[test]
     fn captured_bytes_are_escaped_and_bounded() {
-        assert_eq!(escaped(b"{\"a\":\x1b\xff}\nx"), "  {\\\"a\\\":\\x1b\\xff}\n  x");
+        assert_eq!(escaped(b"{\"a\":\x1b\xff}\nx"), "  {\"a\":\\x1b\\xff}\n  x");
         assert!(escaped(&[0; 10_000]).ends_with("[... 5904 bytes more; --json has them all ...]"));
         assert_eq!(hexadecimal(&[0, 0x9f, 0xff]), "009fff");
     }
@@ -233,7 +303,7 @@ mod tests {
         timeline(&mut out, &[record]).expect("memory can be written");
         assert_eq!(
             String::from_utf8_lossy(&out),
-            "  2025-01-02T03:04:05.678Z attempt 2: failed after 1s: exit 1: bad\\u{1b} news\n"
+            "  2025-01-02T03:04:05.678Z  attempt 2: failed after 1s: exit 1: bad\\u{1b} news\n"
         );
     }
 }

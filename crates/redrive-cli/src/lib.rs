@@ -27,7 +27,11 @@ use crate::render::{Looks, clean};
 ///
 /// What was asked for goes to `out`, what is said about it to `err`; log lines and progress bars
 /// go to the stderr of the process. A pipe that broke because its reader had enough is no error.
-pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> ExitCode {
+pub fn run(
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> ExitCode {
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
         Err(told) => return tell(&told, out, err),
@@ -39,7 +43,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &
         Ok(Ending::NothingMatched) => ExitCode::from(1),
         Err(error) => {
             // When stderr is gone as well, the exit code is all that is left to tell.
-            _ = writeln!(io.err, "{} {}", Looks::of_stderr().error("error:"), clean(&error.told()));
+            _ = writeln!(
+                io.err,
+                "{} {}",
+                Looks::of_stderr().error("error:"),
+                clean(&error.told())
+            );
             ExitCode::from(2)
         }
     }
@@ -91,7 +100,8 @@ fn tell(told: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> ExitCod
     let written = if told.use_stderr() {
         err.write_all(text(&Looks::of_stderr()).as_bytes())
     } else {
-        out.write_all(text(&Looks::of_stdout()).as_bytes()).and_then(|()| out.flush())
+        out.write_all(text(&Looks::of_stdout()).as_bytes())
+            .and_then(|()| out.flush())
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),

@@ -26,7 +26,11 @@ pub(crate) struct BadLine {
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Lines<R> {
-        Lines { reader, number: 0, bytes: 0 }
+        Lines {
+            reader,
+            number: 0,
+            bytes: 0,
+        }
     }
 
     /// How many bytes have been read.
@@ -38,7 +42,11 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn next_job(&mut self, kind: &str) -> io::Result<Option<Result<NewJob, BadLine>>> {
         loop {
             let mut line = Vec::new();
-            let read = self.reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)?;
+            let read = self
+                .reader
+                .by_ref()
+                .take(LINE_BYTES)
+                .read_until(b'\n', &mut line)?;
             if read == 0 {
                 return Ok(None);
             }
@@ -49,12 +57,22 @@ impl<R: BufRead> Lines<R> {
                 self.bytes += self.reader.skip_until(b'\n')? as u64;
                 too_long = true;
             }
-            let bad = |why: String| Ok(Some(Err(BadLine { number: self.number, why })));
+            let bad = |why: String| {
+                Ok(Some(Err(BadLine {
+                    number: self.number,
+                    why,
+                })))
+            };
             if too_long {
-                return bad(format!("the line is over the limit of {PAYLOAD_BYTES} bytes"));
+                return bad(format!(
+                    "the line is over the limit of {PAYLOAD_BYTES} bytes"
+                ));
             }
             // Some programs put a byte order mark before the first line.
-            let line = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| self.number == 1).unwrap_or(&line);
+            let line = line
+                .strip_prefix(b"\xef\xbb\xbf")
+                .filter(|_| self.number == 1)
+                .unwrap_or(&line);
             let Ok(text) = std::str::from_utf8(line) else {
                 return bad("the line is not UTF-8".to_owned());
             };

@@ -18,12 +18,21 @@ pub(crate) fn start(verbose: u8) {
     match std::env::var("RUST_LOG") {
         Ok(filters) => builder.parse_filters(&filters),
         // The driver's own lines are many, and show payloads: only RUST_LOG turns them on.
-        Err(_) => builder.filter_level(LevelFilter::Warn).filter_module("redrive", level).filter_module("redrive_cli", level),
+        Err(_) => builder
+            .filter_level(LevelFilter::Warn)
+            .filter_module("redrive", level)
+            .filter_module("redrive_cli", level),
     };
     builder.format(|line, record| {
         let style = line.default_level_style(record.level());
-        let told = clean(&record.args().to_string());
-        writeln!(line, "{} {style}{:<5}{style:#} {told}", line.timestamp_seconds(), record.level())
+        let told = record.args().to_string();
+        writeln!(
+            line,
+            "{} {style}{:<5}{style:#} {}",
+            line.timestamp_seconds(),
+            record.level(),
+            clean(&told)
+        )
     });
     // An error means that a logger is there already, a test's for instance.
     _ = builder.try_init();

@@ -5,5 +5,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Not locked: log lines and progress bars write to stderr from other threads.
-    redrive_cli::run(std::env::args_os(), &mut LineWriter::new(io::stdout()), &mut io::stderr())
+    redrive_cli::run(
+        std::env::args_os(),
+        &mut LineWriter::new(io::stdout()),
+        &mut io::stderr(),
+    )
 }

@@ -10,17 +10,29 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// A bar over so many letters or jobs.
     pub(crate) fn of(what: &str, total: u64) -> Progress {
-        Progress::with(ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()), what, "{prefix} {bar:30} {pos}/{len} {per_sec} {eta}")
+        Progress::with(
+            ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()),
+            what,
+            "{prefix} {bar:30} {pos}/{len} {per_sec} {eta}",
+        )
     }
 
     /// A bar over the bytes of a file; what is counted is shown beside it.
     pub(crate) fn of_bytes(what: &str, total: u64) -> Progress {
-        Progress::with(ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()), what, "{prefix} {bar:30} {percent}% {msg} {eta}")
+        Progress::with(
+            ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()),
+            what,
+            "{prefix} {bar:30} {percent}% {msg} {eta}",
+        )
     }
 
     /// For work whose size is not known.
     pub(crate) fn unknown(what: &str) -> Progress {
-        Progress::with(ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()), what, "{spinner} {prefix} {msg} {elapsed}")
+        Progress::with(
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            what,
+            "{spinner} {prefix} {msg} {elapsed}",
+        )
     }
 
     fn with(bar: ProgressBar, what: &str, template: &str) -> Progress {

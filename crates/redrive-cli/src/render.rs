@@ -36,7 +36,11 @@ pub(crate) fn one_line(text: &str) -> String {
 fn is_dangerous(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => true,
+        '\u{061c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => true,
         '\u{e0000}'..='\u{e007f}' => true,
         character => character.is_control(),
     }
@@ -143,12 +147,16 @@ pub(crate) struct Looks {
 impl Looks {
     /// The looks of what goes to stdout.
     pub(crate) fn of_stdout() -> Looks {
-        Looks { coloured: io::stdout().is_terminal() && wants_colour() }
+        Looks {
+            coloured: io::stdout().is_terminal() && wants_colour(),
+        }
     }
 
     /// The looks of what goes to stderr.
     pub(crate) fn of_stderr() -> Looks {
-        Looks { coloured: io::stderr().is_terminal() && wants_colour() }
+        Looks {
+            coloured: io::stderr().is_terminal() && wants_colour(),
+        }
     }
 
     #[cfg(test)]
@@ -168,7 +176,10 @@ impl Looks {
 
     /// The word that starts an error.
     pub(crate) fn error(self, text: &str) -> String {
-        self.styled(Style::new().bold().fg_color(Some(AnsiColor::Red.into())), text)
+        self.styled(
+            Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
+            text,
+        )
     }
 
     fn styled(self, style: Style, text: &str) -> String {
@@ -192,7 +203,10 @@ mod tests {
     #[test]
     fn nothing_of_the_database_reaches_the_terminal_as_a_command() {
         assert_eq!(clean("\u{1b}[2Jgone\r"), "\\u{1b}[2Jgone\\u{d}");
-        assert_eq!(clean("a\u{202e}b\u{2066}c\u{9b}d\u{7f}"), "a\\u{202e}b\\u{2066}c\\u{9b}d\\u{7f}");
+        assert_eq!(
+            clean("a\u{202e}b\u{2066}c\u{9b}d\u{7f}"),
+            "a\\u{202e}b\\u{2066}c\\u{9b}d\\u{7f}"
+        );
         assert_eq!(clean("größe\n\t日本"), "größe\n\t日本");
         assert_eq!(one_line(" a\n\tb\u{0} c "), "a b\\u{0} c");
     }
@@ -200,7 +214,10 @@ mod tests {
     #[test]
     fn json_is_indented_and_otherwise_left_alone() {
         let shown = pretty(r#"{"a": [1e400, "x, {\"y\": 1}"], "b": {}, "c": [ ]}"#);
-        assert_eq!(shown, "{\n  \"a\": [\n    1e400,\n    \"x, {\\\"y\\\": 1}\"\n  ],\n  \"b\": {},\n  \"c\": []\n}");
+        assert_eq!(
+            shown,
+            "{\n  \"a\": [\n    1e400,\n    \"x, {\\\"y\\\": 1}\"\n  ],\n  \"b\": {},\n  \"c\": []\n}"
+        );
         assert_eq!(pretty("\"a\u{9b}\\\\\""), "\"a\\u009b\\\\\"");
         assert_eq!(pretty("17"), "17");
     }
@@ -213,7 +230,13 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([counted(1, "job"), counted(1_200, "job")], ["1 job", "1,200 jobs"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [counted(1, "job"), counted(1_200, "job")],
+            ["1 job", "1,200 jobs"]
+        );
     }
 }

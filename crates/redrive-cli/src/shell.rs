@@ -23,7 +23,7 @@ use captured::Captured;
 const REJECTED: i32 = 65;
 /// How often a running command is looked at: how late it learns that it is cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a command has between SIGTERM and SIGKILL.
+/// How long a command has between SIGTERM and SIGKILL, at most.
 const TERM_GRACE: Duration = Duration::from_secs(1);
 /// How long to wait for the rest of stderr when something the command left behind holds it open.
 const STDERR_GRACE: Duration = Duration::from_millis(200);
@@ -32,14 +32,24 @@ const STDERR_GRACE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Shell {
     command: String,
+    /// How long a command has between SIGTERM and SIGKILL.
+    term_grace: Duration,
     running: Mutex<Vec<Arc<Mutex<Child>>>>,
     /// Everything is to end now.
     ending: AtomicBool,
 }
 
 impl Shell {
-    pub(crate) fn new(command: &str) -> Shell {
-        Shell { command: command.to_owned(), running: Mutex::default(), ending: AtomicBool::new(false) }
+    /// A handler of jobs that may run for so long.
+    pub(crate) fn new(command: &str, deadline: Option<Duration>) -> Shell {
+        // One that overran its deadline is gone before the next one does.
+        let term_grace = deadline.map_or(TERM_GRACE, |deadline| TERM_GRACE.min(deadline / 4));
+        Shell {
+            command: command.to_owned(),
+            term_grace,
+            running: Mutex::default(),
+            ending: AtomicBool::new(false),
+        }
     }
 
     /// Runs the command for a job, to its end.
@@ -60,8 +70,13 @@ impl Shell {
         match ended {
             Ok(Ended::ByItself(status)) => outcome(status, captured, job),
             // It could not finish; that is not its fault, so the attempt does not count.
-            Ok(Ended::ByUs) => Err(Failure::snooze(Duration::ZERO).class("cancelled").detail(captured)),
-            Err(error) => Err(Failure::retry(format!("could not wait for the command: {error}")).class("wait")),
+            Ok(Ended::ByUs) => {
+let failure = Failure::snooze(Duration::ZERO).class("cancelled");
+Err(if captured.is_empty() { failure } else { failure.detail(captured) })
+},
+            Err(error) => Err(
+                Failure::retry(format!("could not wait for the command: {error}")).class("wait"),
+            ),
         }
     }
 
@@ -70,6 +85,16 @@ impl Shell {
         self.ending.store(true, Ordering::Relaxed);
         for child in &*lock(&self.running) {
             signal(&mut lock(child), Signal::KILL);
+        }
+    }
+
+    /// Whether a command ended by itself. Success counts, whoever asked it to end.
+    fn ended(&self, status: ExitStatus, told: Option<Instant>) -> Ended {
+        let by_us = told.is_some() || self.ending.load(Ordering::Relaxed);
+        if by_us && !status.success() {
+            Ended::ByUs
+        } else {
+            Ended::ByItself(status)
         }
     }
 
@@ -93,21 +118,26 @@ impl Shell {
     }
 
     /// Waits for the end of a command. The end of its stderr is a sign that it is near; a
-    /// cancellation is passed on as SIGTERM, and as SIGKILL a second later.
-    fn wait(&self, child: &Mutex<Child>, stderr_ended: &Receiver<()>, job: &Job<Box<RawValue>>) -> io::Result<Ended> {
+    /// cancellation is passed on as SIGTERM, and as SIGKILL soon after.
+    fn wait(
+        &self,
+        child: &Mutex<Child>,
+        stderr_ended: &Receiver<()>,
+        job: &Job<Box<RawValue>>,
+    ) -> io::Result<Ended> {
         let mut nap = Duration::from_millis(1);
         let mut told: Option<Instant> = None;
         loop {
-            if stderr_ended.recv_timeout(nap.max(LOOK_EVERY)) == Err(RecvTimeoutError::Disconnected) {
+            if stderr_ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected) {
                 // Nothing will wake us any more: look soon, then less often.
                 if let Some(status) = lock(child).try_wait()? {
-                    return Ok(Ended::of(status, told));
+                    return Ok(self.ended(status, told));
                 }
                 thread::sleep(nap);
                 nap = (nap * 2).min(LOOK_EVERY);
             }
             if let Some(status) = lock(child).try_wait()? {
-                return Ok(Ended::of(status, told));
+                return Ok(self.ended(status, told));
             }
             if job.is_cancelled() || self.ending.load(Ordering::Relaxed) {
                 match told {
@@ -115,7 +145,7 @@ impl Shell {
                         signal(&mut lock(child), Signal::TERM);
                         told = Some(Instant::now());
                     }
-                    Some(at) if at.elapsed() > TERM_GRACE => signal(&mut lock(child), Signal::KILL),
+                    Some(at) if at.elapsed() > self.term_grace => signal(&mut lock(child), Signal::KILL),
                     Some(_) => {}
                 }
             }
@@ -124,17 +154,10 @@ impl Shell {
 }
 
 /// How a command ended.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Ended {
     ByItself(ExitStatus),
     ByUs,
-}
-
-impl Ended {
-    /// Success counts, whoever asked it to end.
-    fn of(status: ExitStatus, told: Option<Instant>) -> Ended {
-        if told.is_some() && !status.success() { Ended::ByUs } else { Ended::ByItself(status) }
-    }
 }
 
 /// Signals the process group of a command that has not ended: its number is its own until it
@@ -190,12 +213,22 @@ fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Resu
         return Ok(());
     }
     let (class, ended) = match (status.code(), status.signal()) {
-        (Some(code), _) => (format!("exit {code}"), format!("the command exited with {code}")),
-        (None, Some(signal)) => (format!("signal {signal}"), format!("the command was killed by signal {signal}")),
+        (Some(code), _) => (
+            format!("exit {code}"),
+            format!("the command exited with {code}"),
+        ),
+        (None, Some(signal)) => (
+            format!("signal {signal}"),
+            format!("the command was killed by signal {signal}"),
+        ),
         (None, None) => ("unknown".to_owned(), format!("the command ended: {status}")),
     };
     // Programs say last what made them give up.
-    let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last = stderr
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty());
     let message = last.map_or(ended, ToOwned::to_owned);
     log::info!("job {} failed with {class}: {message}", job.id());
     let failure = match status.code() {
@@ -219,7 +252,7 @@ mod tests {
 
     fn run(command: &str, payload: &str) -> Result<(), Failure> {
         let payload = RawValue::from_string(payload.to_owned()).expect("JSON");
-        Shell::new(command).handle(&Job::sample(payload))
+        Shell::new(command, None).handle(&Job::sample(payload))
     }
 
     fn told(command: &str) -> String {
@@ -237,12 +270,24 @@ mod tests {
     #[test]
     fn the_exit_status_decides() {
         let rejected = told("echo first >&2; echo 'bad order' >&2; echo >&2; exit 65");
-        assert!(rejected.contains("Reject") && rejected.contains("exit 65"), "{rejected}");
-        assert!(rejected.contains("message: \"bad order\"") && rejected.contains("first\\n"), "{rejected}");
+        assert!(
+            rejected.contains("Reject") && rejected.contains("exit 65"),
+            "{rejected}"
+        );
+        assert!(
+            rejected.contains("message: \"bad order\"") && rejected.contains("first\\n"),
+            "{rejected}"
+        );
         let retry = told("exit 1");
-        assert!(retry.contains("Retry") && retry.contains("exit 1") && retry.contains("exited with 1"), "{retry}");
+        assert!(
+            retry.contains("Retry") && retry.contains("exit 1") && retry.contains("exited with 1"),
+            "{retry}"
+        );
         let killed = told("kill -9 $$");
-        assert!(killed.contains("Retry") && killed.contains("signal 9"), "{killed}");
+        assert!(
+            killed.contains("Retry") && killed.contains("signal 9"),
+            "{killed}"
+        );
     }
 
     #[test]
@@ -256,12 +301,16 @@ mod tests {
     #[test]
     fn a_flood_on_stderr_is_bounded() {
         let told = told("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 1");
-        assert!(told.len() < 200_000 && told.contains("bytes cut"), "{}", told.len());
+        assert!(
+            told.len() < 200_000 && told.contains("bytes cut"),
+            "{}",
+            told.len()
+        );
     }
 
     #[test]
     fn killing_all_ends_the_group_and_the_attempt_does_not_count() {
-        let shell = Arc::new(Shell::new("sleep 30; true"));
+        let shell = Arc::new(Shell::new("sleep 30; true", None));
         let handler = thread::spawn({
             let shell = Arc::clone(&shell);
             move || shell.handle(&Job::sample(RawValue::NULL.to_owned()))

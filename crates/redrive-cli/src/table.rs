@@ -1,5 +1,6 @@
 //! Tables for people: aligned columns, two blanks apart, within 80 characters on a terminal.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use crate::error::Result;
@@ -39,12 +40,16 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table.
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Table {
-        Table { columns: columns.into(), rows: Vec::new() }
+        Table {
+            columns: columns.into(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row: a cell for each column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+        self.rows
+            .push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
     /// Writes it to stdout's writer; the last column is cut only when a terminal looks.
@@ -74,23 +79,30 @@ impl Table {
             if !line.is_empty() {
                 line.push_str("  ");
             }
-            line.push_str(&match column {
-                Column::Text(_) => format!("{cell:<width$}"),
-                Column::Number(_) => format!("{cell:>width$}"),
-            });
+            // Writing to a String cannot fail.
+            _ = match column {
+                Column::Text(_) => write!(line, "{cell:<width$}"),
+                Column::Number(_) => write!(line, "{cell:>width$}"),
+            };
         }
         line.trim_end().to_owned()
     }
 
     fn widths(&self, within: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.heading().chars().count()).collect();
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|column| column.heading().chars().count())
+            .collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
             }
         }
         let Some(within) = within else { return widths };
-        let Some((last, others)) = widths.split_last_mut() else { return widths };
+        let Some((last, others)) = widths.split_last_mut() else {
+            return widths;
+        };
         for width in &mut *others {
             *width = (*width).min(COLUMN);
         }
@@ -105,8 +117,16 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new([Column::Number("ID"), Column::Text("QUEUE"), Column::Text("ERROR")]);
-        table.row(["7".to_owned(), "orders".to_owned(), "line one\nline \u{1b}[31mtwo".to_owned()]);
+        let mut table = Table::new([
+            Column::Number("ID"),
+            Column::Text("QUEUE"),
+            Column::Text("ERROR"),
+        ]);
+        table.row([
+            "7".to_owned(),
+            "orders".to_owned(),
+            "line one\nline \u{1b}[31mtwo".to_owned(),
+        ]);
         table.row(["1234".to_owned(), "q".to_owned(), "x".repeat(200)]);
         table
     }
@@ -123,6 +143,10 @@ mod tests {
 
     #[test]
     fn nothing_is_cut_for_a_pipe() {
-        assert!(table().shown(Looks::plain(), None).contains(&"x".repeat(200)));
+        assert!(
+            table()
+                .shown(Looks::plain(), None)
+                .contains(&"x".repeat(200))
+        );
     }
 }

@@ -117,13 +117,13 @@ impl Worker {
                 _ = thread.join();
             }
         }
-        let released = finished??;
+        finished??;
         match self.state.failure.get() {
             Some(why) => Err(Error::unavailable(format!(
                 "the worker had stopped by itself: {why}"
             ))),
             None => Ok(Stopped {
-                released,
+                released: self.counts().released,
                 still_running,
                 counts: self.counts(),
             }),
@@ -189,9 +189,9 @@ impl Stop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// How many jobs were given back.
-    pub released: usize,
-    /// Those of them whose handlers still ran.
+    /// How many jobs the worker gave back, at its stop and before.
+    pub released: u64,
+    /// Those of them whose handlers still ran at the stop.
     pub still_running: Vec<JobId>,
     /// What the worker did in its life.
     pub counts: Counts,

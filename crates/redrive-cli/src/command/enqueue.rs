@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use redrive::{JobId, LONGEST_DELAY, NewJob, PAYLOAD_BYTES, Queue};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 /// bounded memory, however many lines it has; a regular file is read twice, so that a bad line is
 /// found before anything is sent.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(group(ArgGroup::new("what").required(true)), after_help = "\
 Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m --priority 10
@@ -42,10 +42,10 @@ pub(crate) struct Enqueue {
     /// The kind of the job, which names its handler.
     kind: String,
     /// The payload as JSON; - reads it from stdin.
-    #[arg(allow_negative_numbers = true, required_unless_present = "file", conflicts_with = "file")]
+    #[arg(allow_negative_numbers = true, group = "what")]
     payload: Option<String>,
     /// A file with one JSON payload a line (NDJSON); - is stdin.
-    #[arg(long, value_name = "F.ndjson")]
+    #[arg(long, value_name = "F.ndjson", group = "what")]
     file: Option<PathBuf>,
     /// Start no earlier than this from now: 500ms, 90s, 1h30m, 2d.
     #[arg(long, value_parser = delay, default_value = "0s", allow_hyphen_values = true)]
@@ -77,14 +77,22 @@ impl Enqueue {
         }
     }
 
-    fn enqueue_one(&self, payload: &str, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+    fn enqueue_one(
+        &self,
+        payload: &str,
+        arguments: &Arguments,
+        io: &mut Streams<'_>,
+    ) -> Result<Ending> {
         let job = match payload {
             "-" => self.with_options(NewJob::raw(&self.kind, read_payload()?.trim())?),
             payload => self.with_options(NewJob::raw(&self.kind, payload)?),
         };
         let id: JobId = connect::queue(arguments, Patience::Minute, &self.queue, io)?.add(job)?;
         if arguments.json {
-            json_line(io.out, &json!({ "id": id.get(), "queue": self.queue, "kind": self.kind }))?;
+            json_line(
+                io.out,
+                &json!({ "id": id.get(), "queue": self.queue, "kind": self.kind }),
+            )?;
         } else {
             writeln!(io.out, "{id}")?;
         }
@@ -92,10 +100,17 @@ impl Enqueue {
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {
-        job.delay(self.delay).priority(self.priority).max_attempts(self.max_attempts)
+        job.delay(self.delay)
+            .priority(self.priority)
+            .max_attempts(self.max_attempts)
     }
 
-    fn enqueue_file(&self, file: &Path, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+    fn enqueue_file(
+        &self,
+        file: &Path,
+        arguments: &Arguments,
+        io: &mut Streams<'_>,
+    ) -> Result<Ending> {
         // A name that is wrong is not the fault of line 1.
         NewJob::raw(&self.kind, "null")?;
         let size = size_of_regular(file);
@@ -115,14 +130,21 @@ impl Enqueue {
         drop(progress);
         let seconds = begin.elapsed().as_secs_f64();
         self.report(&sent, seconds, arguments, io)?;
-        Ok(if sent.bad_lines == 0 { Ending::Done } else { Ending::NothingMatched })
+        Ok(if sent.bad_lines == 0 {
+            Ending::Done
+        } else {
+            Ending::NothingMatched
+        })
     }
 
     /// Reads a file to find a bad line before anything is sent.
     fn check(&self, file: &Path, size: u64) -> Result<()> {
         let progress = Progress::of_bytes("checking", size);
         let mut lines = Lines::new(open(file)?);
-        while let Some(job) = lines.next_job(&self.kind).map_err(|error| unreadable(file, error))? {
+        while let Some(job) = lines
+            .next_job(&self.kind)
+            .map_err(|error| unreadable(file, error))?
+        {
             job.map_err(|bad| refused(file, &bad))?;
             progress.at(lines.bytes());
         }
@@ -130,16 +152,27 @@ impl Enqueue {
     }
 
     /// Sends the lines of a file in one transaction.
-    fn send(&self, file: &Path, arguments: &Arguments, queue: &Queue, progress: &Progress, io: &mut Streams<'_>) -> Result<Sent> {
+    fn send(
+        &self,
+        file: &Path,
+        arguments: &Arguments,
+        queue: &Queue,
+        progress: &Progress,
+        io: &mut Streams<'_>,
+    ) -> Result<Sent> {
         let failed = |what: &'static str| move |error| Error::caused_by(what, error);
         let mut client = connect::client(arguments)?;
-        let mut transaction = client.transaction().map_err(failed("could not begin a transaction"))?;
+        let mut transaction = client
+            .transaction()
+            .map_err(failed("could not begin a transaction"))?;
         let mut lines = Lines::new(open(file)?);
         let mut sent = Sent::default();
         let mut chunk = Vec::new();
         let mut chunk_from = 0;
         loop {
-            let job = lines.next_job(&self.kind).map_err(|error| unreadable(file, error))?;
+            let job = lines
+                .next_job(&self.kind)
+                .map_err(|error| unreadable(file, error))?;
             let at_end = job.is_none();
             match job {
                 Some(Ok(job)) => chunk.push(self.with_options(job)),
@@ -151,7 +184,8 @@ impl Enqueue {
                 None => {}
             }
             if chunk.len() == CHUNK || lines.bytes() - chunk_from > CHUNK_BYTES || at_end {
-                sent.jobs += queue.add_many_in(&mut transaction, std::mem::take(&mut chunk))?.len() as u64;
+                sent.jobs += queue.add_many_in(&mut transaction, &chunk)?.len() as u64;
+                chunk.clear();
                 chunk_from = lines.bytes();
                 progress.at(lines.bytes());
                 progress.show(counted(sent.jobs, "job"));
@@ -164,8 +198,19 @@ impl Enqueue {
         Ok(sent)
     }
 
-    fn report(&self, sent: &Sent, seconds: f64, arguments: &Arguments, io: &mut Streams<'_>) -> Result<()> {
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people")]
+    fn report(
+        &self,
+        sent: &Sent,
+        seconds: f64,
+        arguments: &Arguments,
+        io: &mut Streams<'_>,
+    ) -> Result<()> {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate for people"
+        )]
         let rate = (sent.jobs as f64 / seconds.max(0.001)) as u64;
         if arguments.json {
             return json_line(
@@ -176,7 +221,12 @@ impl Enqueue {
                 }),
             );
         }
-        writeln!(io.out, "enqueued {} in {seconds:.1} s, {} a second", counted(sent.jobs, "job"), grouped(rate))?;
+        writeln!(
+            io.out,
+            "enqueued {} in {seconds:.1} s, {} a second",
+            counted(sent.jobs, "job"),
+            grouped(rate)
+        )?;
         if sent.bad_lines > 0 {
             io.say(format!("left out {}", counted(sent.bad_lines, "bad line")));
         }
@@ -203,8 +253,12 @@ fn refused(file: &Path, bad: &BadLine) -> Error {
 fn read_payload() -> Result<String> {
     let mut bytes = Vec::new();
     let most = PAYLOAD_BYTES as u64 + 1024;
-    io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| unreadable(Path::new("-"), error))?;
-    String::from_utf8(bytes).map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
+    io::stdin()
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(Path::new("-"), error))?;
+    String::from_utf8(bytes)
+        .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
 }
 
 fn open(file: &Path) -> Result<Box<dyn BufRead>> {
@@ -218,7 +272,9 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>> {
 /// The size of a file that can be read twice.
 fn size_of_regular(file: &Path) -> Option<u64> {
     let found = file.metadata().ok().filter(std::fs::Metadata::is_file);
-    found.filter(|_| file != Path::new("-")).map(|found| found.len())
+    found
+        .filter(|_| file != Path::new("-"))
+        .map(|found| found.len())
 }
 
 fn unreadable(file: &Path, error: io::Error) -> Error {
@@ -226,5 +282,9 @@ fn unreadable(file: &Path, error: io::Error) -> Error {
 }
 
 fn shown(file: &Path) -> String {
-    if file == Path::new("-") { "stdin".to_owned() } else { format!("`{}`", file.display()) }
+    if file == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        format!("`{}`", file.display())
+    }
 }

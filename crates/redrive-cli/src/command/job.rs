@@ -63,7 +63,9 @@ impl Job {
 }
 
 fn show(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-    let Some(job) = db.job(id)? else { return not_live(db, id, io) };
+    let Some(job) = db.job(id)? else {
+        return not_live(db, id, io);
+    };
     if arguments.json {
         json_line(io.out, &JobLine::of(&job))?;
         return Ok(Ending::Done);
@@ -77,17 +79,34 @@ fn show(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -
     writeln!(out, "  queue       {}", one_line(&job.queue))?;
     writeln!(out, "  kind        {}", one_line(&job.kind))?;
     writeln!(out, "  priority    {}", job.priority)?;
-    writeln!(out, "  attempts    {} of {}", job.attempts, job.max_attempts)?;
+    writeln!(
+        out,
+        "  attempts    {} of {}",
+        job.attempts, job.max_attempts
+    )?;
     if job.generation > 0 {
         writeln!(out, "  generation  {}", job.generation)?;
     }
     if job.crashes > 0 {
-        writeln!(out, "  crashes     {} (it lost its worker so often)", job.crashes)?;
+        writeln!(
+            out,
+            "  crashes     {} (it lost its worker so often)",
+            job.crashes
+        )?;
     }
     if let Some(worker) = job.worker {
-        writeln!(out, "  worker      {worker} on {}", one_line(job.host.as_deref().unwrap_or("an unknown host")))?;
+        writeln!(
+            out,
+            "  worker      {worker} on {}",
+            one_line(job.host.as_deref().unwrap_or("an unknown host"))
+        )?;
     }
-    writeln!(out, "  enqueued    {} ({} ago)", rfc3339(job.enqueued_at), ago(job.enqueued_at))?;
+    writeln!(
+        out,
+        "  enqueued    {} ({} ago)",
+        rfc3339(job.enqueued_at),
+        ago(job.enqueued_at)
+    )?;
     if !job.history.is_empty() {
         writeln!(out, "\nTimeline:")?;
         letter::timeline(out, &job.history)?;
@@ -98,8 +117,14 @@ fn show(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -
 
 fn cancel(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
     let (word, text) = match db.cancel(id)? {
-        Cancelled::Dead => ("dead", format!("job {id} is cancelled: it is a dead letter now")),
-        Cancelled::Asked => ("asked", format!("job {id} runs: its handler is told to end")),
+        Cancelled::Dead => (
+            "dead",
+            format!("job {id} is cancelled: it is a dead letter now"),
+        ),
+        Cancelled::Asked => (
+            "asked",
+            format!("job {id} runs: its handler is told to end"),
+        ),
         Cancelled::NotLive => return not_live(db, id, io),
     };
     if arguments.json {
@@ -110,12 +135,21 @@ fn cancel(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>)
     Ok(Ending::Done)
 }
 
-fn set(db: &Database, id: JobId, priority: i16, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+fn set(
+    db: &Database,
+    id: JobId,
+    priority: i16,
+    arguments: &Arguments,
+    io: &mut Streams<'_>,
+) -> Result<Ending> {
     if !db.set_priority(id, priority)? {
         return match db.job(id)? {
             None => not_live(db, id, io),
             Some(job) => {
-                io.say(format!("job {id} is {}: its priority cannot change any more", job.place));
+                io.say(format!(
+                    "job {id} is {}: its priority cannot change any more",
+                    job.place
+                ));
                 Ok(Ending::NothingMatched)
             }
         };
@@ -131,7 +165,10 @@ fn set(db: &Database, id: JobId, priority: i16, arguments: &Arguments, io: &mut 
 /// Says why there is no such live job, and where to look.
 fn not_live(db: &Database, id: JobId, io: &mut Streams<'_>) -> Result<Ending> {
     io.say(match db.letter(id)? {
-        Some(letter) => format!("job {id} is not live, its letter is {}: redrive dlq show {id}", letter.state),
+        Some(letter) => format!(
+            "job {id} is not live, its letter is {}: redrive dlq show {id}",
+            letter.state
+        ),
         None => format!("job {id} is not live: it is done, or it never was"),
     });
     Ok(Ending::NothingMatched)

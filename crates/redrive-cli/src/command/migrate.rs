@@ -37,11 +37,21 @@ impl Migrate {
         if self.check {
             return match db.check_schema() {
                 Ok(()) => {
-                    say(arguments, io, &json!({ "up_to_date": true }), "the schema is up to date")?;
+                    say(
+                        arguments,
+                        io,
+                        &json!({ "up_to_date": true }),
+                        "the schema is up to date",
+                    )?;
                     Ok(Ending::Done)
                 }
                 Err(error) if error.is_migration_required() => {
-                    say(arguments, io, &json!({ "up_to_date": false }), &error.to_string())?;
+                    say(
+                        arguments,
+                        io,
+                        &json!({ "up_to_date": false }),
+                        &error.to_string(),
+                    )?;
                     Ok(Ending::NothingMatched)
                 }
                 Err(error) => Err(error.into()),
@@ -50,7 +60,12 @@ impl Migrate {
         let applied = db.migrate()?;
         for migration in &applied {
             let object = json!({ "version": migration.version, "applied": migration.name });
-            say(arguments, io, &object, &format!("applied {}", migration.name))?;
+            say(
+                arguments,
+                io,
+                &object,
+                &format!("applied {}", migration.name),
+            )?;
         }
         if applied.is_empty() && !arguments.json {
             writeln!(io.out, "the schema is up to date")?;
@@ -59,7 +74,12 @@ impl Migrate {
     }
 }
 
-fn say(arguments: &Arguments, io: &mut Streams<'_>, object: &serde_json::Value, text: &str) -> Result<()> {
+fn say(
+    arguments: &Arguments,
+    io: &mut Streams<'_>,
+    object: &serde_json::Value,
+    text: &str,
+) -> Result<()> {
     if arguments.json {
         return json_line(io.out, object);
     }

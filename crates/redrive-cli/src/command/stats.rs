@@ -30,7 +30,9 @@ impl Stats {
         let db = connect::database(arguments, Patience::Minute, io)?;
         let stats = db.stats(self.queue.as_deref())?;
         if let (true, Some(queue)) = (stats.is_empty(), &self.queue) {
-            io.say(format!("queue `{queue}` holds nothing, and nobody works on it"));
+            io.say(format!(
+                "queue `{queue}` holds nothing, and nobody works on it"
+            ));
             return Ok(Ending::NothingMatched);
         }
         if arguments.json {

@@ -27,9 +27,7 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 
 /// Run a shell command for every job of a queue.
 ///
-/// The payload is the stdin of the command, and the job's facts are in its environment:
-/// REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_ATTEMPT, REDRIVE_MAX_ATTEMPTS,
-/// REDRIVE_GENERATION, REDRIVE_PRIORITY, REDRIVE_ENQUEUED_AT.
+/// The payload is the stdin of the command, and the job's facts are in its environment.
 ///
 /// Exit status 0: done. 65: rejected, the job becomes a dead letter. Any other status, or death by
 /// a signal: another attempt after a backoff. The last line of stderr is the error's message, all
@@ -44,9 +42,14 @@ Examples:
   redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
   redrive work orders --exec ./deliver.sh --drain
 
+Environment:
+  REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_PRIORITY, REDRIVE_ATTEMPT (from 1),
+  REDRIVE_MAX_ATTEMPTS, REDRIVE_GENERATION (how often it was redriven, from 0),
+  REDRIVE_ENQUEUED_AT (RFC 3339)
+
 SIGTERM and Ctrl-C stop it gracefully: what runs may end within --grace, the rest goes back to
 the queue. A second signal ends it at once. A command that overruns its deadline, or is
-cancelled, gets SIGTERM and a second later SIGKILL, with its whole process group.")]
+cancelled, gets SIGTERM and within a second SIGKILL, with its whole process group.")]
 pub(crate) struct Work {
     /// The queue.
     queue: String,
@@ -84,12 +87,16 @@ enum Why {
 impl Work {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let queue = connect::queue(arguments, Patience::Endless, &self.queue, io)?;
-        let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| Error::caused_by("could not listen to signals", error))?;
-        let shell = Arc::new(Shell::new(&self.exec));
+        let mut signals = Signals::new([SIGTERM, SIGINT])
+            .map_err(|error| Error::caused_by("could not listen to signals", error))?;
+        let shell = Arc::new(Shell::new(&self.exec, self.deadline));
         let worker = self.worker(&queue, &shell)?;
         let why = self.watch(&worker, &queue, &mut signals);
         if why == Why::Signalled {
-            io.say(format!("stopping: commands may run on for {}; a second signal ends them", duration::short(self.grace)));
+            io.say(format!(
+                "stopping: commands may run on for {}; a second signal ends them",
+                duration::short(self.grace)
+            ));
         }
         let stopped = stop(worker, self.grace, &shell, &mut signals);
         // What outlived the grace has lost its job: another worker may have it already.
@@ -99,7 +106,8 @@ impl Work {
     }
 
     fn worker(&self, queue: &Queue, shell: &Arc<Shell>) -> Result<Worker> {
-        let mut builder = Worker::builder(queue).version(concat!("redrive-cli ", env!("CARGO_PKG_VERSION")));
+        let mut builder =
+            Worker::builder(queue).version(concat!("redrive-cli ", env!("CARGO_PKG_VERSION")));
         if let Some(slots) = self.slots {
             builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
         }
@@ -150,7 +158,9 @@ fn stop(worker: Worker, grace: Duration, shell: &Shell, signals: &mut Signals) -
     let mut until: Option<Instant> = None;
     while !stopping.is_finished() {
         if until.is_some_and(|until| Instant::now() > until) {
-            return Err(Error::new("ended at once; the jobs it held come back when their lease runs out"));
+            return Err(Error::new(
+                "ended at once; the jobs it held come back when their lease runs out",
+            ));
         }
         if signals.pending().next().is_some() {
             shell.kill_all();
@@ -160,33 +170,42 @@ fn stop(worker: Worker, grace: Duration, shell: &Shell, signals: &mut Signals) -
     }
     match stopping.join() {
         Ok(stopped) => Ok(stopped?),
-        Err(_) => Err(Error::new("the worker could not be stopped: its thread panicked")),
+        Err(_) => Err(Error::new(
+            "the worker could not be stopped: its thread panicked",
+        )),
     }
 }
 
 fn report(stopped: &Stopped, arguments: &Arguments, io: &mut Streams<'_>) -> Result<()> {
     let counts = &stopped.counts;
+    // Our handler puts off what it had to kill: the job is given back, its attempt refunded.
+    let released = stopped.released as u64 + counts.snoozed;
     if arguments.json {
         return json_line(
             io.out,
             &json!({
-                "done": counts.done, "retried": counts.retried, "snoozed": counts.snoozed, "dead": counts.dead,
-                "released": stopped.released, "lost": counts.lost,
+                "done": counts.done, "retried": counts.retried, "dead": counts.dead,
+                "released": released, "lost": counts.lost,
             }),
         );
     }
     if !stopped.still_running.is_empty() {
         let killed = counted(stopped.still_running.len() as u64, "command");
-        io.say(format!("{killed} did not end in time: killed, and the jobs given back"));
+        io.say(format!(
+            "{killed} did not end in time: killed, and the jobs given back"
+        ));
     }
     let numbers = [
         ("done", counts.done),
         ("retried", counts.retried),
         ("dead", counts.dead),
-        ("released", stopped.released as u64),
+        ("released", released),
         ("lost", counts.lost),
     ];
-    let told: Vec<String> = numbers.iter().map(|(name, count)| format!("{name} {}", grouped(*count))).collect();
+    let told: Vec<String> = numbers
+        .iter()
+        .map(|(name, count)| format!("{name} {}", grouped(*count)))
+        .collect();
     io.say(told.join(", "));
     Ok(())
 }

@@ -32,7 +32,10 @@ impl Captured {
         if self.lost == 0 {
             return String::from_utf8_lossy(&[&*self.head, &*tail].concat()).into_owned();
         }
-        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
+        let (head, tail) = (
+            String::from_utf8_lossy(&self.head),
+            String::from_utf8_lossy(&tail),
+        );
         format!("{head}\n[... {} bytes cut ...]\n{tail}", self.lost)
     }
 }
@@ -47,7 +50,10 @@ mod tests {
         captured.push("größe".as_bytes());
         captured.push(&[b'x'; HEAD_BYTES]);
         captured.push("größe".as_bytes());
-        assert_eq!(captured.text(), format!("größe{}größe", "x".repeat(HEAD_BYTES)));
+        assert_eq!(
+            captured.text(),
+            format!("größe{}größe", "x".repeat(HEAD_BYTES))
+        );
     }
 
     #[test]
@@ -60,6 +66,9 @@ mod tests {
         captured.push(b"\xffend");
         let text = captured.text();
         assert!(text.starts_with("begin") && text.ends_with("\u{fffd}end"));
-        assert!(text.contains(&format!("[... {} bytes cut ...]", 1_000_009 - HEAD_BYTES - TAIL_BYTES)));
+        assert!(text.contains(&format!(
+            "[... {} bytes cut ...]",
+            1_000_009 - HEAD_BYTES - TAIL_BYTES
+        )));
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, select};
@@ -18,8 +17,9 @@ use crate::sql;
 use crate::worker::settling::Message;
 use crate::worker::state::{State, lock};
 
-/// The longest time between two looks at the delayed jobs.
+/// The longest time between two looks at the delayed jobs; a look tells what is due before.
 const PROMOTE_EVERY: Duration = Duration::from_secs(5);
+const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// How long a worker is busy without a break before enqueues need not notify it.
 const BUSY_AFTER: Duration = Duration::from_millis(200);
 /// A worker that was busy looks again this often, this many times, before it waits to be told.
@@ -54,7 +54,9 @@ pub(crate) fn work(
         lane,
         marks: Marks::new(),
         last_look: Look::Full,
-        promote_at: Instant::now(),
+        promoted_at: Instant::now(),
+        due_at: Some(Instant::now()),
+        woken: false,
         waiting: Waiting::No,
         busy_since: Instant::now(),
         lingered: 0,
@@ -102,7 +104,7 @@ fn hand_out(
     for job in &claimed {
         *leases.entry(job.lease).or_default() += 1;
         if job.is_suspect() {
-            state.suspect.store(true, Ordering::Relaxed);
+            *lock(&state.suspect) = Some(job.lease);
         }
     }
     lock(&state.held).extend(leases.keys());
@@ -133,7 +135,11 @@ struct Fetcher<'a> {
     lane: Lane,
     marks: Marks,
     last_look: Look,
-    promote_at: Instant,
+    promoted_at: Instant,
+    /// When the next delayed job is known to be due.
+    due_at: Option<Instant>,
+    /// Whether a notification came since the last claim.
+    woken: bool,
     waiting: Waiting,
     busy_since: Instant,
     lingered: u32,
@@ -144,7 +150,10 @@ struct Fetcher<'a> {
 impl Fetcher<'_> {
     /// Moves due jobs if it is time, and claims.
     fn round(&mut self, demand: usize) -> Result<Vec<Claimed>> {
-        if Instant::now() >= self.promote_at {
+        let now = Instant::now();
+        if self.due_at.is_some_and(|due_at| due_at <= now)
+            || now.duration_since(self.promoted_at) >= self.promote_every()
+        {
             self.promote()?;
         }
         let mut claimed = self.claim(demand)?;
@@ -154,6 +163,10 @@ impl Fetcher<'_> {
             && self.marks.look(Instant::now()) == Look::Full
         {
             claimed.append(&mut self.claim(demand - claimed.len())?);
+        }
+        // What came may be a delayed job: then this tells when it is due.
+        if std::mem::take(&mut self.woken) && claimed.is_empty() {
+            self.promote()?;
         }
         self.pause = PAUSE;
         if self.waiting == Waiting::Yes
@@ -174,9 +187,9 @@ impl Fetcher<'_> {
             kinds: self.state.config.kinds.clone(),
             alone: Arc::clone(&self.state.config.alone),
             limit,
-            suspects: match self.state.suspect.load(Ordering::Relaxed) {
-                true => Suspects::Leave,
-                false => Suspects::One,
+            suspects: match *lock(&self.state.suspect) {
+                Some(_) => Suspects::Leave,
+                None => Suspects::One,
             },
             ranges: self.marks.ranges(look),
         };
@@ -195,23 +208,31 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
+    fn promote_every(&self) -> Duration {
+        match self.waiting {
+            Waiting::Yes => PROMOTE_EVERY,
+            // Nobody notifies a busy worker of a delayed job.
+            Waiting::No => PROMOTE_EVERY_BUSY,
+        }
+    }
+
     fn promote(&mut self) -> Result<()> {
         let queue = self.state.config.queue.shared_name();
         let promoted = self.call("promote delayed jobs", move |session| {
             promote(session, &queue)
         })?;
-        let wait = match promoted.next_due {
-            _ if promoted.moved >= PROMOTE_LIMIT => Duration::ZERO,
-            Some(next_due) => next_due.min(PROMOTE_EVERY),
-            None => PROMOTE_EVERY,
+        let now = Instant::now();
+        self.promoted_at = now;
+        self.due_at = match promoted.next_due {
+            _ if promoted.moved >= PROMOTE_LIMIT => Some(now),
+            Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
+            Some(_) | None => None,
         };
-        self.promote_at = Instant::now() + wait;
         Ok(())
     }
 
     /// Nothing was ready: says so in the database, looks once more, then waits.
     fn idle(&mut self, wake: &Receiver<Wake>) {
-        self.busy_since = Instant::now();
         let nap = match self.waiting {
             Waiting::Yes => self.naptime(),
             Waiting::No if self.lingered < LINGERS => {
@@ -229,23 +250,26 @@ impl Fetcher<'_> {
         self.mention_unserved();
         select! {
             recv(wake) -> why => match why {
-                Ok(Wake::Due(at)) => self.promote_at = self.promote_at.min(at),
-                // It may be a delayed job that came: the look at those is cheap.
-                Ok(Wake::Work) => {}
+                Ok(Wake::Due(at)) => self.due_at = self.due_at.into_iter().chain([at]).min(),
+                Ok(Wake::Work) => self.woken = true,
                 // The pulse is gone; polling is enough.
                 Err(_) => self.rest(nap),
             },
             recv(after(nap)) -> _ => {}
             recv(self.state.stop) -> _ => {}
         }
+        self.busy_since = Instant::now();
     }
 
     /// How long to wait for a notification: until the next look is due.
     fn naptime(&self) -> Duration {
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
-        let until_due = self.promote_at.saturating_duration_since(Instant::now());
         // Due jobs of one moment are moved together.
-        let until_due = until_due.max(Duration::from_millis(1));
+        let until_due = self.due_at.map_or(poll, |due_at| {
+            due_at
+                .saturating_duration_since(Instant::now())
+                .max(Duration::from_millis(1))
+        });
         match self.last_look {
             Look::Full => poll.min(until_due),
             // What is below the marks has not been looked at yet.

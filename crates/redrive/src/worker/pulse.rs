@@ -25,8 +25,9 @@ use crate::worker::state::{Ended, State, lock};
 const LISTEN: Duration = Duration::from_millis(250);
 /// How often a worker looks for lost leases.
 const REAP_EVERY: Duration = Duration::from_secs(10);
-/// How often a worker that works looks at the ring; one that idles does so at its reaping.
+/// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
+const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
@@ -179,7 +180,7 @@ impl Pulse<'_> {
         let counts = self.state.counts.read();
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed;
         let idle = worked == self.claimed_at_last_turn;
-        self.ring_at = Instant::now() + if idle { REAP_EVERY } else { RING_EVERY };
+        self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
         self.claimed_at_last_turn = worked;
         let bytes = self.state.config.segment_bytes;
         self.lane

@@ -45,8 +45,8 @@ pub(crate) struct Finish {
     pub(crate) started: Vec<JobId>,
     /// Until when to try when the database does not answer.
     pub(crate) until: Instant,
-    /// Told how many jobs went back.
-    pub(crate) reply: Sender<Result<usize>>,
+    /// Told when it is done.
+    pub(crate) reply: Sender<Result<()>>,
 }
 
 /// Settles until told to finish, or until nobody can tell anything any more.
@@ -84,7 +84,7 @@ pub(crate) fn work(
                 Message::Unrun { lease } => ledger.unrun(lease),
                 Message::Gone { lease } => {
                     ledger.gone(lease);
-                    forget(state, &[lease]);
+                    state.forget(&[lease]);
                 }
                 Message::Finish(finish) => {
                     let due = ledger.take_due(now, Flush::Everything);
@@ -129,7 +129,7 @@ fn write_done(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], jobs: u64
             move |session| settle_done(session, &leases),
         )
     });
-    forget(state, leases);
+    state.forget(leases);
     match written {
         Ok(lost) if lost.is_empty() => {
             state.counts.done.fetch_add(jobs, Ordering::Relaxed);
@@ -169,7 +169,7 @@ fn write_verdicts(
     let (settlements, ended) = &*shared;
     match written {
         Ok(written) => {
-            forget(state, ended);
+            state.forget(ended);
             count(
                 state,
                 settlements
@@ -185,7 +185,7 @@ fn write_verdicts(
                 settlements.len(),
                 state.queue()
             );
-            forget(state, ended);
+            state.forget(ended);
             lost_results(state, settlements.len() as u64);
         }
         Err(error) => bare(state, lane, &shared, &error, until),
@@ -252,12 +252,12 @@ fn bare(
             lost_results(state, 1);
         }
     }
-    forget(state, ended);
+    state.forget(ended);
 }
 
 /// Gives the unrun jobs of these leases back.
 fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Instant) {
-    forget(state, leases);
+    state.forget(leases);
     let keep: Arc<[LeaseId]> = lock(&state.held).iter().copied().collect();
     let released = trying(state, until, || {
         let (keep, worker) = (Arc::clone(&keep), state.settler.worker);
@@ -265,11 +265,12 @@ fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Ins
             release(session, worker, &keep, Duration::ZERO, &[])
         })
     });
-    if let Err(error) = released {
-        log::warn!(
+    match released {
+        Ok(released) => count_released(state, released),
+        Err(error) => log::warn!(
             "jobs of queue `{}` could not be released, their lease runs out: {error}",
             state.queue()
-        );
+        ),
     }
 }
 
@@ -279,7 +280,7 @@ fn release_all(
     lane: &mut Lane,
     started: Vec<JobId>,
     until: Instant,
-) -> Result<usize> {
+) -> Result<()> {
     let started: Arc<[JobId]> = started.into();
     let released = trying(state, until, || {
         let (started, worker) = (Arc::clone(&started), state.settler.worker);
@@ -288,7 +289,15 @@ fn release_all(
         })
     });
     lock(&state.held).clear();
-    released
+    count_released(state, released?);
+    Ok(())
+}
+
+fn count_released(state: &State, jobs: usize) {
+    state
+        .counts
+        .released
+        .fetch_add(jobs as u64, Ordering::Relaxed);
 }
 
 /// Calls again while the database is away, with growing pauses, until the moment given.
@@ -365,13 +374,6 @@ fn lost_results(state: &State, results: u64) {
             "{results} results of queue `{}` were refused: their leases are lost",
             state.queue()
         );
-    }
-}
-
-fn forget(state: &State, leases: &[LeaseId]) {
-    let mut held = lock(&state.held);
-    for lease in leases {
-        held.remove(lease);
     }
 }
 

@@ -59,7 +59,6 @@ fn work(bench: &Bench, seat: &Seat) {
             _ = bench.settle.send(Message::Unrun {
                 lease: claimed.lease,
             });
-            leave(state, claimed.is_suspect());
             state.finished(None);
             continue;
         }
@@ -71,7 +70,6 @@ fn work(bench: &Bench, seat: &Seat) {
             lease: claimed.lease,
             ordinal: claimed.ordinal,
             facts: claimed.facts.clone(),
-            suspect: claimed.is_suspect(),
             started: Instant::now(),
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
@@ -101,14 +99,14 @@ fn work(bench: &Bench, seat: &Seat) {
                 _ = bench.settle.send(Message::Gone {
                     lease: running.lease,
                 });
-                depart(state, &running);
+                state.finished(Some(running.started.elapsed()));
             }
             Attempted::Lost => {
                 state.counts.lost.fetch_add(1, Ordering::Relaxed);
                 _ = bench.settle.send(Message::Gone {
                     lease: running.lease,
                 });
-                depart(state, &running);
+                state.finished(Some(running.started.elapsed()));
             }
         }
         if signal.replaced.load(Ordering::Acquire) {
@@ -139,18 +137,7 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     // The settler outlives the slots, but for a worker that was dropped without a stop: then
     // the lease runs out and the job comes back.
     _ = bench.settle.send(Message::Settled(settlement));
-    depart(&bench.state, running);
-}
-
-fn depart(state: &State, running: &Running) {
-    leave(state, running.suspect);
-    state.finished(Some(running.started.elapsed()));
-}
-
-fn leave(state: &State, suspect: bool) {
-    if suspect {
-        state.suspect.store(false, Ordering::Relaxed);
-    }
+    bench.state.finished(Some(running.started.elapsed()));
 }
 
 /// A job of a kind that has no handler: it is not claimed, but handlers may have been rearranged
@@ -162,7 +149,6 @@ fn unhandled(bench: &Bench, claimed: &Claimed) {
         lease: claimed.lease,
         ordinal: claimed.ordinal,
         facts: claimed.facts.clone(),
-        suspect: claimed.is_suspect(),
         started: Instant::now(),
         deadline: bench.state.config.deadline,
         backoff: bench.state.config.backoff.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,8 +77,9 @@ pub(crate) struct State {
     in_hand: AtomicUsize,
     /// The usual run time of a job, in nanoseconds.
     run_time: AtomicU64,
-    /// Whether a job that lost a worker runs here.
-    pub(crate) suspect: AtomicBool,
+    /// The lease of the job that lost a worker before and runs here; it is alone in it. Until the
+    /// database knows how it ended no other is taken: a crash would count against it too.
+    pub(crate) suspect: Mutex<Option<LeaseId>>,
     /// Told when there may be room for more jobs.
     room: Sender<()>,
 }
@@ -100,7 +101,7 @@ impl State {
             in_hand: AtomicUsize::new(0),
             // Unknown: as if slow, so that the first claim is one job a slot.
             run_time: AtomicU64::new(1_000_000_000),
-            suspect: AtomicBool::new(false),
+            suspect: Mutex::default(),
             room,
         };
         (state, has_room)
@@ -138,6 +139,16 @@ impl State {
         self.in_hand.fetch_sub(1, Ordering::Relaxed);
         // Full means that the fetcher is told already.
         _ = self.room.try_send(());
+    }
+
+    /// Forgets leases that ended, or are left to run out.
+    pub(crate) fn forget(&self, leases: &[LeaseId]) {
+        let mut held = lock(&self.held);
+        let mut suspect = lock(&self.suspect);
+        for lease in leases {
+            held.remove(lease);
+            suspect.take_if(|suspect| suspect == lease);
+        }
     }
 
     /// Whether a slot still works: one that was replaced does not count, it may never end.
@@ -178,7 +189,6 @@ pub(crate) struct Running {
     pub(crate) lease: LeaseId,
     pub(crate) ordinal: i32,
     pub(crate) facts: Facts,
-    pub(crate) suspect: bool,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) backoff: Backoff,
@@ -234,6 +244,7 @@ pub(crate) struct Counters {
     pub(crate) retried: AtomicU64,
     pub(crate) snoozed: AtomicU64,
     pub(crate) dead: AtomicU64,
+    pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
 }
 
@@ -244,6 +255,7 @@ impl Counters {
             retried: self.retried.load(Ordering::Relaxed),
             snoozed: self.snoozed.load(Ordering::Relaxed),
             dead: self.dead.load(Ordering::Relaxed),
+            released: self.released.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
         }
     }
@@ -261,6 +273,8 @@ pub struct Counts {
     pub snoozed: u64,
     /// Jobs that became dead letters.
     pub dead: u64,
+    /// Jobs given back, unrun or cut off by a stop.
+    pub released: u64,
     /// Results refused because the lease was lost: another worker has the job.
     pub lost: u64,
 }

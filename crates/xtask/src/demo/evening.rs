@@ -1,15 +1,17 @@
 //! The scenes of the evening.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use redrive::{Database, FailureCount, Letters, QueueStats};
+use redrive::{Database, FailureCount, QueueStats};
 
 use super::accounts::Accounts;
 use super::events::Forecast;
 use super::gateway::Gateway;
 use super::programs::Shop;
 use super::screen::{Progress, Screen, grouped};
+use crate::cargo::typed;
 use crate::error::{During, Error, Result};
 use crate::interrupt::{Interrupt, Running};
 
@@ -41,7 +43,7 @@ impl<'a> Evening<'a> {
         screen: &'a mut Screen,
         interrupt: &'a Interrupt,
     ) -> Result<Evening<'a>> {
-        shop.redrive(interrupt, &["migrate"])?;
+        shop.redrive(interrupt, &["--no-wait", "migrate"])?;
         let db = redrive::connect(shop.url()).during(|| "cannot connect to the demo's database")?;
         let gateway = Gateway::open()?;
         Ok(Evening {
@@ -118,12 +120,14 @@ impl<'a> Evening<'a> {
     /// All letters go back as jobs; those that nothing can save come back as letters.
     pub(super) fn the_letters_are_redriven(&mut self) -> Result<()> {
         self.screen.scene("18:31", "The letters are redriven");
+        if self.numbers()?.open == 0 {
+            self.screen.say("There are none.");
+            return Ok(());
+        }
         let queue = self.shop.queue();
-        self.screen.command(&format!("redrive dlq redrive {queue}"));
-        let said = self
-            .shop
-            .redrive(self.interrupt, &["dlq", "redrive", queue])?;
-        self.screen.say(said);
+        // First what would happen, then that it may.
+        self.redrive(&["dlq", "redrive", queue])?;
+        self.redrive(&["dlq", "redrive", queue, "--yes"])?;
         self.wait_until_nothing_is_live()?;
         let Numbers {
             recovered, open, ..
@@ -141,16 +145,17 @@ impl<'a> Evening<'a> {
         self.screen
             .scene("18:40", "What no release can save is for people to decide");
         self.show_letters()?;
-        let refunds = Letters::queue(self.shop.queue()).error_class(REFUNDS);
-        let closed = self
-            .db
-            .discard(&refunds, "a refund: booked by hand, ticket 4711")
-            .during(|| "cannot discard the refunds")?;
-        if !closed.is_empty() {
-            self.screen.say(format!(
-                "{} discarded: \"a refund: booked by hand, ticket 4711\".",
-                grouped(closed.len() as u64)
-            ));
+        if self
+            .numbers()?
+            .failures
+            .iter()
+            .any(|group| group.error_class == REFUNDS)
+        {
+            let queue = self.shop.queue();
+            let why = "a refund: booked by hand, ticket 4711";
+            self.redrive(&[
+                "dlq", "discard", queue, "--class", REFUNDS, "--why", why, "--yes",
+            ])?;
         }
         Ok(())
     }
@@ -179,6 +184,15 @@ impl<'a> Evening<'a> {
         let events = grouped(self.forecast.events);
         self.screen
             .scene("     ", &format!("{events} in, {events} accounted for."));
+        Ok(())
+    }
+
+    /// Shows and runs the command line tool.
+    fn redrive(&mut self, arguments: &[&str]) -> Result<()> {
+        self.screen
+            .command(&typed(Command::new("redrive").args(arguments)));
+        let said = self.shop.redrive(self.interrupt, arguments)?;
+        self.screen.say(said);
         Ok(())
     }
 

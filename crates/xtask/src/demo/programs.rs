@@ -83,14 +83,14 @@ pub(crate) struct Shop<'a> {
     log: &'a Path,
 }
 
-impl Shop<'_> {
+impl<'a> Shop<'a> {
     /// The queue they work on.
-    pub(crate) fn queue(&self) -> &str {
+    pub(crate) fn queue(&self) -> &'a str {
         self.queue
     }
 
     /// The database it is in.
-    pub(crate) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &'a str {
         self.url
     }
 

@@ -11,7 +11,7 @@ use crate::Streams;
 use crate::args::Arguments;
 use crate::error::Result;
 use crate::progress::Progress;
-use crate::render::{counted, json_line};
+use crate::render::{counted, grouped, json_line};
 
 /// How many letters are moved between two looks at the progress.
 const BATCH: u64 = 500;
@@ -23,10 +23,10 @@ const SAMPLE: u64 = 5;
 #[group(skip)]
 pub(crate) struct Choice {
     /// The letters of this queue; without --yes they are only counted.
-    #[arg(required_unless_present = "ids", conflicts_with = "ids")]
+    #[arg(group = "which")]
     queue: Option<String>,
     /// These letters, at once.
-    #[arg(long = "id", value_name = "ID", num_args = 1.., value_delimiter = ',')]
+    #[arg(long = "id", group = "which", value_name = "ID", num_args = 1.., value_delimiter = ',')]
     ids: Vec<JobId>,
     #[command(flatten)]
     filter: Filter,
@@ -93,12 +93,30 @@ impl Choice {
         let count = db.count_letters(&self.letters())?;
         let affected = self.limited((act.affects)(&count));
         if arguments.json {
-            json_line(io.out, &json!({ "dry_run": true, "matching": count.letters, act.word: affected }))?;
+            json_line(
+                io.out,
+                &json!({ "dry_run": true, "matching": count.letters, "would_change": affected }),
+            )?;
         } else if count.letters > 0 {
-            writeln!(io.out, "{}; {affected} would be {}.\n", counted(count.letters, "open letter") + " match", act.word)?;
+            let matching = counted(count.letters, "open letter");
+            let verb = if count.letters == 1 {
+                "matches"
+            } else {
+                "match"
+            };
+            writeln!(
+                io.out,
+                "{matching} {verb}; {} would be {}.\n",
+                grouped(affected),
+                act.word
+            )?;
             let sample = db.letters(&self.letters().limit(SAMPLE))?;
             open_letters(&sample).write(io.out)?;
-            writeln!(io.out, "\nNothing was changed. To act:\n  {}", self.words(act))?;
+            writeln!(
+                io.out,
+                "\nNothing was changed. To act:\n  {}",
+                self.words(act)
+            )?;
         }
         if count.letters == 0 {
             io.say("no open letter matches");

@@ -51,9 +51,15 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let foreign = Captured::new(&*self.source, &*self.position, &*self.queue, &*self.kind, self.read()?)
-            .content_type(&*self.content_type)
-            .error(&*self.error_class, &*self.error_message);
+        let foreign = Captured::new(
+            &*self.source,
+            &*self.position,
+            &*self.queue,
+            &*self.kind,
+            self.read()?,
+        )
+        .content_type(&*self.content_type)
+        .error(&*self.error_class, &*self.error_message);
         let db = connect::database(arguments, Patience::Minute, io)?;
         let (id, is_new) = match db.capture(&foreign)? {
             redrive::Capture::New(id) => (id, true),
@@ -78,9 +84,14 @@ impl Capture {
             false => Box::new(File::open(&self.file).map_err(unreadable)?),
         };
         let mut bytes = Vec::new();
-        reader.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        reader
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
         if bytes.len() as u64 > MOST_BYTES {
-            return Err(Error::new(format!("`{shown}` is over the limit of {MOST_BYTES} bytes for a capture")));
+            return Err(Error::new(format!(
+                "`{shown}` is over the limit of {MOST_BYTES} bytes for a capture"
+            )));
         }
         Ok(bytes)
     }

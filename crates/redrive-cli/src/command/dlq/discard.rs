@@ -1,6 +1,6 @@
 //! `redrive dlq discard`: letters that nobody wants any more.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use redrive::{Database, JobId};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::{Ending, Streams};
 /// once. For a whole queue, the default is a dry run that shows what would be closed; --yes makes
 /// it so.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
   redrive dlq discard --id 42 --why 'refunded by hand'
   redrive dlq discard orders --kind order.test --why 'test orders' --yes")]
@@ -43,25 +43,48 @@ impl Discard {
             Plan::DryRun => self.choice.dry_run(&act, &db, arguments, io),
             Plan::These => self.these(&db, arguments, io),
             Plan::Bulk => {
-                let closed = self.choice.in_bulk(&act, &db, |which| Ok(db.discard(which, &self.why)?.len() as u64))?;
+                let closed = self.choice.in_bulk(&act, &db, |which| {
+                    Ok(db.discard(which, &self.why)?.len() as u64)
+                })?;
                 report(closed, &[], arguments, io)?;
-                Ok(if closed > 0 { Ending::Done } else { Ending::NothingMatched })
+                Ok(if closed > 0 {
+                    Ending::Done
+                } else {
+                    Ending::NothingMatched
+                })
             }
         }
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let closed = db.discard(&self.choice.letters(), &self.why)?;
-        let skipped: Vec<JobId> = self.choice.ids().iter().copied().filter(|id| !closed.contains(id)).collect();
+        let skipped: Vec<JobId> = self
+            .choice
+            .ids()
+            .iter()
+            .copied()
+            .filter(|id| !closed.contains(id))
+            .collect();
         report(closed.len() as u64, &skipped, arguments, io)?;
         for id in &skipped {
-            io.say(format!("letter {id} is not discarded: there is no open letter of this id that matches"));
+            io.say(format!(
+                "letter {id} is not discarded: there is no open letter of this id that matches"
+            ));
         }
-        Ok(if skipped.is_empty() { Ending::Done } else { Ending::NothingMatched })
+        Ok(if skipped.is_empty() {
+            Ending::Done
+        } else {
+            Ending::NothingMatched
+        })
     }
 }
 
-fn report(closed: u64, skipped: &[JobId], arguments: &Arguments, io: &mut Streams<'_>) -> Result<()> {
+fn report(
+    closed: u64,
+    skipped: &[JobId],
+    arguments: &Arguments,
+    io: &mut Streams<'_>,
+) -> Result<()> {
     if arguments.json {
         let skipped: Vec<i64> = skipped.iter().map(|id| id.get()).collect();
         return json_line(io.out, &json!({ "discarded": closed, "skipped": skipped }));

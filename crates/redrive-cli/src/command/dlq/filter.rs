@@ -10,7 +10,7 @@ pub(crate) struct Filter {
     #[arg(long)]
     pub(crate) kind: Option<String>,
     /// Only letters that died for this reason: exhausted, rejected, undecodable, unhandled,
-    /// timeout, worker_lost, expired, captured, manual.
+    /// timeout, `worker_lost`, expired, captured, manual.
     #[arg(long)]
     pub(crate) reason: Option<Reason>,
     /// Only letters whose last error has this class.
@@ -41,15 +41,24 @@ impl Filter {
     /// The arguments that mean the same, for a command line to be typed.
     pub(crate) fn words(&self) -> Vec<String> {
         let reason = self.reason.map(|reason| reason.to_string());
-        let options = [("--kind", &self.kind), ("--reason", &reason), ("--class", &self.class)];
-        let given = options.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        given.flat_map(|(name, value)| [name.to_owned(), quoted(value)]).collect()
+        let options = [
+            ("--kind", &self.kind),
+            ("--reason", &reason),
+            ("--class", &self.class),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        given
+            .flat_map(|(name, value)| [name.to_owned(), quoted(value)])
+            .collect()
     }
 }
 
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./:@+,".contains(character);
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "_-./:@+,".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
@@ -67,7 +76,10 @@ mod tests {
             reason: Some(Reason::WorkerLost),
             class: Some("it's exit 1".to_owned()),
         };
-        assert_eq!(filter.words().join(" "), r"--kind order.placed --reason worker_lost --class 'it'\''s exit 1'");
+        assert_eq!(
+            filter.words().join(" "),
+            r"--kind order.placed --reason worker_lost --class 'it'\''s exit 1'"
+        );
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$(rm)"), "'$(rm)'");
     }

@@ -43,8 +43,13 @@ enum State {
     Any,
 }
 
-fn state(text: &str) -> redrive::Result<State> {
-    if text == "any" { Ok(State::Any) } else { text.parse().map(State::Only) }
+fn state(text: &str) -> Result<State, String> {
+    if text == "any" {
+        return Ok(State::Any);
+    }
+    text.parse()
+        .map(State::Only)
+        .map_err(|error: redrive::Error| format!("{error}, and any"))
 }
 
 impl List {
@@ -88,14 +93,26 @@ pub(super) fn open_letters(letters: &[Letter]) -> Table {
 }
 
 fn table(letters: &[Letter], state: State) -> Table {
-    let mut columns = vec![Column::Number("ID"), Column::Text("QUEUE"), Column::Text("KIND")];
+    let mut columns = vec![
+        Column::Number("ID"),
+        Column::Text("QUEUE"),
+        Column::Text("KIND"),
+    ];
     if state == State::Any {
         columns.push(Column::Text("STATE"));
     }
-    columns.extend([Column::Text("REASON"), Column::Number("AGE"), Column::Text("ERROR")]);
+    columns.extend([
+        Column::Text("REASON"),
+        Column::Number("AGE"),
+        Column::Text("ERROR"),
+    ]);
     let mut table = Table::new(columns);
     for letter in letters {
-        let mut cells = vec![letter.id.to_string(), letter.queue.clone(), letter.kind.clone()];
+        let mut cells = vec![
+            letter.id.to_string(),
+            letter.queue.clone(),
+            letter.kind.clone(),
+        ];
         if state == State::Any {
             cells.push(letter.state.to_string());
         }

@@ -1,6 +1,6 @@
 //! `redrive dlq redrive`: letters back into their queues.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use redrive::{Database, JobId};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ const ACT: Act<'static> = Act {
 /// are named by --id go at once. For a whole queue, the default is a dry run that shows what
 /// would go; --yes makes it so. A captured letter that is not JSON stays where it is.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
   redrive dlq redrive --id 42 43
   redrive dlq redrive orders --reason rejected
@@ -51,25 +51,49 @@ impl Redrive {
         for id in &done.skipped {
             let why = match db.letter(*id)? {
                 None => "there is no such letter".to_owned(),
-                Some(letter) if letter.payload.is_none() => "it was captured and is not JSON".to_owned(),
-                Some(letter) => format!("it is {} ({}, {})", letter.state, letter.reason, letter.error_class),
+                Some(letter) if letter.payload.is_none() => {
+                    "it was captured and is not JSON".to_owned()
+                }
+                Some(letter) => format!(
+                    "it is {} ({}, {})",
+                    letter.state, letter.reason, letter.error_class
+                ),
             };
             io.say(format!("letter {id} is not redriven: {why}"));
         }
-        Ok(if done.skipped.is_empty() { Ending::Done } else { Ending::NothingMatched })
+        Ok(if done.skipped.is_empty() {
+            Ending::Done
+        } else {
+            Ending::NothingMatched
+        })
     }
 
     fn bulk(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let redriven = self.choice.in_bulk(&ACT, db, |which| Ok(db.redrive(which)?.redriven.len() as u64))?;
+        let redriven = self.choice.in_bulk(&ACT, db, |which| {
+            Ok(db.redrive(which)?.redriven.len() as u64)
+        })?;
         report(redriven, &[], arguments, io)?;
-        Ok(if redriven > 0 { Ending::Done } else { Ending::NothingMatched })
+        Ok(if redriven > 0 {
+            Ending::Done
+        } else {
+            Ending::NothingMatched
+        })
     }
 }
 
-fn report(redriven: u64, skipped: &[JobId], arguments: &Arguments, io: &mut Streams<'_>) -> Result<()> {
+fn report(
+    redriven: u64,
+    skipped: &[JobId],
+    arguments: &Arguments,
+    io: &mut Streams<'_>,
+) -> Result<()> {
     if arguments.json {
         let skipped: Vec<i64> = skipped.iter().map(|id| id.get()).collect();
         return json_line(io.out, &json!({ "redriven": redriven, "skipped": skipped }));
     }
-    Ok(writeln!(io.out, "{} redriven", counted(redriven, "letter"))?)
+    Ok(writeln!(
+        io.out,
+        "{} redriven",
+        counted(redriven, "letter")
+    )?)
 }

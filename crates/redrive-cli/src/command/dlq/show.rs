@@ -22,8 +22,14 @@ impl Show {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let db = connect::database(arguments, Patience::Minute, io)?;
         let Some(letter) = db.letter(self.id)? else {
-            let live = db.job(self.id)?.map(|job| format!("; it is a live job, {}", job.place));
-            io.say(format!("there is no letter {}{}", self.id, live.unwrap_or_default()));
+            let live = db
+                .job(self.id)?
+                .map(|job| format!("; it is a live job, {}", job.place));
+            io.say(format!(
+                "there is no letter {}{}",
+                self.id,
+                live.unwrap_or_default()
+            ));
             return Ok(Ending::NothingMatched);
         };
         if arguments.json {

@@ -1,0 +1,191 @@
+//! Migrations: many migrators at once, other versions, and the script for teams with a tool.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use redrive::{Job, Queue};
+use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+
+/// The versions that a database has had.
+fn versions(test: &TestDatabase) -> Vec<i32> {
+    let rows = test.client().query("SELECT version FROM redrive.migrations ORDER BY version", &[]);
+    rows.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn eight_migrators_at_once_apply_each_migration_once() {
+    let test = TestDatabase::empty();
+    let start = Arc::new(Barrier::new(8));
+    let migrators: Vec<_> = (0..8)
+        .map(|_| {
+            let (db, start) = (test.open(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                db.migrate().expect("migrate")
+            })
+        })
+        .collect();
+    let mut applied: Vec<i32> = migrators
+        .into_iter()
+        .flat_map(|migrator| migrator.join().expect("a migrator"))
+        .map(|applied| applied.version)
+        .collect();
+    applied.sort_unstable();
+    let versions = versions(&test);
+    assert_eq!(applied, versions, "each by one of them");
+    assert_eq!(versions, (1..=6).collect::<Vec<i32>>());
+    test.open().check_schema().unwrap();
+    assert_eq!(test.open().migrate().unwrap(), [], "a second time does nothing");
+}
+
+#[test]
+fn what_was_applied_is_told_in_order() {
+    let test = TestDatabase::empty();
+    let applied = test.open().migrate().unwrap();
+    assert!(applied.is_sorted_by_key(|applied| applied.version));
+    assert_eq!(applied[0].name, "0001_create_jobs");
+    assert_eq!(applied.len(), versions(&test).len());
+}
+
+#[test]
+fn a_missing_schema_is_told_as_a_migration_to_run() {
+    let test = TestDatabase::empty();
+    let error = test.open().check_schema().expect_err("nothing is there");
+    assert!(error.is_migration_required(), "{error:?}");
+    assert!(error.to_string().contains("redrive migrate"), "{error}");
+}
+
+#[test]
+fn a_half_migrated_schema_is_told_and_completed() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    test.client()
+        .batch_execute(
+            "DELETE FROM redrive.migrations WHERE version = 6; \
+             DROP VIEW redrive.dlq_events; DROP VIEW redrive.letters; DROP VIEW redrive.live_jobs",
+        )
+        .unwrap();
+    let error = db.check_schema().expect_err("a migration is missing");
+    assert!(error.is_migration_required(), "{error:?}");
+    assert!(error.to_string().contains("0006_create_views"), "{error}");
+    let applied: Vec<i32> = db.migrate().unwrap().iter().map(|applied| applied.version).collect();
+    assert_eq!(applied, [6]);
+    db.check_schema().unwrap();
+}
+
+#[test]
+fn a_newer_schema_is_refused_when_it_breaks_and_only_then() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    client
+        .batch_execute("INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)")
+        .unwrap();
+    db.check_schema().unwrap();
+    assert_eq!(db.migrate().unwrap(), []);
+    client.batch_execute("UPDATE redrive.migrations SET breaking = true WHERE version = 900").unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let start = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().map(drop);
+    for refused in [db.check_schema(), db.migrate().map(drop), start] {
+        let error = refused.expect_err("a breaking migration");
+        assert!(error.is_schema_newer(), "{error:?}");
+        assert!(error.to_string().contains("0900_later"), "{error}");
+    }
+}
+
+#[test]
+fn a_migration_that_was_changed_is_refused() {
+    let test = TestDatabase::migrated();
+    test.client().batch_execute("UPDATE redrive.migrations SET checksum = 'other' WHERE version = 2").unwrap();
+    let db = test.open();
+    for refused in [db.check_schema(), db.migrate().map(drop)] {
+        let error = refused.expect_err("another text");
+        assert!(error.is_invalid(), "{error:?}");
+        assert!(error.to_string().contains("0002_create_delayed_jobs"), "{error}");
+    }
+}
+
+/// Everything in the schema, one line a thing.
+fn catalog(test: &TestDatabase) -> BTreeSet<String> {
+    let lines = "
+        SELECT 'column ' || concat_ws(' ', table_name, ordinal_position, column_name, data_type, udt_name,
+                                      column_default, is_nullable, collation_name)
+        FROM information_schema.columns WHERE table_schema = 'redrive'
+        UNION ALL
+        SELECT 'function ' || pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '')
+        FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace
+        UNION ALL
+        SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'redrive'
+        UNION ALL
+        SELECT 'constraint ' || coalesce(c.conrelid::regclass::text, c.contypid::regtype::text) || c.conname
+               || pg_get_constraintdef(c.oid)
+        FROM pg_constraint c WHERE c.connamespace = 'redrive'::regnamespace
+        UNION ALL
+        SELECT 'view ' || viewname || definition FROM pg_views WHERE schemaname = 'redrive'
+        UNION ALL
+        SELECT 'relation ' || concat_ws(' ', c.relname, c.relkind, c.reloptions::text, c.relreplident, c.relacl::text)
+        FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace
+        UNION ALL
+        SELECT 'storage ' || concat_ws(' ', c.relname, a.attname, a.attstorage, a.attcompression)
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE c.relnamespace = 'redrive'::regnamespace AND a.attnum > 0
+        UNION ALL
+        SELECT 'migration ' || concat_ws(' ', version, name, checksum, breaking) FROM redrive.migrations
+        UNION ALL
+        SELECT 'comment ' || concat_ws(' ', objoid::regclass, objsubid, description)
+        FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
+        WHERE c.relnamespace = 'redrive'::regnamespace";
+    test.client().query(lines, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn the_printed_script_makes_the_same_schema() {
+    let (migrated, printed) = (TestDatabase::empty(), TestDatabase::empty());
+    migrated.open().migrate().unwrap();
+    printed.client().batch_execute(&redrive::migrate::print()).unwrap();
+    let (ours, theirs) = (catalog(&migrated), catalog(&printed));
+    assert!(ours.len() > 100, "only {} things", ours.len());
+    let differing: Vec<&String> = ours.symmetric_difference(&theirs).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+    assert_eq!(printed.open().migrate().unwrap(), [], "it keeps the same ledger");
+    printed.open().check_schema().unwrap();
+}
+
+#[test]
+fn the_printed_script_twice_changes_nothing() {
+    let test = TestDatabase::migrated();
+    let before = catalog(&test);
+    test.client().batch_execute(&redrive::migrate::print()).expect_err("it is there already");
+    assert_eq!(before, catalog(&test));
+}
+
+#[test]
+fn an_ordinary_role_that_owns_the_schema_can_do_everything() {
+    let test = TestDatabase::empty();
+    test.client()
+        .batch_execute(&format!(
+            "DO $$ BEGIN CREATE ROLE redrive_tests_owner LOGIN; \
+             EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$; \
+             GRANT CREATE ON DATABASE {} TO redrive_tests_owner",
+            test.name()
+        ))
+        .unwrap();
+    let (scheme, rest) = test.url().split_once("://").expect("a URL");
+    let address = rest.split_once('@').map_or(rest, |(_, address)| address);
+    let db = redrive::connect(&format!("{scheme}://redrive_tests_owner@{address}")).unwrap();
+    db.migrate().unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            if job.payload().number == 1 { Err(redrive::Failure::reject("no")) } else { Ok(()) }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(1001)).unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(db.redrive(&redrive::Letters::all()).unwrap().redriven.len(), 1);
+    let step: String = test.client().query_one("SELECT redrive.turn_ring(8192, 1000)", &[]).unwrap().get(0);
+    assert!(["turned", "truncated", "nothing", "moved"].contains(&&*step));
+}

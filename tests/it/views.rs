@@ -1,0 +1,192 @@
+//! The views: the analysis queries that everybody has bookmarked, and where each job is.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::{Backoff, Captured, Failure, Job, Letters, NewJob};
+use redrive_tests::{Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker};
+
+// The queries are the specification: they run as they were published.
+const FAILURES_BY_REASON: &str = "\
+-- Failures by error reason in the last 24 hours
+SELECT error_reason, COUNT(*) as count
+FROM dlq_events
+WHERE created_at > NOW() - INTERVAL '24 hours'
+GROUP BY error_reason
+ORDER BY count DESC;";
+
+const FAILURE_RATE_BY_TYPE: &str = "\
+-- Failure rate by event type
+SELECT event_type,
+COUNT(*) FILTER (WHERE status = 'SUCCEEDED') as succeeded,
+COUNT(*) FILTER (WHERE status = 'PENDING') as pending,
+COUNT(*) FILTER (WHERE status = 'FAILED_PERMANENTLY') as failed
+FROM dlq_events
+GROUP BY event_type;";
+
+const STUCK_IN_RETRY_LOOP: &str = "\
+-- Events stuck in retry loop
+SELECT *
+FROM dlq_events
+WHERE retry_count > 5
+AND status = 'PENDING'
+ORDER BY created_at;";
+
+/// What a handler of these tests makes of the orders, by number.
+fn fail(job: &Job<Order>) -> Result<(), Failure> {
+    match job.payload().number {
+        1..=4 => Err(Failure::reject("card declined")),
+        5..=6 => Err(Failure::reject("no such customer")),
+        7 if job.generation() > 0 => Ok(()),
+        7 => Err(Failure::reject("gateway down")),
+        8..=9 => Err(Failure::retry("gateway timeout")),
+        _ => Ok(()),
+    }
+}
+
+/// A database in which things went wrong, through a worker.
+fn friday_evening() -> TestDatabase {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        // Six quick attempts, then a wait.
+        .backoff(Backoff::custom(|attempt| Duration::from_secs(if attempt < 6 { 0 } else { 3600 })))
+        .handle(fail)
+        .start()
+        .unwrap();
+    let jobs = Order::up_to(12).iter().map(|order| NewJob::new(order).unwrap().max_attempts(20)).collect();
+    let ids = queue.add_many(jobs).unwrap();
+    counted(&worker, "all to have ended or to wait", |counts| {
+        (counts.dead, counts.retried, counts.done) == (7, 12, 3)
+    });
+    // One is fixed, and one is a story of last week.
+    let db = queue.database();
+    db.redrive(&Letters::ids([ids[6]])).unwrap();
+    counted(&worker, "the redriven one to be done", |counts| counts.done == 4);
+    stop(worker);
+    test.client()
+        .execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1", &[&ids[3].get()])
+        .unwrap();
+    db.capture(&Captured::new("webhook", "1", "orders", "webhook", b"{broken".as_slice()).error("C", "card declined"))
+        .unwrap();
+    test
+}
+
+fn with_search_path(test: &TestDatabase) -> Client {
+    let mut client = test.client();
+    client.batch_execute("SET search_path = redrive").unwrap();
+    client
+}
+
+#[test]
+fn the_failures_by_reason_of_the_last_24_hours() {
+    let test = friday_evening();
+    let rows = with_search_path(&test).query(FAILURES_BY_REASON, &[]).unwrap();
+    let mut found: Vec<(String, i64)> = rows.iter().map(|row| (row.get("error_reason"), row.get("count"))).collect();
+    assert!(found.is_sorted_by_key(|(_, count)| -count), "{found:?}");
+    found.sort();
+    let expected = [("card declined", 4), ("gateway down", 1), ("gateway timeout", 2), ("no such customer", 2)];
+    assert_eq!(found, expected.map(|(reason, count)| (reason.to_owned(), count)));
+}
+
+#[test]
+fn the_failure_rate_by_event_type() {
+    let test = friday_evening();
+    let rows = with_search_path(&test).query(FAILURE_RATE_BY_TYPE, &[]).unwrap();
+    let mut found: Vec<(String, [i64; 3])> = rows
+        .iter()
+        .map(|row| (row.get("event_type"), [row.get("succeeded"), row.get("pending"), row.get("failed")]))
+        .collect();
+    found.sort();
+    assert_eq!(found, [("order".to_owned(), [1, 2, 6]), ("webhook".to_owned(), [0, 1, 0])]);
+}
+
+#[test]
+fn the_events_stuck_in_a_retry_loop() {
+    let test = friday_evening();
+    let rows = with_search_path(&test).query(STUCK_IN_RETRY_LOOP, &[]).unwrap();
+    assert_eq!(rows.len(), 2);
+    let columns: Vec<&str> = rows[0].columns().iter().map(postgres::Column::name).collect();
+    let published = [
+        "id", "event_type", "payload", "error_reason", "error_stacktrace", "status", "retry_count",
+        "retry_after", "created_at", "updated_at",
+    ];
+    assert_eq!(columns, published);
+    for row in &rows {
+        assert_eq!((row.get::<_, &str>("event_type"), row.get::<_, i32>("retry_count")), ("order", 6));
+        assert_eq!(row.get::<_, &str>("error_reason"), "gateway timeout");
+        let number = row.get::<_, serde_json::Value>("payload")["number"].as_i64();
+        assert!(matches!(number, Some(8 | 9)), "{number:?}");
+        assert!(row.get::<_, std::time::SystemTime>("retry_after") > row.get("created_at"));
+    }
+    let created = |at: usize| rows[at].get::<_, std::time::SystemTime>("created_at");
+    assert!(created(0) <= created(1));
+}
+
+#[test]
+fn a_job_that_runs_after_a_failure_is_processing() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = redrive_tests::Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                if job.attempt() == 1 {
+                    return Err(Failure::retry("once"));
+                }
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let row = with_search_path(&test).query_one("SELECT status, retry_count, error_reason FROM dlq_events", &[]).unwrap();
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, &str>(2)), ("PROCESSING", 1, "once"));
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    let rows = with_search_path(&test).query("SELECT FROM dlq_events", &[]).unwrap();
+    assert_eq!(rows.len(), 0, "what was done in the end never needed a letter");
+}
+
+#[test]
+fn every_live_job_is_in_one_place_whenever_one_looks() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // Jobs that never rest: retried at once, retried later, snoozed, in turn.
+    let worker = worker(&queue)
+        .slots(4)
+        .handle(|job: &Job<Order>| match (job.payload().number + i64::from(job.attempt())) % 3 {
+            0 => Err(Failure::retry("at once")),
+            1 => Err(Failure::retry("soon").after(Duration::from_millis(1))),
+            _ if coin(job.id().get()) => Err(Failure::snooze(Duration::from_millis(1))),
+            _ => Err(Failure::retry("again")),
+        })
+        .start()
+        .unwrap();
+    let jobs = Order::up_to(60).iter().map(|order| NewJob::new(order).unwrap().max_attempts(1000)).collect();
+    queue.add_many(jobs).unwrap();
+    let mut client = test.client();
+    let mut looks = 0;
+    wait_until("a few thousand moves", SOON, || {
+        looks += 1;
+        let row = client
+            .query_one("SELECT count(*), count(DISTINCT id) FROM redrive.live_jobs WHERE queue = 'orders'", &[])
+            .unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (60, 60), "at look {looks}");
+        let counts = worker.counts();
+        assert_eq!((counts.dead, counts.done), (0, 0));
+        counts.retried + counts.snoozed >= 3000
+    });
+    stop(worker);
+    assert!(looks > 10, "only {looks} looks");
+}
+
+/// A coin that the clock tosses.
+fn coin(salt: i64) -> bool {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    (i64::from(now.subsec_micros()) + salt) % 2 == 0
+}
