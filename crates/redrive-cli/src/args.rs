@@ -14,11 +14,13 @@ use crate::command::work::Work;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; also when the reader of the output had enough (a broken pipe)
-  1  nothing matched, a check failed, or some of what was named could not be done
+  1  nothing matched, a check failed, or some of what was named could not be
+     done
   2  an error: a wrong argument, the database, a bad file
 
-Text of the database is shown with control characters escaped; --json prints it as it is.
-Log lines go to stderr; RUST_LOG sets them in detail (RUST_LOG=redrive=debug).";
+Text of the database is shown with control characters escaped; --json prints
+it as it is. Log lines go to stderr; RUST_LOG sets them in detail, for example
+RUST_LOG=redrive=debug.";
 
 /// A job queue with a dead letter queue done right, in the PostgreSQL you already run.
 ///

@@ -71,9 +71,13 @@ impl Shell {
             Ok(Ended::ByItself(status)) => outcome(status, captured, job),
             // It could not finish; that is not its fault, so the attempt does not count.
             Ok(Ended::ByUs) => {
-let failure = Failure::snooze(Duration::ZERO).class("cancelled");
-Err(if captured.is_empty() { failure } else { failure.detail(captured) })
-},
+                let failure = Failure::snooze(Duration::ZERO).class("cancelled");
+                Err(if captured.is_empty() {
+                    failure
+                } else {
+                    failure.detail(captured)
+                })
+            }
             Err(error) => Err(
                 Failure::retry(format!("could not wait for the command: {error}")).class("wait"),
             ),
@@ -145,7 +149,9 @@ Err(if captured.is_empty() { failure } else { failure.detail(captured) })
                         signal(&mut lock(child), Signal::TERM);
                         told = Some(Instant::now());
                     }
-                    Some(at) if at.elapsed() > self.term_grace => signal(&mut lock(child), Signal::KILL),
+                    Some(at) if at.elapsed() > self.term_grace => {
+                        signal(&mut lock(child), Signal::KILL);
+                    }
                     Some(_) => {}
                 }
             }

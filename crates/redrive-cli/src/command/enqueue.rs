@@ -29,13 +29,17 @@ const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 /// bounded memory, however many lines it has; a regular file is read twice, so that a bad line is
 /// found before anything is sent.
 #[derive(Args, Debug)]
-#[command(group(ArgGroup::new("what").required(true)), after_help = "\
+#[command(
+    group(ArgGroup::new("what").required(true)),
+    override_usage = "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>",
+    after_help = "\
 Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
-  redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m --priority 10
+  redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
   generate | redrive enqueue orders order.placed --file -
 
-With --skip-bad-lines the exit code is 1 when a line was bad.")]
+With --skip-bad-lines the exit code is 1 when a line was bad."
+)]
 pub(crate) struct Enqueue {
     /// The queue; it need not be created.
     queue: String,

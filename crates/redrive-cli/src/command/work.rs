@@ -38,18 +38,21 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  redrive work orders --exec './deliver.sh'
+  redrive work orders --exec ./deliver.sh
   redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
   redrive work orders --exec ./deliver.sh --drain
 
 Environment:
-  REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_PRIORITY, REDRIVE_ATTEMPT (from 1),
-  REDRIVE_MAX_ATTEMPTS, REDRIVE_GENERATION (how often it was redriven, from 0),
+  REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_PRIORITY,
+  REDRIVE_ATTEMPT (from 1), REDRIVE_MAX_ATTEMPTS,
+  REDRIVE_GENERATION (how often it was redriven, from 0),
   REDRIVE_ENQUEUED_AT (RFC 3339)
 
-SIGTERM and Ctrl-C stop it gracefully: what runs may end within --grace, the rest goes back to
-the queue. A second signal ends it at once. A command that overruns its deadline, or is
-cancelled, gets SIGTERM and within a second SIGKILL, with its whole process group.")]
+SIGTERM and Ctrl-C stop it gracefully: what runs may end within --grace, the
+rest goes back to the queue. A second signal ends it at once. A command that
+overruns its deadline, or is cancelled, gets SIGTERM and within a second
+SIGKILL, with its whole process group. A worker that is itself killed by
+SIGKILL cannot end its commands: they run on.")]
 pub(crate) struct Work {
     /// The queue.
     queue: String,
@@ -179,7 +182,7 @@ fn stop(worker: Worker, grace: Duration, shell: &Shell, signals: &mut Signals) -
 fn report(stopped: &Stopped, arguments: &Arguments, io: &mut Streams<'_>) -> Result<()> {
     let counts = &stopped.counts;
     // Our handler puts off what it had to kill: the job is given back, its attempt refunded.
-    let released = stopped.released as u64 + counts.snoozed;
+    let released = stopped.released + counts.snoozed;
     if arguments.json {
         return json_line(
             io.out,

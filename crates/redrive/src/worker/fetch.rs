@@ -249,9 +249,9 @@ impl Fetcher<'_> {
         };
         self.mention_unserved();
         select! {
-            recv(wake) -> why => match why {
-                Ok(Wake::Due(at)) => self.due_at = self.due_at.into_iter().chain([at]).min(),
-                Ok(Wake::Work) => self.woken = true,
+            recv(wake) -> first => match first {
+                // What came with it is answered by the same look.
+                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.heed(why)),
                 // The pulse is gone; polling is enough.
                 Err(_) => self.rest(nap),
             },
@@ -259,6 +259,13 @@ impl Fetcher<'_> {
             recv(self.state.stop) -> _ => {}
         }
         self.busy_since = Instant::now();
+    }
+
+    fn heed(&mut self, why: Wake) {
+        match why {
+            Wake::Work => self.woken = true,
+            Wake::Due(at) => self.due_at = self.due_at.into_iter().chain([at]).min(),
+        }
     }
 
     /// How long to wait for a notification: until the next look is due.

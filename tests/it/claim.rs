@@ -1,0 +1,149 @@
+//! Claim: what is taken, by whom, and in what order.
+
+use redrive::{Job, NewJob};
+use redrive_tests::{Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker};
+
+#[test]
+fn slow_jobs_are_claimed_one_a_slot_so_that_others_can_help() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&[Hold {}; 20]).unwrap();
+    let gate = Gate::new();
+    let start = || {
+        let gate = gate.clone();
+        worker(&test.queue("orders"))
+            .slots(3)
+            .handle(move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    let one = start();
+    gate.wait_for(3);
+    let now = stats(queue.database(), "orders").expect("a busy queue");
+    assert_eq!((now.leased, now.ready), (3, 17), "no job waits in a process while another could run it");
+    let other = start();
+    gate.wait_for(6);
+    let now = stats(queue.database(), "orders").expect("a busy queue");
+    assert_eq!((now.leased, now.ready), (6, 14));
+    gate.open();
+    drained(&queue);
+    let done = stop(one).counts.done + stop(other).counts.done;
+    assert_eq!(done, 20);
+}
+
+#[test]
+fn huge_payloads_bound_a_claim() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
+    // Quick jobs first, so that it claims in batches.
+    queue.add_many(vec![NewJob::raw("warm", "{}").unwrap(); 150]).unwrap();
+    counted(&worker, "the warm-up to be done", |counts| counts.done == 150);
+    let big = format!("\"{}\"", "x".repeat(1_000_000));
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.resize(31, NewJob::raw("big", &big).unwrap());
+    queue.add_many(jobs).unwrap();
+    gate.wait_for(1);
+    wait_until("a second claim, if there is one, to be over", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|now| now.leased > 1)
+    });
+    let largest: i64 = test
+        .client()
+        .query_one("SELECT max(cardinality(jobs))::bigint FROM redrive.leases", &[])
+        .unwrap()
+        .get(0);
+    assert!((2..=10).contains(&largest), "{largest} jobs of a megabyte in one lease");
+    gate.open();
+    drained(&queue);
+    stop(worker);
+}
+
+#[test]
+fn a_job_that_somebody_locks_is_passed_by() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    tx.query("SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE", &[&ids[0].get()]).unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "the others to be done", |counts| counts.done == 4);
+    assert_eq!(tally.of(ids[0]), 0);
+    tx.rollback().unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.of(ids[0]), 1);
+}
+
+#[test]
+fn a_job_that_commits_late_is_found_below_those_that_are_done() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    let late = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
+    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(3000)).unwrap();
+    assert!(late < ids[0]);
+    counted(&worker, "what came after it to be done", |counts| counts.done == 3000);
+    tx.commit().unwrap();
+    counted(&worker, "it to be done", |counts| counts.done == 3001);
+    stop(worker);
+}
+
+#[test]
+fn a_held_snapshot_does_not_hide_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // Somebody forgot a transaction: no dead row can be removed.
+    let mut client = test.client();
+    let mut tx = client.build_transaction().isolation_level(postgres::IsolationLevel::RepeatableRead).start().unwrap();
+    tx.query("SELECT 1", &[]).unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                if job.payload().number % 100 == 0 && job.attempt() == 1 {
+                    // It goes back below the mark.
+                    return Err(redrive::Failure::retry("once"));
+                }
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    for _ in 0..4 {
+        queue.enqueue_many(&Order::up_to(5000)).unwrap();
+        drained(&queue);
+    }
+    counted(&worker, "all done", |counts| counts.done == 20_000 && counts.retried == 200);
+    stop(worker);
+    tx.rollback().unwrap();
+}

@@ -1,0 +1,271 @@
+//! The command line, driven in this process: what it prints, what it exits with, and what of it
+//! the database has afterwards.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use redrive::{JobId, LetterState, Letters, Queue, Reason};
+use redrive_tests::{TestDatabase, letters_in, stats};
+use serde_json::Value;
+
+/// What a command did.
+struct Ran {
+    code: ExitCode,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    #[track_caller]
+    fn exits_with(self, code: u8) -> Ran {
+        assert_eq!(self.code, ExitCode::from(code), "stdout: {}\nstderr: {}", self.out, self.err);
+        self
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    }
+}
+
+fn redrive_at(url: &str, arguments: &[&str]) -> Ran {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let program = ["redrive", "--database-url", url, "--no-wait"];
+    let arguments = program.iter().chain(arguments).map(OsString::from);
+    let code = redrive_cli::run(arguments, &mut out, &mut err);
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code, out: text(out), err: text(err) }
+}
+
+fn redrive(db: &TestDatabase, arguments: &[&str]) -> Ran {
+    redrive_at(db.url(), arguments)
+}
+
+/// How many jobs of a queue can be claimed now.
+fn ready(queue: &Queue) -> u64 {
+    stats(queue.database(), queue.name()).map_or(0, |stats| stats.ready)
+}
+
+/// A file of payloads, gone with the test.
+struct Payloads(PathBuf);
+
+impl Payloads {
+    /// As many lines as asked for, with `bad` in the place of the line of that number.
+    fn new(db: &TestDatabase, count: usize, bad: Option<(usize, &str)>) -> Payloads {
+        let mut lines: Vec<String> = (1..=count).map(|order| format!("{{\"order\": {order}}}")).collect();
+        if let Some((number, text)) = bad {
+            lines[number - 1] = text.to_owned();
+        }
+        let file = std::env::temp_dir().join(format!("{}.ndjson", db.name()));
+        fs::write(&file, lines.join("\n")).expect("write a file for the test");
+        Payloads(file)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path in UTF-8")
+    }
+}
+
+impl Drop for Payloads {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Letters that a command rejected.
+fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
+    let payloads = Payloads::new(db, count, None);
+    redrive(db, &["enqueue", queue.name(), "order.placed", "--file", payloads.path()]).exits_with(0);
+    let worked = redrive(db, &["work", queue.name(), "--exec", "echo broken >&2; exit 65", "--drain"]).exits_with(0);
+    assert!(worked.err.contains(&format!("dead {count}")), "{}", worked.err);
+    let open = queue.database().letters(&Letters::queue(queue.name()).limit(1000)).unwrap();
+    open.iter().map(|letter| letter.id).collect()
+}
+
+#[test]
+fn a_schema_that_is_missing_is_told_and_made() {
+    let db = TestDatabase::empty();
+    redrive(&db, &["migrate", "--check"]).exits_with(1);
+    let told = redrive(&db, &["enqueue", "q", "k", "1"]).exits_with(2);
+    assert!(told.err.contains("run `redrive migrate`"), "{}", told.err);
+    redrive(&db, &["migrate"]).exits_with(0);
+    redrive(&db, &["migrate", "--check"]).exits_with(0);
+    redrive(&db, &["enqueue", "q", "k", "1"]).exits_with(0);
+}
+
+#[test]
+fn a_bad_line_is_named_and_nothing_or_all_the_rest_is_enqueued() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let payloads = Payloads::new(&db, 80_000, Some((70_001, "{\"order\": ")));
+    let enqueue = ["enqueue", "orders", "order.placed", "--file", payloads.path()];
+
+    let refused = redrive(&db, &enqueue).exits_with(2);
+    assert!(refused.err.contains("line 70001 of"), "{}", refused.err);
+    assert!(queue.is_drained().unwrap(), "all or nothing");
+
+    let skipped = redrive(&db, &[&enqueue[..], &["--skip-bad-lines", "--json"]].concat()).exits_with(1);
+    assert!(skipped.err.contains("line 70001: "), "{}", skipped.err);
+    assert_eq!(skipped.lines()[0]["enqueued"], 79_999);
+    assert_eq!(ready(&queue), 79_999);
+}
+
+#[test]
+fn the_exit_status_of_a_command_is_the_outcome_of_its_job() {
+    let db = TestDatabase::migrated();
+    for (kind, attempts) in [("done", "5"), ("rejected", "5"), ("failing", "1"), ("killed", "1")] {
+        redrive(&db, &["enqueue", "w", kind, "{\"a\": 1}", "--max-attempts", attempts]).exits_with(0);
+    }
+    let command = r#"test "$(cat)" = '{"a": 1}' || exit 3
+        case $REDRIVE_KIND in
+            rejected) echo "bad currency" >&2; exit 65;;
+            failing) exit 1;;
+            killed) kill -9 $$;;
+        esac"#;
+    let worked = redrive(&db, &["work", "w", "--exec", command, "--drain", "--json"]).exits_with(0);
+    assert_eq!((&worked.lines()[0]["done"], &worked.lines()[0]["dead"]), (&1.into(), &3.into()));
+
+    let letters = db.open().letters(&Letters::queue("w")).unwrap();
+    let mut died: Vec<_> =
+        letters.iter().map(|letter| (&*letter.kind, letter.reason, &*letter.error_class)).collect();
+    died.sort_unstable_by_key(|(kind, ..)| *kind);
+    assert_eq!(
+        died,
+        [
+            ("failing", Reason::Exhausted, "exit 1"),
+            ("killed", Reason::Exhausted, "signal 9"),
+            ("rejected", Reason::Rejected, "exit 65"),
+        ]
+    );
+    assert!(letters.iter().any(|letter| letter.error_message == "bad currency"));
+}
+
+#[test]
+fn a_command_that_overruns_its_deadline_is_ended() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "1"]).exits_with(0);
+    let slow = ["work", "w", "--exec", "trap '' TERM; sleep 300", "--deadline", "300ms", "--drain"];
+    redrive(&db, &slow).exits_with(0);
+    assert_eq!(db.open().letters(&Letters::queue("w")).unwrap()[0].reason, Reason::Timeout);
+}
+
+#[test]
+fn bulk_changes_nothing_without_a_yes() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    letters(&db, &queue, 12);
+
+    let dry = redrive(&db, &["dlq", "redrive", "orders", "--reason", "rejected"]).exits_with(0);
+    assert!(dry.out.contains("12 open letters match; 12 would be redriven"), "{}", dry.out);
+    assert!(dry.out.contains("redrive dlq redrive orders --reason rejected --yes"), "{}", dry.out);
+    redrive(&db, &["dlq", "discard", "orders", "--why", "tests"]).exits_with(0);
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 12);
+
+    redrive(&db, &["dlq", "redrive", "orders", "--limit", "5", "--yes"]).exits_with(0);
+    assert_eq!(ready(&queue), 5);
+    redrive(&db, &["dlq", "discard", "orders", "--why", "tests", "--yes"]).exits_with(0);
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Discarded), 7);
+    redrive(&db, &["dlq", "redrive", "orders", "--yes"]).exits_with(1);
+    let pruned = redrive(&db, &["prune", "--older-than", "0s", "--json"]).exits_with(0);
+    assert_eq!(pruned.lines()[0]["pruned"], 7);
+}
+
+#[test]
+fn letters_that_are_named_go_at_once_and_the_rest_is_told() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let ids = letters(&db, &queue, 2);
+    let (first, second) = (ids[0].to_string(), ids[1].to_string());
+    let some = redrive(&db, &["dlq", "redrive", "--id", &first, "999999"]).exits_with(1);
+    assert!(some.out.contains("1 letter redriven") && some.err.contains("999999"), "{}{}", some.out, some.err);
+    redrive(&db, &["dlq", "redrive", "--id", &second, "--dry-run"]).exits_with(0);
+    assert_eq!(ready(&queue), 1);
+    redrive(&db, &["work", "orders", "--exec", "true", "--drain"]).exits_with(0);
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Recovered), 1);
+}
+
+#[test]
+fn nothing_of_a_letter_can_command_the_terminal() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("w");
+    queue.add(redrive::NewJob::raw("k", "{\"a\": \"\u{9b}31m\u{202e}\"}").unwrap()).unwrap();
+    let evil = "printf '\\033[2J\\342\\200\\256evil\\007\\n' >&2; exit 65";
+    redrive(&db, &["work", "w", "--exec", evil, "--drain"]).exits_with(0);
+    let id = queue.database().letters(&Letters::queue("w")).unwrap()[0].id.to_string();
+    for command in [&["dlq", "list"][..], &["dlq", "show", &id], &["stats"]] {
+        let shown = redrive(&db, command).exits_with(0).out;
+        let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
+        assert!(shown.chars().all(harmless), "{shown:?}");
+        assert!(shown.contains("evil"), "{shown}");
+    }
+    let line = redrive(&db, &["dlq", "show", &id, "--json"]).exits_with(0).lines().remove(0);
+    assert_eq!(line["error_message"], "\u{1b}[2J\u{202e}evil\u{7}");
+    assert_eq!(line["payload"]["a"], "\u{9b}31m\u{202e}");
+}
+
+#[test]
+fn live_jobs_are_shown_cancelled_and_reordered() {
+    let db = TestDatabase::migrated();
+    let added = redrive(&db, &["enqueue", "q", "k", "[1]", "--delay", "1h", "--json"]).exits_with(0);
+    let id = added.lines()[0]["id"].to_string();
+    redrive(&db, &["job", "set", &id, "--priority", "-7"]).exits_with(0);
+    let shown = redrive(&db, &["job", "show", &id, "--json"]).exits_with(0).lines().remove(0);
+    assert_eq!((&shown["state"], &shown["priority"]), (&"delayed".into(), &(-7).into()));
+    redrive(&db, &["job", "cancel", &id]).exits_with(0);
+    let again = redrive(&db, &["job", "cancel", &id]).exits_with(1);
+    assert!(again.err.contains("dlq show"), "{}", again.err);
+    redrive(&db, &["job", "show", "424242"]).exits_with(1);
+    redrive(&db, &["stats", "nobody"]).exits_with(1);
+}
+
+#[test]
+fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
+    let db = TestDatabase::migrated();
+    let file = Payloads::new(&db, 1, Some((1, "{\"broken\": \u{1}")));
+    let capture = ["dlq", "capture", "kafka:orders", "3/1", "q", "order.placed", file.path(), "--json"];
+    let first = redrive(&db, &capture).exits_with(0).lines().remove(0);
+    let second = redrive(&db, &capture).exits_with(0).lines().remove(0);
+    assert_eq!((&first["new"], &second["new"]), (&true.into(), &false.into()));
+    assert_eq!(first["id"], second["id"]);
+    let id = first["id"].to_string();
+    assert!(redrive(&db, &["dlq", "show", &id]).exits_with(0).out.contains("{\"broken\": \\x01"));
+    let refused = redrive(&db, &["dlq", "redrive", "--id", &id]).exits_with(1);
+    assert!(refused.err.contains("not JSON"), "{}", refused.err);
+}
+
+#[test]
+fn bad_arguments_are_refused_with_exit_code_2() {
+    let db = TestDatabase::migrated();
+    let long = "x".repeat(101);
+    for arguments in [
+        &["enqueue", "q", "k", "\"\\u0000\""][..],
+        &["enqueue", "q", "k", "{nope"],
+        &["enqueue", "", "k", "1"],
+        &["enqueue", &long, "k", "1"],
+        &["enqueue", "q", "a\u{1b}b", "1"],
+        &["enqueue", "q", "k", "1", "--delay", "-5s"],
+        &["enqueue", "q", "k", "1", "--delay", "9999999d"],
+        &["enqueue", "q", "k", "1", "--max-attempts", "-1"],
+        &["enqueue", "q", "k", "1", "--priority", "1001"],
+        &["enqueue", "q", "k"],
+        &["enqueue", "q", "k", "--file", "/nowhere.ndjson"],
+        &["work", "q", "--exec", "true", "--lease", "1ms"],
+        &["work", "q", "--exec", "true", "--kind", "a", "--kind", "a"],
+        &["dlq", "discard", "--id", "1", "--why", " "],
+        &["dlq", "list", "--state", "asleep"],
+        &["dlq", "redrive"],
+    ] {
+        let told = redrive(&db, arguments).exits_with(2);
+        assert!(told.err.contains("error:") && told.out.is_empty(), "{arguments:?}: {}", told.err);
+    }
+    assert!(db.open().stats(None).unwrap().is_empty(), "nothing was stored");
+}
+
+#[test]
+fn a_url_is_never_printed() {
+    for url in ["postgres://me:s3cret@127.0.0.1:1/db", "postgres://me:s3cret@h:port/db", "postgress://me:s3cret@h/db"] {
+        let told = redrive_at(url, &["stats"]).exits_with(2);
+        assert!(!told.err.contains("s3cret") && told.err.contains("error:"), "{}", told.err);
+    }
+}
