@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use redrive::{
-    Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, PAYLOAD_BYTES, Payload, Queue, Reason,
-    WORKER_CONNECTIONS,
+    Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, PAYLOAD_BYTES, Payload,
+    Queue, Reason, WORKER_CONNECTIONS,
 };
 use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
 use serde_json::value::RawValue;
@@ -16,19 +16,46 @@ fn a_bad_name_is_refused_before_anything_is_sent() {
     let test = TestDatabase::migrated();
     let db = test.open();
     let long = "x".repeat(101);
-    for bad in ["", " orders", "orders ", "or\nders", "or\0ders", "\u{1b}[2J", "\u{7f}", &long] {
+    for bad in [
+        "",
+        " orders",
+        "orders ",
+        "or\nders",
+        "or\0ders",
+        "\u{1b}[2J",
+        "\u{7f}",
+        &long,
+    ] {
         let error = Queue::new(&db, bad).expect_err("a bad queue name");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(!error.to_string().contains(['\n', '\0', '\u{1b}']), "{error:?}");
+        assert!(
+            !error.to_string().contains(['\n', '\0', '\u{1b}']),
+            "{error:?}"
+        );
         assert!(NewJob::raw(bad, "{}").expect_err("a bad kind").is_invalid());
-        assert!(db.capture(&Captured::new("s", "p", bad, "k", b"".as_slice())).is_err());
+        assert!(
+            db.capture(&Captured::new("s", "p", bad, "k", b"".as_slice()))
+                .is_err()
+        );
     }
     // What the library accepts, the schema accepts.
     let wide = "é".repeat(100);
-    for good in ["q", "a b", "größe", "日本語", "a'b\"c\\d", "{}", "$1", &wide] {
+    for good in [
+        "q",
+        "a b",
+        "größe",
+        "日本語",
+        "a'b\"c\\d",
+        "{}",
+        "$1",
+        &wide,
+    ] {
         let queue = Queue::new(&db, good).unwrap();
         queue.add(NewJob::raw(good, "{}").unwrap()).unwrap();
-        let worker = worker(&queue).handle_any(|_| Err(Failure::reject("no"))).start().unwrap();
+        let worker = worker(&queue)
+            .handle_any(|_| Err(Failure::reject("no")))
+            .start()
+            .unwrap();
         drained(&queue);
         stop(worker);
         assert_eq!(letters_in(&db, good, LetterState::Open), 1, "{good}");
@@ -40,10 +67,26 @@ fn names_that_only_rust_takes_for_blank_or_control_do_not_strand_a_job() {
     // Whatever the check of the library lets through must be storable in every table.
     let test = TestDatabase::migrated();
     let db = test.open();
-    for odd in ["\u{a0}q", "\u{2003}q", "q\u{200b}", "\u{85}q", "q\u{9f}", "\u{feff}q", "\u{202e}q", "q\u{ad}"] {
-        let Ok(queue) = Queue::new(&db, odd) else { continue };
-        queue.add(NewJob::raw(odd, "{}").unwrap()).unwrap_or_else(|error| panic!("{odd:?}: {error:?}"));
-        let worker = worker(&queue).handle_any(|_| Err(Failure::reject("no"))).start().unwrap();
+    for odd in [
+        "\u{a0}q",
+        "\u{2003}q",
+        "q\u{200b}",
+        "\u{85}q",
+        "q\u{9f}",
+        "\u{feff}q",
+        "\u{202e}q",
+        "q\u{ad}",
+    ] {
+        let Ok(queue) = Queue::new(&db, odd) else {
+            continue;
+        };
+        queue
+            .add(NewJob::raw(odd, "{}").unwrap())
+            .unwrap_or_else(|error| panic!("{odd:?}: {error:?}"));
+        let worker = worker(&queue)
+            .handle_any(|_| Err(Failure::reject("no")))
+            .start()
+            .unwrap();
         drained(&queue);
         stop(worker);
         assert_eq!(letters_in(&db, odd, LetterState::Open), 1, "{odd:?}");
@@ -62,9 +105,16 @@ fn a_payload_that_jsonb_refuses_is_refused_by_the_library() {
         ("1e99999999", "exponent"),
     ] {
         let error = NewJob::raw("order", bad).expect_err(bad);
-        assert!(error.is_invalid() && error.to_string().contains(why), "{bad}: {error}");
+        assert!(
+            error.is_invalid() && error.to_string().contains(why),
+            "{bad}: {error}"
+        );
     }
-    assert!(NewJob::raw("order", &format!("\"{}\"", "x".repeat(PAYLOAD_BYTES))).expect_err("too long").is_invalid());
+    assert!(
+        NewJob::raw("order", &format!("\"{}\"", "x".repeat(PAYLOAD_BYTES)))
+            .expect_err("too long")
+            .is_invalid()
+    );
     assert!(queue.is_drained().unwrap());
 }
 
@@ -96,15 +146,19 @@ fn odd_payloads_come_back_as_they_went() {
         .start()
         .unwrap();
     for payload in odd {
-        queue.add(NewJob::raw("odd", payload).unwrap()).unwrap_or_else(|error| panic!("{payload}: {error:?}"));
+        queue
+            .add(NewJob::raw("odd", payload).unwrap())
+            .unwrap_or_else(|error| panic!("{payload}: {error:?}"));
         drained(&queue);
     }
     stop(worker);
     let got = got.lock().unwrap();
     assert_eq!(got.len(), odd.len());
     for (sent, came) in odd.iter().zip(&*got) {
-        let (sent, came): (serde_json::Value, serde_json::Value) =
-            (serde_json::from_str(sent).unwrap(), serde_json::from_str(came).unwrap());
+        let (sent, came): (serde_json::Value, serde_json::Value) = (
+            serde_json::from_str(sent).unwrap(),
+            serde_json::from_str(came).unwrap(),
+        );
         assert!(sent == came, "{sent} came as {came}");
     }
 }
@@ -129,12 +183,19 @@ fn a_payload_that_is_nested_too_deep_for_its_type_is_one_letter() {
     impl Payload for Value {
         const KIND: &'static str = "value";
     }
-    let worker = worker(&queue).handle(|_: &Job<Value>| Ok(())).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Value>| Ok(()))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).counts.done, 1);
     let letters = queue.database().letters(&Letters::all()).unwrap();
-    assert_eq!((letters.len(), letters[0].id, letters[0].reason), (1, id, Reason::Undecodable));
+    assert_eq!(
+        (letters.len(), letters[0].id, letters[0].reason),
+        (1, id, Reason::Undecodable)
+    );
     assert_eq!(letters[0].payload.as_ref().expect("JSON").get(), deep);
 }
 
@@ -151,12 +212,26 @@ fn absurd_options_are_refused() {
         job().max_attempts(0),
         job().max_attempts(u32::MAX),
     ] {
-        assert!(queue.add(bad.clone()).expect_err("absurd").is_invalid(), "{bad:?}");
-        assert!(queue.add_in(&mut test.client(), bad).expect_err("absurd").is_invalid());
+        assert!(
+            queue.add(bad.clone()).expect_err("absurd").is_invalid(),
+            "{bad:?}"
+        );
+        assert!(
+            queue
+                .add_in(&mut test.client(), bad)
+                .expect_err("absurd")
+                .is_invalid()
+        );
     }
     for edge in [
-        job().delay(Duration::from_secs(3650 * 86_400)).priority(1000).max_attempts(1000),
-        job().delay(Duration::from_nanos(1)).priority(-1000).max_attempts(1),
+        job()
+            .delay(Duration::from_secs(3650 * 86_400))
+            .priority(1000)
+            .max_attempts(1000),
+        job()
+            .delay(Duration::from_nanos(1))
+            .priority(-1000)
+            .max_attempts(1),
     ] {
         queue.add(edge).unwrap();
     }
@@ -177,43 +252,82 @@ impl fmt::Display for Nasty {
 
 impl Error for Nasty {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        (!self.panics).then_some(self)
+        (!self.panics)
+            .then_some(self)
             .filter(|nasty| nasty.message.len() < 10)
             .map(|_| &fmt::Error as &(dyn Error + 'static))
     }
 }
 
 /// The letter of a job whose handler answers with this failure.
-fn letter_of(test: &TestDatabase, fail: impl Fn() -> Result<(), Failure> + Send + Sync + 'static) -> redrive::Letter {
+fn letter_of(
+    test: &TestDatabase,
+    fail: impl Fn() -> Result<(), Failure> + Send + Sync + 'static,
+) -> redrive::Letter {
     let queue = test.queue("orders");
-    let id: JobId = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2)).unwrap();
-    let worker = worker(&queue).handle(move |_: &Job<Order>| fail()).start().unwrap();
+    let id: JobId = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap();
+    let worker = worker(&queue)
+        .handle(move |_: &Job<Order>| fail())
+        .start()
+        .unwrap();
     drained(&queue);
     let counts = stop(worker).counts;
-    assert_eq!((counts.dead, counts.retried + counts.dead, counts.lost), (1, 2, 0));
+    assert_eq!(
+        (counts.dead, counts.retried + counts.dead, counts.lost),
+        (1, 2, 0)
+    );
     queue.database().letter(id).unwrap().expect("a letter")
 }
 
 #[test]
 fn no_error_text_can_make_a_settle_fail() {
     let test = TestDatabase::migrated();
-    let nul = letter_of(&test, || Err(Failure::retry("a\0b").class("c\0d").detail("e\0f")));
-    assert_eq!((&*nul.error_message, &*nul.error_class), ("a\u{fffd}b", "c\u{fffd}d"));
+    let nul = letter_of(&test, || {
+        Err(Failure::retry("a\0b").class("c\0d").detail("e\0f"))
+    });
+    assert_eq!(
+        (&*nul.error_message, &*nul.error_class),
+        ("a\u{fffd}b", "c\u{fffd}d")
+    );
     assert_eq!(nul.error_detail.as_deref(), Some("e\u{fffd}f"));
     assert_eq!(nul.history[0].error_message.as_deref(), Some("a\u{fffd}b"));
 
     let huge = letter_of(&test, || {
-        let text = format!("head{}tail", "é\0".repeat(16_000_000));
-        Err(Failure::retry(text.clone()).class(text.clone()).detail(text))
+        let text = format!(
+            "head{}\0é{}tail",
+            "x".repeat(25_000_000),
+            "é".repeat(12_500_000)
+        );
+        Err(Failure::retry(text)
+            .class("head\0tail".repeat(1000))
+            .detail(format!("head{}tail", "é".repeat(40_000))))
     });
-    for text in [&huge.error_message, &huge.error_class, huge.error_detail.as_ref().expect("a detail")] {
-        assert!(text.starts_with("head") && text.ends_with("tail") && text.len() <= 65536, "{} bytes", text.len());
+    for text in [
+        &huge.error_message,
+        &huge.error_class,
+        huge.error_detail.as_ref().expect("a detail"),
+    ] {
+        assert!(
+            text.starts_with("head") && text.ends_with("tail") && text.len() <= 65536,
+            "{} bytes",
+            text.len()
+        );
+        assert!(text.contains("[... cut ...]"));
     }
 
-    let silent = letter_of(&test, || Err(Failure::from(Nasty { message: String::new(), panics: true })));
+    let silent = letter_of(&test, || {
+        Err(Failure::from(Nasty {
+            message: String::new(),
+            panics: true,
+        }))
+    });
     assert_eq!(silent.error_message, "an error whose Display panics");
 
-    let odd = letter_of(&test, || Err(Failure::retry("\u{feff}\u{202e}\u{1b}[2J\r\n\u{ffff}").class("")));
+    let odd = letter_of(&test, || {
+        Err(Failure::retry("\u{feff}\u{202e}\u{1b}[2J\r\n\u{ffff}").class(""))
+    });
     assert_eq!(odd.error_message, "\u{feff}\u{202e}\u{1b}[2J\r\n\u{ffff}");
 
     let panicked = letter_of(&test, || panic!("a\0b{}", "x".repeat(1_000_000)));
@@ -223,12 +337,19 @@ fn no_error_text_can_make_a_settle_fail() {
 
 #[test]
 fn a_wrong_url_and_a_server_that_is_down_are_told_apart() {
-    for bad in ["", "nonsense", "http://localhost/x", "postgres://host:port/db", "postgres://h/d?unknown=1"] {
+    for bad in [
+        "",
+        "nonsense",
+        "http://localhost/x",
+        "postgres://host:port/db",
+        "postgres://h/d?unknown=1",
+    ] {
         let error = redrive::connect(bad).expect_err(bad);
         assert!(error.is_invalid(), "{bad}: {error:?}");
     }
     // Nobody listens on port 1.
-    let down = Database::builder("postgres://postgres@127.0.0.1:1/db").connect_timeout(Duration::from_millis(500));
+    let down = Database::builder("postgres://postgres@127.0.0.1:1/db")
+        .connect_timeout(Duration::from_millis(500));
     let error = down.open().expect_err("nobody is there");
     assert!(error.is_unavailable(), "{error:?}");
     // A server that is there, without this database.
@@ -244,11 +365,20 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
     let queue = test.queue("orders");
     let db = queue.database();
     let order = Order { number: 1 };
-    let start = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().map(drop);
+    let start = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .map(drop);
     let answers = [
         ("enqueue", queue.enqueue(&order).map(drop)),
-        ("enqueue many", queue.enqueue_many(&Order::up_to(2000)).map(drop)),
-        ("enqueue in", queue.enqueue_in(&mut test.client(), &order).map(drop)),
+        (
+            "enqueue many",
+            queue.enqueue_many(&Order::up_to(2000)).map(drop),
+        ),
+        (
+            "enqueue in",
+            queue.enqueue_in(&mut test.client(), &order).map(drop),
+        ),
         ("start", start),
         ("is drained", queue.is_drained().map(drop)),
         ("letters", db.letters(&Letters::all()).map(drop)),
@@ -258,13 +388,20 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
         ("stats", db.stats(None).map(drop)),
         ("job", db.job(JobId::new(1)).map(drop)),
         ("cancel", db.cancel(JobId::new(1)).map(drop)),
-        ("capture", db.capture(&Captured::new("s", "p", "q", "k", b"".as_slice())).map(drop)),
+        (
+            "capture",
+            db.capture(&Captured::new("s", "p", "q", "k", b"".as_slice()))
+                .map(drop),
+        ),
         ("check", db.check_schema()),
     ];
     for (what, answer) in answers {
         let error = answer.expect_err(what);
         assert!(error.is_migration_required(), "{what}: {error:?}");
-        assert!(error.to_string().contains("redrive migrate"), "{what}: {error}");
+        assert!(
+            error.to_string().contains("redrive migrate"),
+            "{what}: {error}"
+        );
     }
 }
 
@@ -273,25 +410,38 @@ fn a_mistake_in_the_configuration_of_a_worker_is_an_error_of_its_start() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
-    let few = Database::builder(test.url()).connections(WORKER_CONNECTIONS - 1).open().unwrap();
+    let few = Database::builder(test.url())
+        .connections(WORKER_CONNECTIONS - 1)
+        .open()
+        .unwrap();
     let few = Queue::new(&few, "orders").unwrap();
     for (bad, why) in [
         (worker(&queue), "no handler"),
         (one().handle(|_: &Job<Order>| Ok(())), "two handlers"),
-        (one().handle_any(|_| Ok(())).handle_any(|_| Ok(())), "two were given"),
+        (
+            one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),
+            "two were given",
+        ),
         (one().slots(0), "0 slots"),
         (one().slots(10_001), "10001 slots"),
         (one().lease(Duration::from_secs(1)), "lease of 1s"),
         (one().lease(Duration::MAX), "lease of"),
         (one().poll(Duration::ZERO), "poll of 0ns"),
         (one().deadline(Duration::ZERO), "deadline of 0ns"),
-        (worker(&few).handle(|_: &Job<Order>| Ok(())), "3 connections"),
+        (
+            worker(&few).handle(|_: &Job<Order>| Ok(())),
+            "3 connections",
+        ),
     ] {
         let error = bad.start().expect_err(why);
         assert!(error.is_invalid(), "{why}: {error:?}");
         assert!(error.to_string().contains(why), "{why}: {error}");
     }
-    let workers: i64 = test.client().query_one("SELECT count(*) FROM redrive.workers", &[]).unwrap().get(0);
+    let workers: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM redrive.workers", &[])
+        .unwrap()
+        .get(0);
     assert_eq!(workers, 0, "nothing was begun");
     stop(one().start().unwrap());
 }

@@ -32,21 +32,41 @@ fn any_bytes_are_kept_as_they_came() {
             .content_type("application/octet-stream")
             .error("ParseError", format!("cannot read {position}"))
             .detail("at byte 7");
-        let Capture::New(id) = db.capture(&event).unwrap() else { panic!("{position}: not new") };
+        let Capture::New(id) = db.capture(&event).unwrap() else {
+            panic!("{position}: not new")
+        };
         let letter = db.letter(id).unwrap().expect("a letter");
-        assert!(letter.raw.as_deref() == Some(*raw), "{position}: other bytes");
+        assert!(
+            letter.raw.as_deref() == Some(*raw),
+            "{position}: other bytes"
+        );
         assert!(letter.payload.is_none(), "{position}: taken for JSON");
-        assert_eq!((letter.reason, letter.state), (Reason::Captured, LetterState::Open));
+        assert_eq!(
+            (letter.reason, letter.state),
+            (Reason::Captured, LetterState::Open)
+        );
         assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
-        assert_eq!((letter.source.as_deref(), letter.position.as_deref()), (Some("kafka:orders"), Some(*position)));
-        assert_eq!(letter.content_type.as_deref(), Some("application/octet-stream"));
-        assert_eq!((&*letter.error_class, letter.error_detail.as_deref()), ("ParseError", Some("at byte 7")));
+        assert_eq!(
+            (letter.source.as_deref(), letter.position.as_deref()),
+            (Some("kafka:orders"), Some(*position))
+        );
+        assert_eq!(
+            letter.content_type.as_deref(),
+            Some("application/octet-stream")
+        );
+        assert_eq!(
+            (&*letter.error_class, letter.error_detail.as_deref()),
+            ("ParseError", Some("at byte 7"))
+        );
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     // What a job could not carry is not redriven, and stays.
     let redriven = db.redrive(&Letters::queue("orders")).unwrap();
     assert_eq!(redriven.redriven, []);
-    assert_eq!(stats(&db, "orders").expect("letters").open, events.len() as u64);
+    assert_eq!(
+        stats(&db, "orders").expect("letters").open,
+        events.len() as u64
+    );
 }
 
 #[test]
@@ -55,7 +75,9 @@ fn a_captured_event_that_is_json_becomes_a_job_when_it_is_redriven() {
     let queue = test.queue("orders");
     let db = queue.database();
     let raw = br#"  {"number":  7}  "#;
-    let Capture::New(id) = db.capture(&captured("1", raw)).unwrap() else { panic!("not new") };
+    let Capture::New(id) = db.capture(&captured("1", raw)).unwrap() else {
+        panic!("not new")
+    };
     let letter = db.letter(id).unwrap().expect("a letter");
     assert_eq!(letter.raw.as_deref(), Some(&raw[..]));
     assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 7}"#);
@@ -78,18 +100,28 @@ fn a_captured_event_that_is_json_becomes_a_job_when_it_is_redriven() {
 fn the_same_position_again_counts_and_changes_nothing_else() {
     let test = TestDatabase::migrated();
     let db = test.open();
-    let Capture::New(id) = db.capture(&captured("3/1842", b"first")).unwrap() else { panic!("not new") };
+    let Capture::New(id) = db.capture(&captured("3/1842", b"first")).unwrap() else {
+        panic!("not new")
+    };
     for _ in 0..3 {
         let again = captured("3/1842", b"second").error("Other", "another text");
         assert_eq!(db.capture(&again).unwrap(), Capture::Known(id));
     }
-    let Capture::New(other) = db.capture(&captured("3/1843", b"first")).unwrap() else { panic!("not new") };
+    let Capture::New(other) = db.capture(&captured("3/1843", b"first")).unwrap() else {
+        panic!("not new")
+    };
     assert_ne!(id, other);
     let letter = db.letter(id).unwrap().expect("a letter");
-    assert_eq!((letter.raw.as_deref(), &*letter.error_class), (Some(&b"first"[..]), "captured"));
+    assert_eq!(
+        (letter.raw.as_deref(), &*letter.error_class),
+        (Some(&b"first"[..]), "captured")
+    );
     let seen: i64 = test
         .client()
-        .query_one("SELECT seen FROM redrive.letters WHERE id = $1", &[&id.get()])
+        .query_one(
+            "SELECT seen FROM redrive.letters WHERE id = $1",
+            &[&id.get()],
+        )
         .unwrap()
         .get(0);
     assert_eq!(seen, 4);
@@ -102,12 +134,20 @@ fn a_position_captured_by_many_at_once_is_one_letter() {
         .map(|_| {
             let db = test.open();
             thread::spawn(move || {
-                (0..50).map(|n| db.capture(&captured(&n.to_string(), b"{}")).unwrap()).collect::<Vec<_>>()
+                (0..50)
+                    .map(|n| db.capture(&captured(&n.to_string(), b"{}")).unwrap())
+                    .collect::<Vec<_>>()
             })
         })
         .collect();
-    let answers: Vec<Capture> = threads.into_iter().flat_map(|thread| thread.join().expect("a capturer")).collect();
-    let new = answers.iter().filter(|answer| matches!(answer, Capture::New(_))).count();
+    let answers: Vec<Capture> = threads
+        .into_iter()
+        .flat_map(|thread| thread.join().expect("a capturer"))
+        .collect();
+    let new = answers
+        .iter()
+        .filter(|answer| matches!(answer, Capture::New(_)))
+        .count();
     assert_eq!((answers.len(), new), (400, 50));
     let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
     let row = test.client().query_one(asked, &[]).unwrap();
@@ -139,7 +179,10 @@ fn sql_captures_in_the_transaction_of_any_language() {
         let error = client
             .query(&format!("SELECT redrive.capture({arguments})"), &[])
             .expect_err(arguments);
-        let message = error.as_db_error().expect("an answer of the server").message();
+        let message = error
+            .as_db_error()
+            .expect("an answer of the server")
+            .message();
         assert!(message.starts_with("redrive: "), "{arguments}: {message}");
     }
 }
@@ -153,7 +196,9 @@ fn huge_texts_and_odd_headers_do_not_stop_a_capture() {
         .header("blob", "y".repeat(100_000))
         .error("C".repeat(5000), "m".repeat(1_000_000))
         .detail("d\0".repeat(1_000_000));
-    let Capture::New(id) = db.capture(&event).unwrap() else { panic!("not new") };
+    let Capture::New(id) = db.capture(&event).unwrap() else {
+        panic!("not new")
+    };
     let letter = db.letter(id).unwrap().expect("a letter");
     assert!(letter.error_class.len() <= 1024 && letter.error_message.len() <= 8192);
     assert!(letter.error_detail.expect("a detail").len() <= 65536);

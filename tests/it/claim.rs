@@ -1,7 +1,9 @@
 //! Claim: what is taken, by whom, and in what order.
 
 use redrive::{Job, NewJob};
-use redrive_tests::{Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker};
+use redrive_tests::{
+    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+};
 
 #[test]
 fn slow_jobs_are_claimed_one_a_slot_so_that_others_can_help() {
@@ -23,7 +25,11 @@ fn slow_jobs_are_claimed_one_a_slot_so_that_others_can_help() {
     let one = start();
     gate.wait_for(3);
     let now = stats(queue.database(), "orders").expect("a busy queue");
-    assert_eq!((now.leased, now.ready), (3, 17), "no job waits in a process while another could run it");
+    assert_eq!(
+        (now.leased, now.ready),
+        (3, 17),
+        "no job waits in a process while another could run it"
+    );
     let other = start();
     gate.wait_for(6);
     let now = stats(queue.database(), "orders").expect("a busy queue");
@@ -51,8 +57,12 @@ fn huge_payloads_bound_a_claim() {
         .start()
         .unwrap();
     // Quick jobs first, so that it claims in batches.
-    queue.add_many(vec![NewJob::raw("warm", "{}").unwrap(); 150]).unwrap();
-    counted(&worker, "the warm-up to be done", |counts| counts.done == 150);
+    queue
+        .add_many(vec![NewJob::raw("warm", "{}").unwrap(); 150])
+        .unwrap();
+    counted(&worker, "the warm-up to be done", |counts| {
+        counts.done == 150
+    });
     let big = format!("\"{}\"", "x".repeat(1_000_000));
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(31, NewJob::raw("big", &big).unwrap());
@@ -63,10 +73,16 @@ fn huge_payloads_bound_a_claim() {
     });
     let largest: i64 = test
         .client()
-        .query_one("SELECT max(cardinality(jobs))::bigint FROM redrive.leases", &[])
+        .query_one(
+            "SELECT max(cardinality(jobs))::bigint FROM redrive.leases",
+            &[],
+        )
         .unwrap()
         .get(0);
-    assert!((2..=10).contains(&largest), "{largest} jobs of a megabyte in one lease");
+    assert!(
+        (2..=10).contains(&largest),
+        "{largest} jobs of a megabyte in one lease"
+    );
     gate.open();
     drained(&queue);
     stop(worker);
@@ -79,7 +95,11 @@ fn a_job_that_somebody_locks_is_passed_by() {
     let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE", &[&ids[0].get()]).unwrap();
+    tx.query(
+        "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE",
+        &[&ids[0].get()],
+    )
+    .unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
         .handle({
@@ -106,10 +126,15 @@ fn a_job_that_commits_late_is_found_below_those_that_are_done() {
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     let late = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     let ids = queue.enqueue_many(&Order::up_to(3000)).unwrap();
     assert!(late < ids[0]);
-    counted(&worker, "what came after it to be done", |counts| counts.done == 3000);
+    counted(&worker, "what came after it to be done", |counts| {
+        counts.done == 3000
+    });
     tx.commit().unwrap();
     counted(&worker, "it to be done", |counts| counts.done == 3001);
     stop(worker);
@@ -121,7 +146,11 @@ fn a_held_snapshot_does_not_hide_jobs() {
     let queue = test.queue("orders");
     // Somebody forgot a transaction: no dead row can be removed.
     let mut client = test.client();
-    let mut tx = client.build_transaction().isolation_level(postgres::IsolationLevel::RepeatableRead).start().unwrap();
+    let mut tx = client
+        .build_transaction()
+        .isolation_level(postgres::IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
     tx.query("SELECT 1", &[]).unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
@@ -143,7 +172,9 @@ fn a_held_snapshot_does_not_hide_jobs() {
         queue.enqueue_many(&Order::up_to(5000)).unwrap();
         drained(&queue);
     }
-    counted(&worker, "all done", |counts| counts.done == 20_000 && counts.retried == 200);
+    counted(&worker, "all done", |counts| {
+        counts.done == 20_000 && counts.retried == 200
+    });
     stop(worker);
     tx.rollback().unwrap();
 }

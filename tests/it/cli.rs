@@ -20,12 +20,21 @@ struct Ran {
 impl Ran {
     #[track_caller]
     fn exits_with(self, code: u8) -> Ran {
-        assert_eq!(self.code, ExitCode::from(code), "stdout: {}\nstderr: {}", self.out, self.err);
+        assert_eq!(
+            self.code,
+            ExitCode::from(code),
+            "stdout: {}\nstderr: {}",
+            self.out,
+            self.err
+        );
         self
     }
 
     fn lines(&self) -> Vec<Value> {
-        self.out.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+        self.out
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+            .collect()
     }
 }
 
@@ -35,7 +44,11 @@ fn redrive_at(url: &str, arguments: &[&str]) -> Ran {
     let arguments = program.iter().chain(arguments).map(OsString::from);
     let code = redrive_cli::run(arguments, &mut out, &mut err);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code, out: text(out), err: text(err) }
+    Ran {
+        code,
+        out: text(out),
+        err: text(err),
+    }
 }
 
 fn redrive(db: &TestDatabase, arguments: &[&str]) -> Ran {
@@ -53,9 +66,11 @@ struct Payloads(PathBuf);
 impl Payloads {
     /// As many lines as asked for, with `bad` in the place of the line of that number.
     fn new(db: &TestDatabase, count: usize, bad: Option<(usize, &str)>) -> Payloads {
-        let mut lines: Vec<String> = (1..=count).map(|order| format!("{{\"order\": {order}}}")).collect();
+        let mut lines: Vec<String> = (1..=count)
+            .map(|order| format!("{{\"order\": {order}}}"))
+            .collect();
         if let Some((number, text)) = bad {
-            lines[number - 1] = text.to_owned();
+            text.clone_into(&mut lines[number - 1]);
         }
         let file = std::env::temp_dir().join(format!("{}.ndjson", db.name()));
         fs::write(&file, lines.join("\n")).expect("write a file for the test");
@@ -76,10 +91,37 @@ impl Drop for Payloads {
 /// Letters that a command rejected.
 fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
     let payloads = Payloads::new(db, count, None);
-    redrive(db, &["enqueue", queue.name(), "order.placed", "--file", payloads.path()]).exits_with(0);
-    let worked = redrive(db, &["work", queue.name(), "--exec", "echo broken >&2; exit 65", "--drain"]).exits_with(0);
-    assert!(worked.err.contains(&format!("dead {count}")), "{}", worked.err);
-    let open = queue.database().letters(&Letters::queue(queue.name()).limit(1000)).unwrap();
+    redrive(
+        db,
+        &[
+            "enqueue",
+            queue.name(),
+            "order.placed",
+            "--file",
+            payloads.path(),
+        ],
+    )
+    .exits_with(0);
+    let worked = redrive(
+        db,
+        &[
+            "work",
+            queue.name(),
+            "--exec",
+            "echo broken >&2; exit 65",
+            "--drain",
+        ],
+    )
+    .exits_with(0);
+    assert!(
+        worked.err.contains(&format!("dead {count}")),
+        "{}",
+        worked.err
+    );
+    let open = queue
+        .database()
+        .letters(&Letters::queue(queue.name()).limit(1000))
+        .unwrap();
     open.iter().map(|letter| letter.id).collect()
 }
 
@@ -99,13 +141,23 @@ fn a_bad_line_is_named_and_nothing_or_all_the_rest_is_enqueued() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
     let payloads = Payloads::new(&db, 80_000, Some((70_001, "{\"order\": ")));
-    let enqueue = ["enqueue", "orders", "order.placed", "--file", payloads.path()];
+    let enqueue = [
+        "enqueue",
+        "orders",
+        "order.placed",
+        "--file",
+        payloads.path(),
+    ];
 
     let refused = redrive(&db, &enqueue).exits_with(2);
     assert!(refused.err.contains("line 70001 of"), "{}", refused.err);
     assert!(queue.is_drained().unwrap(), "all or nothing");
 
-    let skipped = redrive(&db, &[&enqueue[..], &["--skip-bad-lines", "--json"]].concat()).exits_with(1);
+    let skipped = redrive(
+        &db,
+        &[&enqueue[..], &["--skip-bad-lines", "--json"]].concat(),
+    )
+    .exits_with(1);
     assert!(skipped.err.contains("line 70001: "), "{}", skipped.err);
     assert_eq!(skipped.lines()[0]["enqueued"], 79_999);
     assert_eq!(ready(&queue), 79_999);
@@ -114,8 +166,24 @@ fn a_bad_line_is_named_and_nothing_or_all_the_rest_is_enqueued() {
 #[test]
 fn the_exit_status_of_a_command_is_the_outcome_of_its_job() {
     let db = TestDatabase::migrated();
-    for (kind, attempts) in [("done", "5"), ("rejected", "5"), ("failing", "1"), ("killed", "1")] {
-        redrive(&db, &["enqueue", "w", kind, "{\"a\": 1}", "--max-attempts", attempts]).exits_with(0);
+    for (kind, attempts) in [
+        ("done", "5"),
+        ("rejected", "5"),
+        ("failing", "1"),
+        ("killed", "1"),
+    ] {
+        redrive(
+            &db,
+            &[
+                "enqueue",
+                "w",
+                kind,
+                "{\"a\": 1}",
+                "--max-attempts",
+                attempts,
+            ],
+        )
+        .exits_with(0);
     }
     let command = r#"test "$(cat)" = '{"a": 1}' || exit 3
         case $REDRIVE_KIND in
@@ -124,11 +192,16 @@ fn the_exit_status_of_a_command_is_the_outcome_of_its_job() {
             killed) kill -9 $$;;
         esac"#;
     let worked = redrive(&db, &["work", "w", "--exec", command, "--drain", "--json"]).exits_with(0);
-    assert_eq!((&worked.lines()[0]["done"], &worked.lines()[0]["dead"]), (&1.into(), &3.into()));
+    assert_eq!(
+        (&worked.lines()[0]["done"], &worked.lines()[0]["dead"]),
+        (&1.into(), &3.into())
+    );
 
     let letters = db.open().letters(&Letters::queue("w")).unwrap();
-    let mut died: Vec<_> =
-        letters.iter().map(|letter| (&*letter.kind, letter.reason, &*letter.error_class)).collect();
+    let mut died: Vec<_> = letters
+        .iter()
+        .map(|letter| (&*letter.kind, letter.reason, &*letter.error_class))
+        .collect();
     died.sort_unstable_by_key(|(kind, ..)| *kind);
     assert_eq!(
         died,
@@ -138,16 +211,31 @@ fn the_exit_status_of_a_command_is_the_outcome_of_its_job() {
             ("rejected", Reason::Rejected, "exit 65"),
         ]
     );
-    assert!(letters.iter().any(|letter| letter.error_message == "bad currency"));
+    assert!(
+        letters
+            .iter()
+            .any(|letter| letter.error_message == "bad currency")
+    );
 }
 
 #[test]
 fn a_command_that_overruns_its_deadline_is_ended() {
     let db = TestDatabase::migrated();
     redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "1"]).exits_with(0);
-    let slow = ["work", "w", "--exec", "trap '' TERM; sleep 300", "--deadline", "300ms", "--drain"];
+    let slow = [
+        "work",
+        "w",
+        "--exec",
+        "trap '' TERM; sleep 300",
+        "--deadline",
+        "300ms",
+        "--drain",
+    ];
     redrive(&db, &slow).exits_with(0);
-    assert_eq!(db.open().letters(&Letters::queue("w")).unwrap()[0].reason, Reason::Timeout);
+    assert_eq!(
+        db.open().letters(&Letters::queue("w")).unwrap()[0].reason,
+        Reason::Timeout
+    );
 }
 
 #[test]
@@ -157,15 +245,35 @@ fn bulk_changes_nothing_without_a_yes() {
     letters(&db, &queue, 12);
 
     let dry = redrive(&db, &["dlq", "redrive", "orders", "--reason", "rejected"]).exits_with(0);
-    assert!(dry.out.contains("12 open letters match; 12 would be redriven"), "{}", dry.out);
-    assert!(dry.out.contains("redrive dlq redrive orders --reason rejected --yes"), "{}", dry.out);
+    assert!(
+        dry.out
+            .contains("12 open letters match; 12 would be redriven"),
+        "{}",
+        dry.out
+    );
+    assert!(
+        dry.out
+            .contains("redrive dlq redrive orders --reason rejected --yes"),
+        "{}",
+        dry.out
+    );
     redrive(&db, &["dlq", "discard", "orders", "--why", "tests"]).exits_with(0);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 12);
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Open),
+        12
+    );
 
     redrive(&db, &["dlq", "redrive", "orders", "--limit", "5", "--yes"]).exits_with(0);
     assert_eq!(ready(&queue), 5);
-    redrive(&db, &["dlq", "discard", "orders", "--why", "tests", "--yes"]).exits_with(0);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Discarded), 7);
+    redrive(
+        &db,
+        &["dlq", "discard", "orders", "--why", "tests", "--yes"],
+    )
+    .exits_with(0);
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Discarded),
+        7
+    );
     redrive(&db, &["dlq", "redrive", "orders", "--yes"]).exits_with(1);
     let pruned = redrive(&db, &["prune", "--older-than", "0s", "--json"]).exits_with(0);
     assert_eq!(pruned.lines()[0]["pruned"], 7);
@@ -178,28 +286,43 @@ fn letters_that_are_named_go_at_once_and_the_rest_is_told() {
     let ids = letters(&db, &queue, 2);
     let (first, second) = (ids[0].to_string(), ids[1].to_string());
     let some = redrive(&db, &["dlq", "redrive", "--id", &first, "999999"]).exits_with(1);
-    assert!(some.out.contains("1 letter redriven") && some.err.contains("999999"), "{}{}", some.out, some.err);
+    assert!(
+        some.out.contains("1 letter redriven") && some.err.contains("999999"),
+        "{}{}",
+        some.out,
+        some.err
+    );
     redrive(&db, &["dlq", "redrive", "--id", &second, "--dry-run"]).exits_with(0);
     assert_eq!(ready(&queue), 1);
     redrive(&db, &["work", "orders", "--exec", "true", "--drain"]).exits_with(0);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Recovered), 1);
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Recovered),
+        1
+    );
 }
 
 #[test]
 fn nothing_of_a_letter_can_command_the_terminal() {
     let db = TestDatabase::migrated();
     let queue = db.queue("w");
-    queue.add(redrive::NewJob::raw("k", "{\"a\": \"\u{9b}31m\u{202e}\"}").unwrap()).unwrap();
+    queue
+        .add(redrive::NewJob::raw("k", "{\"a\": \"\u{9b}31m\u{202e}\"}").unwrap())
+        .unwrap();
     let evil = "printf '\\033[2J\\342\\200\\256evil\\007\\n' >&2; exit 65";
     redrive(&db, &["work", "w", "--exec", evil, "--drain"]).exits_with(0);
-    let id = queue.database().letters(&Letters::queue("w")).unwrap()[0].id.to_string();
+    let id = queue.database().letters(&Letters::queue("w")).unwrap()[0]
+        .id
+        .to_string();
     for command in [&["dlq", "list"][..], &["dlq", "show", &id], &["stats"]] {
         let shown = redrive(&db, command).exits_with(0).out;
         let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
         assert!(shown.chars().all(harmless), "{shown:?}");
         assert!(shown.contains("evil"), "{shown}");
     }
-    let line = redrive(&db, &["dlq", "show", &id, "--json"]).exits_with(0).lines().remove(0);
+    let line = redrive(&db, &["dlq", "show", &id, "--json"])
+        .exits_with(0)
+        .lines()
+        .remove(0);
     assert_eq!(line["error_message"], "\u{1b}[2J\u{202e}evil\u{7}");
     assert_eq!(line["payload"]["a"], "\u{9b}31m\u{202e}");
 }
@@ -207,11 +330,21 @@ fn nothing_of_a_letter_can_command_the_terminal() {
 #[test]
 fn live_jobs_are_shown_cancelled_and_reordered() {
     let db = TestDatabase::migrated();
-    let added = redrive(&db, &["enqueue", "q", "k", "[1]", "--delay", "1h", "--json"]).exits_with(0);
+    let added = redrive(
+        &db,
+        &["enqueue", "q", "k", "[1]", "--delay", "1h", "--json"],
+    )
+    .exits_with(0);
     let id = added.lines()[0]["id"].to_string();
     redrive(&db, &["job", "set", &id, "--priority", "-7"]).exits_with(0);
-    let shown = redrive(&db, &["job", "show", &id, "--json"]).exits_with(0).lines().remove(0);
-    assert_eq!((&shown["state"], &shown["priority"]), (&"delayed".into(), &(-7).into()));
+    let shown = redrive(&db, &["job", "show", &id, "--json"])
+        .exits_with(0)
+        .lines()
+        .remove(0);
+    assert_eq!(
+        (&shown["state"], &shown["priority"]),
+        (&"delayed".into(), &(-7).into())
+    );
     redrive(&db, &["job", "cancel", &id]).exits_with(0);
     let again = redrive(&db, &["job", "cancel", &id]).exits_with(1);
     assert!(again.err.contains("dlq show"), "{}", again.err);
@@ -223,13 +356,30 @@ fn live_jobs_are_shown_cancelled_and_reordered() {
 fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
     let db = TestDatabase::migrated();
     let file = Payloads::new(&db, 1, Some((1, "{\"broken\": \u{1}")));
-    let capture = ["dlq", "capture", "kafka:orders", "3/1", "q", "order.placed", file.path(), "--json"];
+    let capture = [
+        "dlq",
+        "capture",
+        "kafka:orders",
+        "3/1",
+        "q",
+        "order.placed",
+        file.path(),
+        "--json",
+    ];
     let first = redrive(&db, &capture).exits_with(0).lines().remove(0);
     let second = redrive(&db, &capture).exits_with(0).lines().remove(0);
-    assert_eq!((&first["new"], &second["new"]), (&true.into(), &false.into()));
+    assert_eq!(
+        (&first["new"], &second["new"]),
+        (&true.into(), &false.into())
+    );
     assert_eq!(first["id"], second["id"]);
     let id = first["id"].to_string();
-    assert!(redrive(&db, &["dlq", "show", &id]).exits_with(0).out.contains("{\"broken\": \\x01"));
+    assert!(
+        redrive(&db, &["dlq", "show", &id])
+            .exits_with(0)
+            .out
+            .contains("{\"broken\": \\x01")
+    );
     let refused = redrive(&db, &["dlq", "redrive", "--id", &id]).exits_with(1);
     assert!(refused.err.contains("not JSON"), "{}", refused.err);
 }
@@ -257,15 +407,30 @@ fn bad_arguments_are_refused_with_exit_code_2() {
         &["dlq", "redrive"],
     ] {
         let told = redrive(&db, arguments).exits_with(2);
-        assert!(told.err.contains("error:") && told.out.is_empty(), "{arguments:?}: {}", told.err);
+        assert!(
+            told.err.contains("error:") && told.out.is_empty(),
+            "{arguments:?}: {}",
+            told.err
+        );
     }
-    assert!(db.open().stats(None).unwrap().is_empty(), "nothing was stored");
+    assert!(
+        db.open().stats(None).unwrap().is_empty(),
+        "nothing was stored"
+    );
 }
 
 #[test]
 fn a_url_is_never_printed() {
-    for url in ["postgres://me:s3cret@127.0.0.1:1/db", "postgres://me:s3cret@h:port/db", "postgress://me:s3cret@h/db"] {
+    for url in [
+        "postgres://me:s3cret@127.0.0.1:1/db",
+        "postgres://me:s3cret@h:port/db",
+        "postgress://me:s3cret@h/db",
+    ] {
         let told = redrive_at(url, &["stats"]).exits_with(2);
-        assert!(!told.err.contains("s3cret") && told.err.contains("error:"), "{}", told.err);
+        assert!(
+            !told.err.contains("s3cret") && told.err.contains("error:"),
+            "{}",
+            told.err
+        );
     }
 }

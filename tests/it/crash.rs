@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use redrive::{Job, LetterState, NewJob, Queue, Reason};
 use redrive_tests::{
-    Abort, Finish, Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, lose_leases,
-    stats, stop, wait_until, worker,
+    Abort, Finish, Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained,
+    letters_in, lose_leases, stats, stop, wait_until, worker,
 };
 
 /// A worker process, killed with SIGKILL at the end of the test if not before.
@@ -29,7 +29,9 @@ impl Doomed {
 
     /// Waits until it has ended by itself.
     fn wait_for_its_end(&mut self) {
-        wait_until("the process to abort", SOON, || self.0.try_wait().expect("ask for its end").is_some());
+        wait_until("the process to abort", SOON, || {
+            self.0.try_wait().expect("ask for its end").is_some()
+        });
     }
 }
 
@@ -43,7 +45,9 @@ impl Drop for Doomed {
 /// The tables through which the doomed process tells what it does.
 fn notes(test: &TestDatabase) {
     test.client()
-        .batch_execute("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)")
+        .batch_execute(
+            "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)",
+        )
         .unwrap();
 }
 
@@ -74,7 +78,9 @@ fn a_worker_killed_in_mid_flight_loses_no_job() {
     let mut batch = jobs(&Hold {}, 4, 9);
     batch.extend(jobs(&Finish {}, 96, 0));
     let ids = queue.add_many(batch).unwrap();
-    wait_until("four jobs to be in mid-flight", SOON, || noted(&test, "begun") == (4, 4));
+    wait_until("four jobs to be in mid-flight", SOON, || {
+        noted(&test, "begun") == (4, 4)
+    });
     doomed.kill();
     let before = stats(queue.database(), "orders").expect("a queue with jobs");
     assert!(before.leased >= 4, "{before:?}");
@@ -82,7 +88,10 @@ fn a_worker_killed_in_mid_flight_loses_no_job() {
 
     let lost = lose_leases(&mut test.client());
     assert_eq!(lost.len() as u64, before.leased);
-    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))), "{lost:?}");
+    assert!(
+        lost.iter().all(|lost| matches!(lost, Lost::Back(_))),
+        "{lost:?}"
+    );
     let tally = Tally::new();
     let rescuer = worker(&queue)
         .slots(4)
@@ -115,9 +124,16 @@ fn a_job_that_kills_its_process_becomes_a_letter_and_takes_nobody_with_it() {
         Doomed::start(&test, &queue).wait_for_its_end();
         assert_eq!(noted(&test, "begun"), (crash, 1));
         let lost = lose_leases(&mut test.client());
-        let expected = if crash < 3 { Lost::Back(poison) } else { Lost::Dead(poison) };
+        let expected = if crash < 3 {
+            Lost::Back(poison)
+        } else {
+            Lost::Dead(poison)
+        };
         assert!(lost.contains(&expected), "crash {crash}: {lost:?}");
-        let dead = lost.iter().filter(|lost| matches!(lost, Lost::Dead(_))).count();
+        let dead = lost
+            .iter()
+            .filter(|lost| matches!(lost, Lost::Dead(_)))
+            .count();
         assert_eq!(dead, usize::from(crash == 3), "crash {crash}: {lost:?}");
     }
     let doomed = Doomed::start(&test, &queue);
@@ -127,9 +143,17 @@ fn a_job_that_kills_its_process_becomes_a_letter_and_takes_nobody_with_it() {
     let db = queue.database();
     assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
     let letter = db.letter(poison).unwrap().expect("a letter");
-    assert_eq!((letter.reason, letter.kind.as_str()), (Reason::WorkerLost, "abort"));
+    assert_eq!(
+        (letter.reason, letter.kind.as_str()),
+        (Reason::WorkerLost, "abort")
+    );
     assert_eq!(letter.history.len(), 3);
-    assert!(letter.history.iter().all(|attempt| attempt.outcome == "worker_lost"));
+    assert!(
+        letter
+            .history
+            .iter()
+            .all(|attempt| attempt.outcome == "worker_lost")
+    );
 }
 
 #[test]
@@ -138,7 +162,9 @@ fn a_suspect_is_alone_until_the_database_knows_how_it_ended() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    test.client().execute("UPDATE redrive.jobs SET crashes = 1", &[]).unwrap();
+    test.client()
+        .execute("UPDATE redrive.jobs SET crashes = 1", &[])
+        .unwrap();
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = worker(&test.queue("orders"))
         .slots(2)
@@ -157,14 +183,23 @@ fn a_suspect_is_alone_until_the_database_knows_how_it_ended() {
     // The settle of the first suspect has to wait for this lock.
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.leases FOR UPDATE", &[]).unwrap();
+    tx.query("SELECT FROM redrive.leases FOR UPDATE", &[])
+        .unwrap();
     gate.open();
     // A claim that comes after it ended finds this job, and would find the suspect before it.
-    let next = queue.add(NewJob::new(&Order { number: 3 }).unwrap().priority(-1)).unwrap();
+    let next = queue
+        .add(NewJob::new(&Order { number: 3 }).unwrap().priority(-1))
+        .unwrap();
     wait_until("the next job to begin", SOON, || tally.of(next) == 1);
-    let after = queue.add(NewJob::new(&Order { number: 4 }).unwrap().priority(-2)).unwrap();
+    let after = queue
+        .add(NewJob::new(&Order { number: 4 }).unwrap().priority(-2))
+        .unwrap();
     wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
-    assert_eq!(tally.of(suspects[1]), 0, "the second suspect began before the first was settled");
+    assert_eq!(
+        tally.of(suspects[1]),
+        0,
+        "the second suspect began before the first was settled"
+    );
     tx.rollback().unwrap();
     drained(&queue);
     stop(worker);

@@ -8,12 +8,17 @@ use redrive_tests::{Order, TestDatabase};
 
 /// The ids of the jobs of a place, in order.
 fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {
-    let rows = test.client().query(&format!("SELECT id FROM redrive.{table} ORDER BY id"), &[]);
+    let rows = test
+        .client()
+        .query(&format!("SELECT id FROM redrive.{table} ORDER BY id"), &[]);
     rows.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 fn count(test: &TestDatabase, table: &str) -> i64 {
-    test.client().query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[]).unwrap().get(0)
+    test.client()
+        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
+        .unwrap()
+        .get(0)
 }
 
 fn numbered(ids: &[JobId]) -> Vec<i64> {
@@ -26,7 +31,10 @@ fn one_job_is_stored_with_the_defaults() {
     let queue = test.queue("orders");
     let id = queue.enqueue(&Order { number: 7 }).unwrap();
     let job = queue.database().job(id).unwrap().expect("a live job");
-    assert_eq!((&*job.queue, &*job.kind, job.place), ("orders", "order", Place::Ready));
+    assert_eq!(
+        (&*job.queue, &*job.kind, job.place),
+        ("orders", "order", Place::Ready)
+    );
     assert_eq!((job.priority, job.attempts, job.max_attempts), (0, 0, 5));
     assert_eq!((job.generation, job.crashes, job.history.len()), (0, 0, 0));
     assert_eq!(job.payload.get(), r#"{"number": 7}"#);
@@ -38,8 +46,16 @@ fn every_option_reaches_the_row() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
-    let id = queue.add(new.delay(Duration::from_secs(3600)).priority(-1000).max_attempts(1000));
-    let job = queue.database().job(id.unwrap()).unwrap().expect("a live job");
+    let id = queue.add(
+        new.delay(Duration::from_secs(3600))
+            .priority(-1000)
+            .max_attempts(1000),
+    );
+    let job = queue
+        .database()
+        .job(id.unwrap())
+        .unwrap()
+        .expect("a live job");
     assert_eq!((&*job.kind, job.place), ("refund", Place::Delayed));
     assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
     assert_eq!(job.payload.get(), r#"{"a": "é", "b": [1, null]}"#);
@@ -85,7 +101,10 @@ fn a_hundred_thousand_jobs_are_stored_in_one_call() {
     let row = test.client().query_one(asked, &[]).unwrap();
     let counts: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
     assert_eq!(counts, [100_000; 3]);
-    assert_eq!((row.get::<_, i64>(3), row.get::<_, i64>(4)), (jobs[0].get(), jobs[99_999].get()));
+    assert_eq!(
+        (row.get::<_, i64>(3), row.get::<_, i64>(4)),
+        (jobs[0].get(), jobs[99_999].get())
+    );
 }
 
 #[test]
@@ -97,7 +116,10 @@ fn ready_and_delayed_jobs_may_be_mixed() {
         let jobs = (0..size).map(|n| {
             let delay = Duration::from_secs(if n % 2 == 0 { 0 } else { 60 + n });
             let priority = i16::try_from(n % 7).unwrap();
-            let new = NewJob::new(&Order { number: n.cast_signed() }).unwrap();
+            let new = NewJob::new(&Order {
+                number: n.cast_signed(),
+            })
+            .unwrap();
             new.delay(delay).priority(priority).max_attempts(3)
         });
         let ids = numbered(&queue.add_many(jobs.collect()).unwrap());
@@ -112,9 +134,16 @@ fn ready_and_delayed_jobs_may_be_mixed() {
             assert_eq!(row.get::<_, &str>("state"), state, "job {n} of {size}");
             assert_eq!(row.get::<_, i16>("priority"), i16::try_from(n % 7).unwrap());
             assert_eq!(row.get::<_, i32>("max_attempts"), 3);
-            let expected = if n % 2 == 0 { 0.0 } else { 60.0 + f64::from(u32::try_from(n).unwrap()) };
+            let expected = if n % 2 == 0 {
+                0.0
+            } else {
+                60.0 + f64::from(u32::try_from(n).unwrap())
+            };
             let delay: f64 = row.get("delay");
-            assert!((delay - expected).abs() < 2.0, "job {n} of {size}: {delay} s");
+            assert!(
+                (delay - expected).abs() < 2.0,
+                "job {n} of {size}: {delay} s"
+            );
         }
     }
 }
@@ -126,10 +155,15 @@ fn a_rolled_back_transaction_leaves_no_job() {
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    let many: Vec<NewJob> =
-        Order::up_to(1500).iter().map(|order| NewJob::new(order).unwrap()).collect();
+    let many: Vec<NewJob> = Order::up_to(1500)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap())
+        .collect();
     queue.add_many_in(&mut tx, &many).unwrap();
-    let seen: i64 = tx.query_one("SELECT count(*) FROM redrive.jobs", &[]).unwrap().get(0);
+    let seen: i64 = tx
+        .query_one("SELECT count(*) FROM redrive.jobs", &[])
+        .unwrap()
+        .get(0);
     assert_eq!(seen, 1501, "seen by the transaction itself");
     assert_eq!(count(&test, "jobs"), 0, "seen by others");
     tx.rollback().unwrap();
@@ -141,11 +175,15 @@ fn a_committed_transaction_leaves_its_jobs_beside_its_own_writes() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let mut client = test.client();
-    client.batch_execute("CREATE TABLE orders (id bigint)").unwrap();
+    client
+        .batch_execute("CREATE TABLE orders (id bigint)")
+        .unwrap();
     let mut tx = client.transaction().unwrap();
     tx.execute("INSERT INTO orders VALUES (42)", &[]).unwrap();
     let one = queue.enqueue_in(&mut tx, &Order { number: 42 }).unwrap();
-    let later = NewJob::new(&Order { number: 43 }).unwrap().delay(Duration::from_secs(60));
+    let later = NewJob::new(&Order { number: 43 })
+        .unwrap()
+        .delay(Duration::from_secs(60));
     let later = queue.add_in(&mut tx, later).unwrap();
     tx.commit().unwrap();
     assert_eq!(ids(&test, "jobs"), [one.get()]);
@@ -156,7 +194,9 @@ fn a_committed_transaction_leaves_its_jobs_beside_its_own_writes() {
 fn a_plain_client_enqueues_too() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let id = queue.enqueue_in(&mut test.client(), &Order { number: 1 }).unwrap();
+    let id = queue
+        .enqueue_in(&mut test.client(), &Order { number: 1 })
+        .unwrap();
     assert_eq!(ids(&test, "jobs"), [id.get()]);
 }
 
@@ -165,12 +205,17 @@ fn one_bad_job_refuses_all_and_is_named_by_its_place() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     for size in [3, 2000] {
-        let mut jobs: Vec<NewJob> =
-            Order::up_to(size).iter().map(|order| NewJob::new(order).unwrap()).collect();
+        let mut jobs: Vec<NewJob> = Order::up_to(size)
+            .iter()
+            .map(|order| NewJob::new(order).unwrap())
+            .collect();
         jobs[1] = jobs[1].clone().priority(1001);
         let error = queue.add_many(jobs).expect_err("a priority out of range");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(error.to_string().contains(&format!("job 2 of {size}")), "{error}");
+        assert!(
+            error.to_string().contains(&format!("job 2 of {size}")),
+            "{error}"
+        );
     }
     assert!(queue.is_drained().unwrap());
 }
@@ -189,7 +234,9 @@ fn ids_are_never_used_twice() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let first = queue.enqueue(&Order { number: 1 }).unwrap();
-    test.client().batch_execute("DELETE FROM redrive.jobs").unwrap();
+    test.client()
+        .batch_execute("DELETE FROM redrive.jobs")
+        .unwrap();
     assert!(queue.enqueue(&Order { number: 2 }).unwrap() > first);
 }
 
@@ -198,7 +245,10 @@ fn sql_enqueues_in_the_transaction_of_any_language() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
     let row = client
-        .query_one("SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')", &[])
+        .query_one(
+            "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')",
+            &[],
+        )
         .unwrap();
     let plain = JobId::new(row.get(0));
     let row = client
@@ -211,13 +261,20 @@ fn sql_enqueues_in_the_transaction_of_any_language() {
     let options = JobId::new(row.get(0));
     let db = test.open();
     let job = db.job(plain).unwrap().expect("a live job");
-    assert_eq!((job.place, job.priority, job.max_attempts), (Place::Ready, 0, 5));
+    assert_eq!(
+        (job.place, job.priority, job.max_attempts),
+        (Place::Ready, 0, 5)
+    );
     let job = db.job(options).unwrap().expect("a live job");
-    assert_eq!((job.place, job.priority, job.max_attempts), (Place::Delayed, 7, 2));
+    assert_eq!(
+        (job.place, job.priority, job.max_attempts),
+        (Place::Delayed, 7, 2)
+    );
     assert_eq!(job.payload.get(), "null");
 
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT redrive.enqueue('orders', 'order', '{}')", &[]).unwrap();
+    tx.query("SELECT redrive.enqueue('orders', 'order', '{}')", &[])
+        .unwrap();
     tx.rollback().unwrap();
     assert_eq!(ids(&test, "jobs"), [plain.get()]);
 }
@@ -227,20 +284,76 @@ fn sql_enqueue_refuses_what_makes_no_sense() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
     for (arguments, state, why) in [
-        ("NULL, 'k', '{}'", SqlState::INVALID_PARAMETER_VALUE, "the queue name"),
-        ("'', 'k', '{}'", SqlState::INVALID_PARAMETER_VALUE, "the queue name"),
-        ("' q', 'k', '{}'", SqlState::INVALID_PARAMETER_VALUE, "the queue name"),
-        ("repeat('x', 101), 'k', '{}'", SqlState::INVALID_PARAMETER_VALUE, "the queue name"),
-        ("'q', E'k\\n', '{}'", SqlState::INVALID_PARAMETER_VALUE, "the kind name"),
-        ("'q', 'k', NULL", SqlState::NULL_VALUE_NOT_ALLOWED, "the payload is NULL"),
-        ("'q', 'k', '{}', NULL", SqlState::INVALID_PARAMETER_VALUE, "the delay"),
-        ("'q', 'k', '{}', '-1 s'", SqlState::INVALID_PARAMETER_VALUE, "the delay"),
-        ("'q', 'k', '{}', '3651 days'", SqlState::INVALID_PARAMETER_VALUE, "the delay"),
-        ("'q', 'k', '{}', '0', 1001", SqlState::INVALID_PARAMETER_VALUE, "the priority 1001"),
-        ("'q', 'k', '{}', '0', NULL", SqlState::INVALID_PARAMETER_VALUE, "the priority"),
-        ("'q', 'k', '{}', '0', 0, 0", SqlState::INVALID_PARAMETER_VALUE, "max_attempts 0"),
-        ("'q', 'k', '{}', '0', 0, 1001", SqlState::INVALID_PARAMETER_VALUE, "max_attempts 1001"),
-        ("'q', 'k', '{}', '0', 0, NULL", SqlState::INVALID_PARAMETER_VALUE, "max_attempts"),
+        (
+            "NULL, 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the queue name",
+        ),
+        (
+            "'', 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the queue name",
+        ),
+        (
+            "' q', 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the queue name",
+        ),
+        (
+            "repeat('x', 101), 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the queue name",
+        ),
+        (
+            "'q', E'k\\n', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the kind name",
+        ),
+        (
+            "'q', 'k', NULL",
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            "the payload is NULL",
+        ),
+        (
+            "'q', 'k', '{}', NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '-1 s'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '3651 days'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '0', 1001",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the priority 1001",
+        ),
+        (
+            "'q', 'k', '{}', '0', NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the priority",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, 0",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts 0",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, 1001",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts 1001",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts",
+        ),
     ] {
         let error = client
             .query(&format!("SELECT redrive.enqueue({arguments})"), &[])
@@ -257,7 +370,8 @@ fn sql_enqueue_refuses_what_makes_no_sense() {
 fn the_schema_refuses_illegal_rows() {
     const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
     const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";
-    const WORKER: &str = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
+    const WORKER: &str =
+        "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
     const LEASE: &str = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs";
     const ROW: &str = "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL)::redrive.leased_job]";
     const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, reason, error_class, error_message, enqueued_at, payload";
@@ -284,16 +398,24 @@ fn the_schema_refuses_illegal_rows() {
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 0, now())"),
         format!("{WORKER} VALUES (gen_random_uuid(), ' q', 'h', 1, 'v', 1, now())"),
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', '{{}}')"),
-        format!("{LEASE}, done) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW}, '{{1}}')"),
+        format!(
+            "{LEASE}, done) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW}, '{{1}}')"
+        ),
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), E'q\\n', {ROW})"),
         format!("{LETTER}) VALUES ('q', 'k', 'bored', 'c', 'm', now(), '{{}}')"),
         format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), NULL)"),
         format!("{LETTER}) VALUES ('q', 'k', 'captured', 'c', 'm', now(), '{{}}')"),
         format!("{LETTER}, source) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 's')"),
         format!("{LETTER}, state) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'lost')"),
-        format!("{LETTER}, state) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'discarded')"),
-        format!("{LETTER}, discard_reason) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'w')"),
-        format!("{LETTER}, history) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '{{}}')"),
+        format!(
+            "{LETTER}, state) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'discarded')"
+        ),
+        format!(
+            "{LETTER}, discard_reason) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'w')"
+        ),
+        format!(
+            "{LETTER}, history) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '{{}}')"
+        ),
         format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
         format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
         format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
@@ -305,7 +427,11 @@ fn the_schema_refuses_illegal_rows() {
     for statement in &illegal {
         let error = client.execute(statement, &[]).expect_err(statement);
         // A segment without a partition is a check violation too.
-        assert_eq!(error.code(), Some(&SqlState::CHECK_VIOLATION), "{statement}: {error:?}");
+        assert_eq!(
+            error.code(),
+            Some(&SqlState::CHECK_VIOLATION),
+            "{statement}: {error:?}"
+        );
     }
     let legal = [
         format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
@@ -315,7 +441,9 @@ fn the_schema_refuses_illegal_rows() {
         format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
     ];
     for statement in &legal {
-        client.execute(statement, &[]).expect("the same without the fault");
+        client
+            .execute(statement, &[])
+            .expect("the same without the fault");
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::{Failure, Job, LetterState, Letters, Queue};
-use redrive_tests::{Order, SOON, Tally, TestDatabase, letters_in, stats, stop, wait_until, worker};
+use redrive_tests::{
+    Order, SOON, Tally, TestDatabase, letters_in, stats, stop, wait_until, worker,
+};
 
 /// Cuts every connection to the database but the one that does it; answers how many.
 fn cut(client: &mut Client) -> usize {
@@ -46,7 +48,11 @@ fn connections_that_are_cut_under_load_lose_no_job_and_charge_none() {
             let tally = tally.clone();
             move |job: &Job<Order>| {
                 tally.count(job.id());
-                if job.payload().number % 20 == 0 { Err(Failure::reject("hopeless")) } else { Ok(()) }
+                if job.payload().number % 20 == 0 {
+                    Err(Failure::reject("hopeless"))
+                } else {
+                    Ok(())
+                }
             }
         })
         .start()
@@ -64,10 +70,20 @@ fn connections_that_are_cut_under_load_lose_no_job_and_charge_none() {
     assert_eq!(tally.jobs(), ids.len(), "every job ran");
     let db = queue.database();
     let letters = db.letters(&Letters::queue("orders").limit(10_000)).unwrap();
-    assert_eq!(letters.len(), 300, "each hopeless job died once, and no other");
+    assert_eq!(
+        letters.len(),
+        300,
+        "each hopeless job died once, and no other"
+    );
     for letter in letters {
-        assert_eq!((&*letter.error_message, letter.state), ("hopeless", LetterState::Open));
-        assert_eq!(letter.attempts, 1, "no attempt is charged for a fault of the database");
+        assert_eq!(
+            (&*letter.error_message, letter.state),
+            ("hopeless", LetterState::Open)
+        );
+        assert_eq!(
+            letter.attempts, 1,
+            "no attempt is charged for a fault of the database"
+        );
     }
 }
 
@@ -104,14 +120,16 @@ fn a_producer_that_repeats_what_failed_loses_nothing() {
     let mut stored = Vec::new();
     for order in Order::up_to(1000) {
         // An enqueue whose answer was lost may have been stored: it is repeated all the same.
-        wait_until("the order to be stored", SOON, || match queue.enqueue(&order) {
-            Ok(id) => {
-                stored.push(id);
-                true
-            }
-            Err(error) => {
-                assert!(error.is_unavailable(), "{error:?}");
-                false
+        wait_until("the order to be stored", SOON, || {
+            match queue.enqueue(&order) {
+                Ok(id) => {
+                    stored.push(id);
+                    true
+                }
+                Err(error) => {
+                    assert!(error.is_unavailable(), "{error:?}");
+                    false
+                }
             }
         });
     }
@@ -120,7 +138,10 @@ fn a_producer_that_repeats_what_failed_loses_nothing() {
     drained_after_cuts(&test, &queue);
     stop(worker);
     assert_eq!(stored.len(), 1000);
-    assert!(stored.iter().all(|id| tally.of(*id) >= 1), "what was acknowledged ran");
+    assert!(
+        stored.iter().all(|id| tally.of(*id) >= 1),
+        "what was acknowledged ran"
+    );
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
 }
 
@@ -135,7 +156,9 @@ fn a_worker_whose_listening_connection_is_cut_still_finds_jobs() {
         .unwrap();
     let mut client = test.client();
     let mut waiting = || {
-        client.query_one("SELECT bool_and(waiting) FROM redrive.workers", &[]).is_ok_and(|row| row.get(0))
+        client
+            .query_one("SELECT bool_and(waiting) FROM redrive.workers", &[])
+            .is_ok_and(|row| row.get(0))
     };
     wait_until("the worker to wait", SOON, &mut waiting);
     let listens = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -171,7 +194,11 @@ fn a_claim_whose_answer_was_lost_comes_back_with_its_attempt() {
     wait_until("the job to be given back", SOON, || {
         stats(queue.database(), "orders").is_some_and(|stats| stats.ready == 1 && stats.leased == 0)
     });
-    let job = queue.database().job(redrive::JobId::new(7)).unwrap().expect("a live job");
+    let job = queue
+        .database()
+        .job(redrive::JobId::new(7))
+        .unwrap()
+        .expect("a live job");
     assert_eq!((job.attempts, job.crashes), (0, 0));
     stop(worker);
 }

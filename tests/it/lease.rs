@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redrive::{Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, lose_leases, stop,
-    wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, lose_leases,
+    stop, wait_until, worker,
 };
 
 /// What a handler answers once its gate is open.
@@ -58,16 +58,30 @@ fn stale(answer: Answer) {
     let b = gated(&test, &runs_b, &gate_b, done);
     gate_b.wait_for(1);
     gate_a.open();
-    counted(&a, "the stale result to be refused", |counts| counts.lost == 1);
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
     let job = queue.database().job(id).unwrap().expect("still live");
-    assert_eq!((job.place, job.crashes, job.attempts), (Place::Leased, 1, 1));
+    assert_eq!(
+        (job.place, job.crashes, job.attempts),
+        (Place::Leased, 1, 1)
+    );
     // … and B alone ends it.
     gate_b.open();
     counted(&b, "the job to be done", |counts| counts.done == 1);
     assert!(queue.is_drained().unwrap());
 
     let counts = stop(a).counts;
-    assert_eq!((counts.done, counts.retried, counts.dead, counts.snoozed, counts.lost), (0, 0, 0, 0, 1));
+    assert_eq!(
+        (
+            counts.done,
+            counts.retried,
+            counts.dead,
+            counts.snoozed,
+            counts.lost
+        ),
+        (0, 0, 0, 0, 1)
+    );
     assert_eq!(stop(b).counts.lost, 0);
     assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
     assert!(queue.database().letter(id).unwrap().is_none());
@@ -108,7 +122,9 @@ fn a_late_failure_does_not_reopen_a_job_that_is_done() {
         let b = gated(&test, &tally, &open, done);
         counted(&b, "the job to be done", |counts| counts.done == 1);
         gate.open();
-        counted(&a, "the stale result to be refused", |counts| counts.lost == 1);
+        counted(&a, "the stale result to be refused", |counts| {
+            counts.lost == 1
+        });
         stop(a);
         stop(b);
         assert!(queue.is_drained().unwrap());
@@ -136,7 +152,9 @@ fn a_late_success_does_not_recover_a_letter_that_is_open() {
     let b = gated(&test, &tally, &open, reject);
     drained(&queue);
     gate.open();
-    counted(&a, "the stale result to be refused", |counts| counts.lost == 1);
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
     stop(a);
     stop(b);
     let letter = queue.database().letter(id).unwrap().expect("a letter");
@@ -153,7 +171,10 @@ fn a_worker_takes_back_the_jobs_of_one_that_does_not_renew() {
     gate.wait_for(1);
     // A renews every 20 seconds; before that, B finds its lease run out.
     test.client()
-        .execute("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'", &[])
+        .execute(
+            "UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'",
+            &[],
+        )
         .unwrap();
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
@@ -168,7 +189,9 @@ fn a_worker_takes_back_the_jobs_of_one_that_does_not_renew() {
         .unwrap();
     counted(&b, "B to do the job of A", |counts| counts.done == 1);
     gate.open();
-    counted(&a, "the stale result to be refused", |counts| counts.lost == 1);
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
     stop(a);
     stop(b);
     assert_eq!(tally.of(id), 2);
@@ -239,11 +262,18 @@ fn a_worker_that_cannot_renew_tells_its_handlers_and_starts_nothing() {
     // As long as somebody else holds the worker's row, it cannot be renewed.
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.workers FOR UPDATE", &[]).unwrap();
-    wait_until("the handler to be told", SOON, || told.load(Ordering::SeqCst));
+    tx.query("SELECT FROM redrive.workers FOR UPDATE", &[])
+        .unwrap();
+    wait_until("the handler to be told", SOON, || {
+        told.load(Ordering::SeqCst)
+    });
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
     let job = queue.database().job(next).unwrap().expect("a live job");
-    assert_eq!((job.place, job.attempts), (Place::Ready, 0), "claimed without trust in a lease");
+    assert_eq!(
+        (job.place, job.attempts),
+        (Place::Ready, 0),
+        "claimed without trust in a lease"
+    );
     tx.rollback().unwrap();
     // It recovers by itself.
     counted(&a, "both jobs to be done", |counts| counts.done == 2);
@@ -276,11 +306,16 @@ fn one_late_lease_does_not_settle_for_another() {
     gate.wait_for(2);
     let taken = test
         .client()
-        .execute("DELETE FROM redrive.leases WHERE (jobs[1]).id = $1", &[&first.get()])
+        .execute(
+            "DELETE FROM redrive.leases WHERE (jobs[1]).id = $1",
+            &[&first.get()],
+        )
         .unwrap();
     assert_eq!(taken, 1);
     gate.open();
-    counted(&a, "one death and one refusal", |counts| counts.dead == 1 && counts.lost == 1);
+    counted(&a, "one death and one refusal", |counts| {
+        counts.dead == 1 && counts.lost == 1
+    });
     stop(a);
     assert!(queue.database().letter(first).unwrap().is_none());
     let letter = queue.database().letter(second).unwrap().expect("a letter");
@@ -293,10 +328,15 @@ fn an_attempt_is_charged_by_the_claim_and_given_back_by_the_reaper() {
     let queue = test.queue("orders");
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = gated(&test, &tally, &gate, done);
-    let id = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1)).unwrap();
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
+        .unwrap();
     gate.wait_for(1);
     let job = queue.database().job(id).unwrap().expect("a live job");
-    assert_eq!((job.place, job.attempts, job.crashes), (Place::Leased, 1, 0));
+    assert_eq!(
+        (job.place, job.attempts, job.crashes),
+        (Place::Leased, 1, 0)
+    );
     assert!(job.worker.is_some() && job.host.is_some());
     assert_eq!(lose_leases(&mut test.client()), [Lost::Back(id)]);
     let job = queue.database().job(id).unwrap().expect("a live job");
@@ -318,18 +358,31 @@ fn a_job_that_loses_its_worker_three_times_becomes_a_letter() {
         let gate = Gate::new();
         workers.push((gated(&test, &tally, &gate, done), gate.clone()));
         gate.wait_for(1);
-        let expected = if crash < 3 { Lost::Back(id) } else { Lost::Dead(id) };
+        let expected = if crash < 3 {
+            Lost::Back(id)
+        } else {
+            Lost::Dead(id)
+        };
         // Each crash is the last worker's: the ones before have nothing any more.
         assert_eq!(lose_leases(&mut test.client()), [expected], "crash {crash}");
-        test.client().execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[]).unwrap();
+        test.client()
+            .execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[])
+            .unwrap();
     }
     let letter = queue.database().letter(id).unwrap().expect("a letter");
     assert_eq!(letter.reason.as_str(), "worker_lost");
     assert_eq!(letter.history.len(), 3);
-    assert!(letter.history.iter().all(|attempt| attempt.outcome == "worker_lost"));
+    assert!(
+        letter
+            .history
+            .iter()
+            .all(|attempt| attempt.outcome == "worker_lost")
+    );
     for (worker, gate) in workers {
         gate.open();
-        counted(&worker, "the stale result to be refused", |counts| counts.lost == 1);
+        counted(&worker, "the stale result to be refused", |counts| {
+            counts.lost == 1
+        });
         stop(worker);
     }
     assert!(queue.is_drained().unwrap());
@@ -361,7 +414,8 @@ fn a_process_runs_one_suspect_at_a_time() {
     gate.wait_for(6);
     assert!(others.iter().all(|id| tally.of(*id) == 1));
     assert_eq!(ids.iter().filter(|id| tally.of(**id) == 1).count(), 1);
-    let alone = "SELECT count(*) FROM redrive.leases WHERE (jobs[1]).crashes > 0 AND cardinality(jobs) = 1";
+    let alone =
+        "SELECT count(*) FROM redrive.leases WHERE (jobs[1]).crashes > 0 AND cardinality(jobs) = 1";
     let alone: i64 = test.client().query_one(alone, &[]).unwrap().get(0);
     assert_eq!(alone, 1, "the suspect has a lease of its own");
     gate.open();
@@ -374,7 +428,10 @@ fn a_process_runs_one_suspect_at_a_time() {
 fn suspects(test: &TestDatabase, queue: &Queue, count: i64) -> Vec<JobId> {
     let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
     // Rows of `jobs` are never updated, but by a test.
-    let updated = test.client().execute("UPDATE redrive.jobs SET crashes = 1", &[]).unwrap();
+    let updated = test
+        .client()
+        .execute("UPDATE redrive.jobs SET crashes = 1", &[])
+        .unwrap();
     assert_eq!(updated, count.unsigned_abs());
     ids
 }

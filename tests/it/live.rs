@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redrive::{Cancelled, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Reason};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, stop, wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, stop,
+    wait_until, worker,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -15,18 +16,31 @@ fn a_waiting_job_that_is_cancelled_is_a_letter_at_once() {
     let queue = test.queue("orders");
     let db = queue.database();
     let ready = queue.enqueue(&Order { number: 1 }).unwrap();
-    let delayed = queue.add(NewJob::new(&Order { number: 2 }).unwrap().delay(HOUR).priority(3)).unwrap();
+    let delayed = queue
+        .add(
+            NewJob::new(&Order { number: 2 })
+                .unwrap()
+                .delay(HOUR)
+                .priority(3),
+        )
+        .unwrap();
     for id in [ready, delayed] {
         assert_eq!(db.cancel(id).unwrap(), Cancelled::Dead);
         assert_eq!(db.cancel(id).unwrap(), Cancelled::NotLive);
         assert!(db.job(id).unwrap().is_none());
         let letter = db.letter(id).unwrap().expect("a letter");
-        assert_eq!((letter.reason, letter.state), (Reason::Manual, LetterState::Open));
+        assert_eq!(
+            (letter.reason, letter.state),
+            (Reason::Manual, LetterState::Open)
+        );
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     assert!(queue.is_drained().unwrap());
     // A cancelled job is not lost: it can be sent back.
-    assert_eq!(db.redrive(&Letters::ids([delayed])).unwrap().redriven, [delayed]);
+    assert_eq!(
+        db.redrive(&Letters::ids([delayed])).unwrap().redriven,
+        [delayed]
+    );
     assert_eq!(db.job(delayed).unwrap().expect("live again").priority, 3);
 }
 
@@ -78,7 +92,10 @@ fn a_running_job_that_is_cancelled_is_told_and_dies_when_it_fails() {
     for answer in failures {
         let (test, id) = cancel_a_running_job(answer);
         let letter = test.open().letter(id).unwrap().expect("a letter");
-        assert_eq!((letter.reason, letter.state), (Reason::Manual, LetterState::Open));
+        assert_eq!(
+            (letter.reason, letter.state),
+            (Reason::Manual, LetterState::Open)
+        );
     }
 }
 
@@ -110,7 +127,9 @@ fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
     let letter = queue.database().letter(id).unwrap().expect("a letter");
     assert_eq!(letter.reason, Reason::Manual);
     gate.open();
-    counted(&worker, "the stale result to be refused", |counts| counts.lost == 1);
+    counted(&worker, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
     stop(worker);
     assert!(queue.is_drained().unwrap());
 }
@@ -135,7 +154,10 @@ fn a_cancelled_job_that_is_released_by_a_stop_does_not_come_back() {
     assert_eq!(queue.database().cancel(id).unwrap(), Cancelled::Asked);
     worker.stop(Duration::ZERO).unwrap();
     let letter = queue.database().letter(id).unwrap().expect("a letter");
-    assert_eq!((letter.reason, letter.state), (Reason::Manual, LetterState::Open));
+    assert_eq!(
+        (letter.reason, letter.state),
+        (Reason::Manual, LetterState::Open)
+    );
     assert!(queue.is_drained().unwrap());
     gate.open();
 }
@@ -152,19 +174,35 @@ fn one_cancelled_job_of_a_lease_leaves_its_mates_alone() {
             let gate = gate.clone();
             move |job: &Job<Order>| {
                 gate.pass();
-                if job.generation() == 0 && job.attempt() == 1 { Err(Failure::retry("once")) } else { Ok(()) }
+                if job.generation() == 0 && job.attempt() == 1 {
+                    Err(Failure::retry("once"))
+                } else {
+                    Ok(())
+                }
             }
         })
         .start()
         .unwrap();
     gate.wait_for(3);
-    let leases: i64 = test.client().query_one("SELECT count(*) FROM redrive.leases", &[]).unwrap().get(0);
+    let leases: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM redrive.leases", &[])
+        .unwrap()
+        .get(0);
     assert_eq!(leases, 1);
     assert_eq!(queue.database().cancel(ids[1]).unwrap(), Cancelled::Asked);
     gate.open();
     drained(&queue);
     assert_eq!(stop(worker).counts.done, 2);
-    assert_eq!(queue.database().letter(ids[1]).unwrap().expect("a letter").reason, Reason::Manual);
+    assert_eq!(
+        queue
+            .database()
+            .letter(ids[1])
+            .unwrap()
+            .expect("a letter")
+            .reason,
+        Reason::Manual
+    );
     assert!(queue.database().letter(ids[0]).unwrap().is_none());
     assert!(queue.database().letter(ids[2]).unwrap().is_none());
 }
@@ -193,7 +231,10 @@ fn a_job_that_moves_is_cancelled_all_the_same() {
         .handle(|_: &Job<Order>| Err(Failure::retry("again")))
         .start()
         .unwrap();
-    let jobs = Order::up_to(20).iter().map(|order| NewJob::new(order).unwrap().max_attempts(1000)).collect();
+    let jobs = Order::up_to(20)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
+        .collect();
     let ids = queue.add_many(jobs).unwrap();
     counted(&worker, "them to move", |counts| counts.retried > 50);
     for id in ids {
@@ -208,7 +249,12 @@ fn a_job_that_moves_is_cancelled_all_the_same() {
     }
     drained(&queue);
     stop(worker);
-    assert_eq!(db.letters(&Letters::all().reason(Reason::Manual)).unwrap().len(), 20);
+    assert_eq!(
+        db.letters(&Letters::all().reason(Reason::Manual))
+            .unwrap()
+            .len(),
+        20
+    );
 }
 
 #[test]
@@ -217,21 +263,35 @@ fn a_priority_changes_the_order_of_what_waits() {
     let queue = test.queue("orders");
     let db = queue.database();
     let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
-    let delayed = queue.add(NewJob::new(&Order { number: 5 }).unwrap().delay(HOUR)).unwrap();
+    let delayed = queue
+        .add(NewJob::new(&Order { number: 5 }).unwrap().delay(HOUR))
+        .unwrap();
     let before = db.job(ids[3]).unwrap().expect("a live job");
     assert!(db.set_priority(ids[3], 7).unwrap());
     assert!(db.set_priority(ids[0], -7).unwrap());
     assert!(db.set_priority(delayed, 1000).unwrap());
     assert!(!db.set_priority(JobId::new(99_999), 1).unwrap());
     for bad in [1001, -1001, i16::MAX, i16::MIN] {
-        assert!(db.set_priority(ids[1], bad).expect_err("out of range").is_invalid());
+        assert!(
+            db.set_priority(ids[1], bad)
+                .expect_err("out of range")
+                .is_invalid()
+        );
     }
     let after = db.job(ids[3]).unwrap().expect("a live job");
-    assert_eq!((after.priority, after.since, after.enqueued_at), (7, before.since, before.enqueued_at));
-    assert_eq!((after.payload.get(), after.attempts), (before.payload.get(), before.attempts));
+    assert_eq!(
+        (after.priority, after.since, after.enqueued_at),
+        (7, before.since, before.enqueued_at)
+    );
+    assert_eq!(
+        (after.payload.get(), after.attempts),
+        (before.payload.get(), before.attempts)
+    );
     let job = db.job(delayed).unwrap().expect("a live job");
     assert_eq!((job.place, job.priority), (Place::Delayed, 1000));
-    test.client().execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[]).unwrap();
+    test.client()
+        .execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[])
+        .unwrap();
 
     let tally = Tally::new();
     let worker = worker(&queue)
@@ -276,10 +336,17 @@ fn the_priority_of_a_running_job_cannot_be_set() {
 fn suspects_run_in_the_order_of_the_queue() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let jobs = [0, 5, 0, -5, 5].map(|priority| NewJob::new(&Order { number: 1 }).unwrap().priority(priority));
+    let jobs = [0, 5, 0, -5, 5].map(|priority| {
+        NewJob::new(&Order { number: 1 })
+            .unwrap()
+            .priority(priority)
+    });
     let ids = queue.add_many(jobs.to_vec()).unwrap();
     test.client()
-        .execute("UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)", &[&vec![ids[0].get(), ids[4].get()]])
+        .execute(
+            "UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)",
+            &[&vec![ids[0].get(), ids[4].get()]],
+        )
         .unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
@@ -297,6 +364,12 @@ fn suspects_run_in_the_order_of_the_queue() {
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
     let order = tally.order();
     let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");
-    assert!(place(ids[1]) < place(ids[2]) && place(ids[2]) < place(ids[3]), "{order:?}");
-    assert!(place(ids[4]) < place(ids[0]), "the suspect of higher priority first: {order:?}");
+    assert!(
+        place(ids[1]) < place(ids[2]) && place(ids[2]) < place(ids[3]),
+        "{order:?}"
+    );
+    assert!(
+        place(ids[4]) < place(ids[0]),
+        "the suspect of higher priority first: {order:?}"
+    );
 }

@@ -6,25 +6,37 @@
     reason = "a test reports by panicking"
 )]
 
-mod enqueue;
-mod worker;
-mod retry;
-mod dead;
-mod transaction;
-mod lease;
-mod redrive;
-mod capture;
-mod crash;
-mod reap;
-mod stop;
-mod faults;
 mod migrate;
-mod ring;
-mod views;
 mod statements;
+
+mod enqueue;
+
 mod claim;
+mod lease;
+
+mod retry;
+mod transaction;
+mod worker;
+
+mod dead;
+
+mod capture;
+mod redrive;
+
+mod crash;
+mod faults;
+mod reap;
+
+mod stop;
+
 mod live;
 mod stats;
+mod views;
+
+mod ring;
+
 mod bad_input;
-mod tidy;
+
 mod cli;
+
+mod tidy;

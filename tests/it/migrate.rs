@@ -9,7 +9,10 @@ use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 
 /// The versions that a database has had.
 fn versions(test: &TestDatabase) -> Vec<i32> {
-    let rows = test.client().query("SELECT version FROM redrive.migrations ORDER BY version", &[]);
+    let rows = test.client().query(
+        "SELECT version FROM redrive.migrations ORDER BY version",
+        &[],
+    );
     rows.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
@@ -36,7 +39,11 @@ fn eight_migrators_at_once_apply_each_migration_once() {
     assert_eq!(applied, versions, "each by one of them");
     assert_eq!(versions, (1..=6).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
-    assert_eq!(test.open().migrate().unwrap(), [], "a second time does nothing");
+    assert_eq!(
+        test.open().migrate().unwrap(),
+        [],
+        "a second time does nothing"
+    );
 }
 
 #[test]
@@ -69,7 +76,12 @@ fn a_half_migrated_schema_is_told_and_completed() {
     let error = db.check_schema().expect_err("a migration is missing");
     assert!(error.is_migration_required(), "{error:?}");
     assert!(error.to_string().contains("0006_create_views"), "{error}");
-    let applied: Vec<i32> = db.migrate().unwrap().iter().map(|applied| applied.version).collect();
+    let applied: Vec<i32> = db
+        .migrate()
+        .unwrap()
+        .iter()
+        .map(|applied| applied.version)
+        .collect();
     assert_eq!(applied, [6]);
     db.check_schema().unwrap();
 }
@@ -84,9 +96,14 @@ fn a_newer_schema_is_refused_when_it_breaks_and_only_then() {
         .unwrap();
     db.check_schema().unwrap();
     assert_eq!(db.migrate().unwrap(), []);
-    client.batch_execute("UPDATE redrive.migrations SET breaking = true WHERE version = 900").unwrap();
+    client
+        .batch_execute("UPDATE redrive.migrations SET breaking = true WHERE version = 900")
+        .unwrap();
     let queue = Queue::new(&db, "orders").unwrap();
-    let start = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().map(drop);
+    let start = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .map(drop);
     for refused in [db.check_schema(), db.migrate().map(drop), start] {
         let error = refused.expect_err("a breaking migration");
         assert!(error.is_schema_newer(), "{error:?}");
@@ -97,12 +114,17 @@ fn a_newer_schema_is_refused_when_it_breaks_and_only_then() {
 #[test]
 fn a_migration_that_was_changed_is_refused() {
     let test = TestDatabase::migrated();
-    test.client().batch_execute("UPDATE redrive.migrations SET checksum = 'other' WHERE version = 2").unwrap();
+    test.client()
+        .batch_execute("UPDATE redrive.migrations SET checksum = 'other' WHERE version = 2")
+        .unwrap();
     let db = test.open();
     for refused in [db.check_schema(), db.migrate().map(drop)] {
         let error = refused.expect_err("another text");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(error.to_string().contains("0002_create_delayed_jobs"), "{error}");
+        assert!(
+            error.to_string().contains("0002_create_delayed_jobs"),
+            "{error}"
+        );
     }
 }
 
@@ -136,19 +158,31 @@ fn catalog(test: &TestDatabase) -> BTreeSet<String> {
         SELECT 'comment ' || concat_ws(' ', objoid::regclass, objsubid, description)
         FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
         WHERE c.relnamespace = 'redrive'::regnamespace";
-    test.client().query(lines, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    test.client()
+        .query(lines, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
 }
 
 #[test]
 fn the_printed_script_makes_the_same_schema() {
     let (migrated, printed) = (TestDatabase::empty(), TestDatabase::empty());
     migrated.open().migrate().unwrap();
-    printed.client().batch_execute(&redrive::migrate::print()).unwrap();
+    printed
+        .client()
+        .batch_execute(&redrive::migrate::print())
+        .unwrap();
     let (ours, theirs) = (catalog(&migrated), catalog(&printed));
     assert!(ours.len() > 100, "only {} things", ours.len());
     let differing: Vec<&String> = ours.symmetric_difference(&theirs).collect();
     assert!(differing.is_empty(), "{differing:#?}");
-    assert_eq!(printed.open().migrate().unwrap(), [], "it keeps the same ledger");
+    assert_eq!(
+        printed.open().migrate().unwrap(),
+        [],
+        "it keeps the same ledger"
+    );
     printed.open().check_schema().unwrap();
 }
 
@@ -156,7 +190,9 @@ fn the_printed_script_makes_the_same_schema() {
 fn the_printed_script_twice_changes_nothing() {
     let test = TestDatabase::migrated();
     let before = catalog(&test);
-    test.client().batch_execute(&redrive::migrate::print()).expect_err("it is there already");
+    test.client()
+        .batch_execute(&redrive::migrate::print())
+        .expect_err("it is there already");
     assert_eq!(before, catalog(&test));
 }
 
@@ -178,14 +214,25 @@ fn an_ordinary_role_that_owns_the_schema_can_do_everything() {
     let queue = Queue::new(&db, "orders").unwrap();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
-            if job.payload().number == 1 { Err(redrive::Failure::reject("no")) } else { Ok(()) }
+            if job.payload().number == 1 {
+                Err(redrive::Failure::reject("no"))
+            } else {
+                Ok(())
+            }
         })
         .start()
         .unwrap();
     queue.enqueue_many(&Order::up_to(1001)).unwrap();
     drained(&queue);
     stop(worker);
-    assert_eq!(db.redrive(&redrive::Letters::all()).unwrap().redriven.len(), 1);
-    let step: String = test.client().query_one("SELECT redrive.turn_ring(8192, 1000)", &[]).unwrap().get(0);
+    assert_eq!(
+        db.redrive(&redrive::Letters::all()).unwrap().redriven.len(),
+        1
+    );
+    let step: String = test
+        .client()
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0);
     assert!(["turned", "truncated", "nothing", "moved"].contains(&&*step));
 }

@@ -1,7 +1,9 @@
 //! Reap: whose leases are taken back, and whose are not.
 
 use redrive::{Job, MAX_CRASHES};
-use redrive_tests::{Gate, Lost, Order, TestDatabase, counted, drained, lose_leases, reap, statement, stop, worker};
+use redrive_tests::{
+    Gate, Lost, Order, TestDatabase, counted, drained, lose_leases, reap, statement, stop, worker,
+};
 
 #[test]
 fn the_leases_of_a_worker_that_renews_are_left_alone() {
@@ -21,8 +23,17 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
-    client.execute("UPDATE redrive.leases SET claimed_at = now() - interval '1 day'", &[]).unwrap();
-    assert_eq!(reap(&mut client), [], "the age of the lease does not matter");
+    client
+        .execute(
+            "UPDATE redrive.leases SET claimed_at = now() - interval '1 day'",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(
+        reap(&mut client),
+        [],
+        "the age of the lease does not matter"
+    );
     gate.open();
     drained(&queue);
     assert_eq!(stop(worker).counts.lost, 0);
@@ -54,9 +65,17 @@ fn a_lease_whose_worker_has_no_row_is_given_a_lease_time() {
     };
     assert_eq!(run(3_600_000), 0);
     assert_eq!(run(0), 1);
-    assert!(queue.database().job(id).unwrap().is_some_and(|job| job.crashes == 1));
+    assert!(
+        queue
+            .database()
+            .job(id)
+            .unwrap()
+            .is_some_and(|job| job.crashes == 1)
+    );
     gate.open();
-    counted(&worker, "the stale result to be refused", |counts| counts.lost == 1);
+    counted(&worker, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
     drained(&queue);
     stop(worker);
 }
@@ -107,9 +126,14 @@ fn two_reapers_at_once_take_each_job_back_once() {
             })
         })
         .collect();
-    let taken: usize = reapers.into_iter().map(|reaper| reaper.join().expect("a reaper")).sum();
+    let taken: usize = reapers
+        .into_iter()
+        .map(|reaper| reaper.join().expect("a reaper"))
+        .sum();
     assert_eq!(taken, 3000);
-    let row = client.query_one("SELECT count(*), count(DISTINCT id) FROM redrive.jobs", &[]).unwrap();
+    let row = client
+        .query_one("SELECT count(*), count(DISTINCT id) FROM redrive.jobs", &[])
+        .unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3000, 3000));
     assert_eq!(lose_leases(&mut client), []);
 }
@@ -127,7 +151,9 @@ fn workers_that_are_long_gone_are_forgotten() {
         )
         .unwrap();
     reap(&mut client);
-    let rows = client.query("SELECT host FROM redrive.workers ORDER BY host", &[]).unwrap();
+    let rows = client
+        .query("SELECT host FROM redrive.workers ORDER BY host", &[])
+        .unwrap();
     let hosts: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(hosts, ["alive", "late"]);
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,11 +13,17 @@ use redrive_tests::{Order, TestDatabase, counted, drained, letters_in, stats, st
 /// Letters as a worker makes them: jobs that were rejected.
 fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
     let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
-    let worker =
-        worker(queue).slots(4).handle(|_: &Job<Order>| Err(Failure::reject("broken"))).start().unwrap();
+    let worker = worker(queue)
+        .slots(4)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
     drained(queue);
     stop(worker);
-    assert_eq!(letters_in(queue.database(), queue.name(), LetterState::Open), ids.len());
+    assert_eq!(
+        letters_in(queue.database(), queue.name(), LetterState::Open),
+        ids.len()
+    );
     ids
 }
 
@@ -28,7 +34,11 @@ fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {
         .handle({
             let fixed = Arc::clone(&fixed);
             move |_: &Job<Order>| {
-                if fixed.load(Ordering::SeqCst) { Ok(()) } else { Err(Failure::retry("still broken")) }
+                if fixed.load(Ordering::SeqCst) {
+                    Ok(())
+                } else {
+                    Err(Failure::retry("still broken"))
+                }
             }
         })
         .start()
@@ -42,7 +52,10 @@ fn a_redriven_job_has_its_id_and_its_history_and_a_fresh_budget() {
     let queue = test.queue("orders");
     let db = queue.database();
     let (worker, _) = fixable(&queue);
-    let new = NewJob::new(&Order { number: 1 }).unwrap().priority(4).max_attempts(2);
+    let new = NewJob::new(&Order { number: 1 })
+        .unwrap()
+        .priority(4)
+        .max_attempts(2);
     let id = queue.add(new).unwrap();
     drained(&queue);
     stop(worker);
@@ -51,7 +64,10 @@ fn a_redriven_job_has_its_id_and_its_history_and_a_fresh_budget() {
     let redriven = db.redrive(&Letters::ids([id])).unwrap();
     assert_eq!((redriven.redriven, redriven.skipped), (vec![id], vec![]));
     let job = db.job(id).unwrap().expect("live again");
-    assert_eq!((job.place, job.priority, job.max_attempts), (Place::Ready, 4, 2));
+    assert_eq!(
+        (job.place, job.priority, job.max_attempts),
+        (Place::Ready, 4, 2)
+    );
     assert_eq!((job.attempts, job.generation, job.history.len()), (0, 1, 2));
     assert_eq!(job.payload.get(), letter.payload.expect("JSON").get());
     assert_eq!(job.enqueued_at, letter.enqueued_at);
@@ -72,11 +88,24 @@ fn a_redriven_job_that_is_done_recovers_its_letter() {
     drained(&queue);
     counted(&worker, "all done", |counts| counts.done == 20);
     stop(worker);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Recovered), 20);
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Recovered),
+        20
+    );
     let stats = stats(queue.database(), "orders").expect("letters");
-    assert_eq!((stats.open, stats.redriving, stats.recovered, stats.ready), (0, 0, 20, 0));
-    let again = queue.database().redrive(&Letters::ids(ids.clone())).unwrap();
-    assert_eq!((again.redriven, again.skipped), (vec![], ids), "a recovered letter is closed");
+    assert_eq!(
+        (stats.open, stats.redriving, stats.recovered, stats.ready),
+        (0, 0, 20, 0)
+    );
+    let again = queue
+        .database()
+        .redrive(&Letters::ids(ids.clone()))
+        .unwrap();
+    assert_eq!(
+        (again.redriven, again.skipped),
+        (vec![], ids),
+        "a recovered letter is closed"
+    );
 }
 
 #[test]
@@ -85,7 +114,9 @@ fn a_redriven_job_that_dies_again_opens_the_same_letter_one_generation_on() {
     let queue = test.queue("orders");
     let db = queue.database();
     let (worker, _) = fixable(&queue);
-    let id = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2)).unwrap();
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap();
     drained(&queue);
     let first = db.letter(id).unwrap().expect("a letter");
     assert_eq!((first.generation, first.history.len()), (0, 2));
@@ -93,17 +124,27 @@ fn a_redriven_job_that_dies_again_opens_the_same_letter_one_generation_on() {
         assert_eq!(db.redrive(&Letters::ids([id])).unwrap().redriven, [id]);
         drained(&queue);
         let letter = db.letter(id).unwrap().expect("the same letter");
-        assert_eq!((letter.state, letter.generation), (LetterState::Open, generation));
+        assert_eq!(
+            (letter.state, letter.generation),
+            (LetterState::Open, generation)
+        );
         assert_eq!((letter.attempts, letter.reason), (2, Reason::Exhausted));
-        let made: Vec<(u32, u32)> =
-            letter.history.iter().map(|attempt| (attempt.generation, attempt.attempt)).collect();
+        let made: Vec<(u32, u32)> = letter
+            .history
+            .iter()
+            .map(|attempt| (attempt.generation, attempt.attempt))
+            .collect();
         let expected: Vec<(u32, u32)> = (0..=generation).flat_map(|g| [(g, 1), (g, 2)]).collect();
         assert_eq!(made, expected);
         assert_eq!(letter.enqueued_at, first.enqueued_at);
         assert!(letter.died_at > first.died_at);
     }
     stop(worker);
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 1, "one letter, not one a death");
+    assert_eq!(
+        letters_in(db, "orders", LetterState::Open),
+        1,
+        "one letter, not one a death"
+    );
 }
 
 #[test]
@@ -122,7 +163,10 @@ fn ids_that_are_not_open_are_told_as_skipped() {
     assert_eq!(redriven.skipped, [ids[0], ids[1], live, unknown]);
     // A state other than open is never redriven, even when it is asked for.
     for state in [LetterState::Discarded, LetterState::Redriving] {
-        assert_eq!(db.redrive(&Letters::all().state(state)).unwrap().redriven, []);
+        assert_eq!(
+            db.redrive(&Letters::all().state(state)).unwrap().redriven,
+            []
+        );
     }
 }
 
@@ -147,12 +191,23 @@ fn the_filter_of_the_list_is_the_filter_of_the_redrive() {
         assert_eq!(db.redrive(&nothing).unwrap().redriven, [], "{nothing:?}");
     }
     let rest = db
-        .redrive(&Letters::queue("orders").kind("order").reason(Reason::Rejected).error_class("Rejected"))
+        .redrive(
+            &Letters::queue("orders")
+                .kind("order")
+                .reason(Reason::Rejected)
+                .error_class("Rejected"),
+        )
         .unwrap();
     assert_eq!(rest.redriven, ids[4..]);
-    assert_eq!(letters_in(db, "other", LetterState::Open), strangers.len(), "another queue's letters stay");
+    assert_eq!(
+        letters_in(db, "other", LetterState::Open),
+        strangers.len(),
+        "another queue's letters stay"
+    );
     assert_eq!(db.redrive(&Letters::all()).unwrap().redriven, strangers);
-    let error = db.redrive(&Letters::all().after(ids[0])).expect_err("a page of a list");
+    let error = db
+        .redrive(&Letters::all().after(ids[0]))
+        .expect_err("a page of a list");
     assert!(error.is_invalid());
 }
 
@@ -168,13 +223,20 @@ fn at_once(test: &TestDatabase, operators: usize, which: &Letters) -> Vec<redriv
             })
         })
         .collect();
-    threads.into_iter().map(|thread| thread.join().expect("an operator")).collect()
+    threads
+        .into_iter()
+        .map(|thread| thread.join().expect("an operator"))
+        .collect()
 }
 
 /// How often each id is live.
 fn live(test: &TestDatabase) -> BTreeMap<i64, usize> {
     let mut live = BTreeMap::new();
-    for row in test.client().query("SELECT id FROM redrive.live_jobs", &[]).unwrap() {
+    for row in test
+        .client()
+        .query("SELECT id FROM redrive.live_jobs", &[])
+        .unwrap()
+    {
         *live.entry(row.get(0)).or_default() += 1;
     }
     live
@@ -195,7 +257,10 @@ fn two_or_more_operators(operators: usize) {
     let queue = test.queue("orders");
     let ids = letters(&queue, 2000);
     let answers = at_once(&test, operators, &Letters::queue("orders"));
-    let told: Vec<JobId> = answers.iter().flat_map(|answer| answer.redriven.clone()).collect();
+    let told: Vec<JobId> = answers
+        .iter()
+        .flat_map(|answer| answer.redriven.clone())
+        .collect();
     let different: BTreeSet<JobId> = told.iter().copied().collect();
     assert_eq!(told.len(), different.len(), "a letter was redriven by two");
     assert_eq!(different, ids.iter().copied().collect(), "the sums add up");
@@ -214,7 +279,11 @@ fn operators_who_ask_for_the_same_ids_are_told_which_were_theirs() {
     let ids = letters(&queue, 1200);
     let answers = at_once(&test, 4, &Letters::ids(ids.clone()));
     for answer in &answers {
-        assert_eq!(answer.redriven.len() + answer.skipped.len(), 1200, "every id is accounted for");
+        assert_eq!(
+            answer.redriven.len() + answer.skipped.len(),
+            1200,
+            "every id is accounted for"
+        );
     }
     let redriven: usize = answers.iter().map(|answer| answer.redriven.len()).sum();
     assert_eq!(redriven, 1200);
@@ -253,7 +322,11 @@ fn a_redrive_while_workers_run_loses_nothing() {
     let worker = worker(&queue)
         .slots(2)
         .handle(|job: &Job<Order>| {
-            if job.payload().number % 10 == 0 { Err(Failure::reject("hopeless")) } else { Ok(()) }
+            if job.payload().number % 10 == 0 {
+                Err(Failure::reject("hopeless"))
+            } else {
+                Ok(())
+            }
         })
         .start()
         .unwrap();
@@ -274,16 +347,36 @@ fn a_discard_needs_a_reason_and_keeps_it() {
     let db = queue.database();
     let ids = letters(&queue, 3);
     for reason in ["", "  \n"] {
-        assert!(db.discard(&Letters::all(), reason).expect_err("no reason").is_invalid());
+        assert!(
+            db.discard(&Letters::all(), reason)
+                .expect_err("no reason")
+                .is_invalid()
+        );
     }
-    assert_eq!(db.discard(&Letters::ids([ids[1]]), "sold out").unwrap(), [ids[1]]);
-    assert_eq!(db.discard(&Letters::ids([ids[1]]), "again").unwrap(), [], "it is closed");
-    let letter = db.letter(ids[1]).unwrap().expect("it stays until it is pruned");
-    assert_eq!((letter.state, letter.discard_reason.as_deref()), (LetterState::Discarded, Some("sold out")));
+    assert_eq!(
+        db.discard(&Letters::ids([ids[1]]), "sold out").unwrap(),
+        [ids[1]]
+    );
+    assert_eq!(
+        db.discard(&Letters::ids([ids[1]]), "again").unwrap(),
+        [],
+        "it is closed"
+    );
+    let letter = db
+        .letter(ids[1])
+        .unwrap()
+        .expect("it stays until it is pruned");
+    assert_eq!(
+        (letter.state, letter.discard_reason.as_deref()),
+        (LetterState::Discarded, Some("sold out"))
+    );
     assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 2}"#);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     // A reason is free text: bytes that the database cannot hold do not stop it.
-    assert_eq!(db.discard(&Letters::ids([ids[0]]), "a\0b").unwrap(), [ids[0]]);
+    assert_eq!(
+        db.discard(&Letters::ids([ids[0]]), "a\0b").unwrap(),
+        [ids[0]]
+    );
 }
 
 #[test]
@@ -292,9 +385,13 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     let queue = test.queue("orders");
     let db = queue.database();
     let ids = letters(&queue, 8);
-    db.discard(&Letters::ids([ids[0], ids[1]]), "not wanted").unwrap();
+    db.discard(&Letters::ids([ids[0], ids[1]]), "not wanted")
+        .unwrap();
     db.redrive(&Letters::ids([ids[2], ids[3], ids[4]])).unwrap();
-    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     drained(&queue);
     stop(worker);
     // Old: a discarded one, a recovered one, an open one, and one that is being redriven.
@@ -309,10 +406,21 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
         .unwrap();
     assert_eq!(db.prune(Duration::from_secs(100 * 24 * 3600)).unwrap(), 0);
     assert_eq!(db.prune(Duration::from_secs(30 * 24 * 3600)).unwrap(), 2);
-    let left: BTreeSet<JobId> =
-        db.letters(&Letters::all()).unwrap().iter().map(|letter| letter.id).collect();
-    assert_eq!(left, [1, 3, 4, 5, 6, 7].map(|place: usize| ids[place]).into());
-    assert_eq!(db.prune(Duration::ZERO).unwrap(), 3, "what is closed, however young");
+    let left: BTreeSet<JobId> = db
+        .letters(&Letters::all())
+        .unwrap()
+        .iter()
+        .map(|letter| letter.id)
+        .collect();
+    assert_eq!(
+        left,
+        [1, 3, 4, 5, 6, 7].map(|place: usize| ids[place]).into()
+    );
+    assert_eq!(
+        db.prune(Duration::ZERO).unwrap(),
+        3,
+        "what is closed, however young"
+    );
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     assert_eq!(letters_in(db, "orders", LetterState::Redriving), 1);
 }

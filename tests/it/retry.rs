@@ -33,7 +33,9 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
         .backoff(Backoff::fixed(Duration::from_secs(100)))
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
         .handle_with(
-            HandlerOptions::new().backoff(Backoff::custom(|attempt| Duration::from_secs(500) * attempt)),
+            HandlerOptions::new().backoff(Backoff::custom(|attempt| {
+                Duration::from_secs(500) * attempt
+            })),
             |_: &Job<Finish>| Err(Failure::retry("no")),
         )
         .start()
@@ -44,9 +46,15 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
     stop(worker);
     for (id, seconds) in [(default, 100), (own, 500)] {
         let job = queue.database().job(id).unwrap().expect("a live job");
-        assert_eq!((job.place, job.attempts, job.history.len()), (Place::Delayed, 1, 1));
+        assert_eq!(
+            (job.place, job.attempts, job.history.len()),
+            (Place::Delayed, 1, 1)
+        );
         let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();
-        assert!((seconds..seconds + 60).contains(&wait), "{wait} s, not {seconds}");
+        assert!(
+            (seconds..seconds + 60).contains(&wait),
+            "{wait} s, not {seconds}"
+        );
     }
 }
 
@@ -77,7 +85,10 @@ fn a_retried_job_keeps_its_identity_and_its_options() {
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
         .start()
         .unwrap();
-    let new = redrive::NewJob::new(&Order { number: 8 }).unwrap().priority(-7).max_attempts(9);
+    let new = redrive::NewJob::new(&Order { number: 8 })
+        .unwrap()
+        .priority(-7)
+        .max_attempts(9);
     let id = queue.add(new).unwrap();
     counted(&worker, "one retry", |counts| counts.retried == 1);
     stop(worker);
@@ -90,12 +101,25 @@ fn a_retried_job_keeps_its_identity_and_its_options() {
 fn an_old_history_keeps_its_beginning_and_its_end() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let worker = worker(&queue).handle(|_: &Job<Order>| Err(Failure::retry("no"))).start().unwrap();
-    let id = queue.add(redrive::NewJob::new(&Order { number: 1 }).unwrap().max_attempts(30)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
+        .start()
+        .unwrap();
+    let id = queue
+        .add(
+            redrive::NewJob::new(&Order { number: 1 })
+                .unwrap()
+                .max_attempts(30),
+        )
+        .unwrap();
     drained(&queue);
     stop(worker);
     let letter = queue.database().letter(id).unwrap().expect("a letter");
-    let kept: Vec<u32> = letter.history.iter().map(|attempt| attempt.attempt).collect();
+    let kept: Vec<u32> = letter
+        .history
+        .iter()
+        .map(|attempt| attempt.attempt)
+        .collect();
     let expected: Vec<u32> = (1..=5).chain(16..=30).collect();
     assert_eq!((kept, letter.attempts), (expected, 30));
 }

@@ -8,17 +8,28 @@ use redrive_tests::{Order, SOON, Tally, TestDatabase, counted, drained, stop, wa
 
 /// One step of the ring, with segments of one page.
 fn step(client: &mut Client) -> String {
-    client.query_one("SELECT redrive.turn_ring(8192, 1000)", &[]).unwrap().get(0)
+    client
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0)
 }
 
 /// The bytes of each segment.
 fn sizes(client: &mut Client) -> Vec<i64> {
     let asked = "SELECT pg_relation_size(format('redrive.jobs_%s', n)::regclass) FROM generate_series(0, 3) n";
-    client.query(asked, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    client
+        .query(asked, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
 }
 
 fn current(client: &mut Client) -> i16 {
-    client.query_one("SELECT segment FROM redrive.ring", &[]).unwrap().get(0)
+    client
+        .query_one("SELECT segment FROM redrive.ring", &[])
+        .unwrap()
+        .get(0)
 }
 
 /// A worker that counts what it runs.
@@ -41,7 +52,9 @@ fn the_ring_turns_under_load_and_loses_no_job() {
     let tally = Tally::new();
     let worker = counting(&test.queue("orders"), &tally);
     let producer = thread::spawn(move || {
-        (0..80).flat_map(|_| queue.enqueue_many(&Order::up_to(150)).unwrap()).collect::<Vec<JobId>>()
+        (0..80)
+            .flat_map(|_| queue.enqueue_many(&Order::up_to(150)).unwrap())
+            .collect::<Vec<JobId>>()
     });
     let mut client = test.client();
     let (mut turned, mut truncated) = (0, 0);
@@ -58,11 +71,19 @@ fn the_ring_turns_under_load_and_loses_no_job() {
     counted(&worker, "all done", |counts| counts.done == 12_000);
     assert_eq!(stop(worker).counts.lost, 0);
     assert_eq!((tally.jobs(), tally.repeated()), (ids.len(), vec![]));
-    assert!(turned >= 4 && truncated >= 3, "turned {turned} times, truncated {truncated} times");
+    assert!(
+        turned >= 4 && truncated >= 3,
+        "turned {turned} times, truncated {truncated} times"
+    );
     // At rest, every segment but the current one gives its space back.
-    wait_until("the ring to be at rest", SOON, || step(&mut client) == "nothing");
+    wait_until("the ring to be at rest", SOON, || {
+        step(&mut client) == "nothing"
+    });
     let sizes = sizes(&mut client);
-    assert!(sizes.iter().filter(|bytes| **bytes > 0).count() <= 1, "{sizes:?}");
+    assert!(
+        sizes.iter().filter(|bytes| **bytes > 0).count() <= 1,
+        "{sizes:?}"
+    );
 }
 
 #[test]
@@ -80,7 +101,8 @@ fn a_reader_blocks_the_truncation_and_nothing_else() {
     // pg_dump, or an analyst with a transaction left open.
     let mut reader = test.client();
     let mut open = reader.transaction().unwrap();
-    open.query("SELECT count(*) FROM redrive.jobs", &[]).unwrap();
+    open.query("SELECT count(*) FROM redrive.jobs", &[])
+        .unwrap();
     for _ in 0..5 {
         assert_ne!(step(&mut client), "truncated");
     }
@@ -118,12 +140,23 @@ fn the_jobs_of_a_paused_queue_move_on_to_free_their_segment() {
         });
     }
     assert!(steps.iter().any(|step| step == "moved"), "{steps:?}");
-    assert!(steps.iter().filter(|step| *step == "turned").count() >= 5, "it turns on: {steps:?}");
-    let rows = client.query("SELECT id FROM redrive.jobs WHERE queue = 'paused' ORDER BY id", &[]).unwrap();
+    assert!(
+        steps.iter().filter(|step| *step == "turned").count() >= 5,
+        "it turns on: {steps:?}"
+    );
+    let rows = client
+        .query(
+            "SELECT id FROM redrive.jobs WHERE queue = 'paused' ORDER BY id",
+            &[],
+        )
+        .unwrap();
     let left: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get(0))).collect();
     assert_eq!(left, ids, "each is there once");
     let after = paused.database().job(ids[3]).unwrap().expect("a live job");
-    assert_eq!((after.since, after.enqueued_at), (before.since, before.enqueued_at));
+    assert_eq!(
+        (after.since, after.enqueued_at),
+        (before.since, before.enqueued_at)
+    );
     stop(worker);
     let tally = Tally::new();
     let worker = counting(&paused, &tally);
@@ -179,7 +212,10 @@ fn an_enqueue_that_commits_late_keeps_its_segment() {
     }
     stop(worker);
     tx.commit().unwrap();
-    assert!(queue.database().job(id).unwrap().is_some(), "an uncommitted job was truncated away");
+    assert!(
+        queue.database().job(id).unwrap().is_some(),
+        "an uncommitted job was truncated away"
+    );
     let worker = counting(&queue, &tally);
     drained(&queue);
     stop(worker);
@@ -193,8 +229,15 @@ fn one_turner_at_a_time_gets_to_work() {
     queue.enqueue_many(&Order::up_to(500)).unwrap();
     let mut one = test.client();
     let mut tx = one.transaction().unwrap();
-    let first: String = tx.query_one("SELECT redrive.turn_ring(8192, 1000)", &[]).unwrap().get(0);
+    let first: String = tx
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0);
     assert_eq!(first, "turned");
-    assert_eq!(step(&mut test.client()), "nothing", "the other does not wait");
+    assert_eq!(
+        step(&mut test.client()),
+        "nothing",
+        "the other does not wait"
+    );
     tx.commit().unwrap();
 }

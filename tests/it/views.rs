@@ -50,11 +50,16 @@ fn friday_evening() -> TestDatabase {
     let queue = test.queue("orders");
     let worker = worker(&queue)
         // Six quick attempts, then a wait.
-        .backoff(Backoff::custom(|attempt| Duration::from_secs(if attempt < 6 { 0 } else { 3600 })))
+        .backoff(Backoff::custom(|attempt| {
+            Duration::from_secs(if attempt < 6 { 0 } else { 3600 })
+        }))
         .handle(fail)
         .start()
         .unwrap();
-    let jobs = Order::up_to(12).iter().map(|order| NewJob::new(order).unwrap().max_attempts(20)).collect();
+    let jobs = Order::up_to(12)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(20))
+        .collect();
     let ids = queue.add_many(jobs).unwrap();
     counted(&worker, "all to have ended or to wait", |counts| {
         (counts.dead, counts.retried, counts.done) == (7, 12, 3)
@@ -62,13 +67,21 @@ fn friday_evening() -> TestDatabase {
     // One is fixed, and one is a story of last week.
     let db = queue.database();
     db.redrive(&Letters::ids([ids[6]])).unwrap();
-    counted(&worker, "the redriven one to be done", |counts| counts.done == 4);
+    counted(&worker, "the redriven one to be done", |counts| {
+        counts.done == 4
+    });
     stop(worker);
     test.client()
-        .execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1", &[&ids[3].get()])
+        .execute(
+            "UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1",
+            &[&ids[3].get()],
+        )
         .unwrap();
-    db.capture(&Captured::new("webhook", "1", "orders", "webhook", b"{broken".as_slice()).error("C", "card declined"))
-        .unwrap();
+    db.capture(
+        &Captured::new("webhook", "1", "orders", "webhook", b"{broken".as_slice())
+            .error("C", "card declined"),
+    )
+    .unwrap();
     test
 }
 
@@ -81,39 +94,85 @@ fn with_search_path(test: &TestDatabase) -> Client {
 #[test]
 fn the_failures_by_reason_of_the_last_24_hours() {
     let test = friday_evening();
-    let rows = with_search_path(&test).query(FAILURES_BY_REASON, &[]).unwrap();
-    let mut found: Vec<(String, i64)> = rows.iter().map(|row| (row.get("error_reason"), row.get("count"))).collect();
+    let rows = with_search_path(&test)
+        .query(FAILURES_BY_REASON, &[])
+        .unwrap();
+    let mut found: Vec<(String, i64)> = rows
+        .iter()
+        .map(|row| (row.get("error_reason"), row.get("count")))
+        .collect();
     assert!(found.is_sorted_by_key(|(_, count)| -count), "{found:?}");
     found.sort();
-    let expected = [("card declined", 4), ("gateway down", 1), ("gateway timeout", 2), ("no such customer", 2)];
-    assert_eq!(found, expected.map(|(reason, count)| (reason.to_owned(), count)));
+    let expected = [
+        ("card declined", 4),
+        ("gateway down", 1),
+        ("gateway timeout", 2),
+        ("no such customer", 2),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(reason, count)| (reason.to_owned(), count))
+    );
 }
 
 #[test]
 fn the_failure_rate_by_event_type() {
     let test = friday_evening();
-    let rows = with_search_path(&test).query(FAILURE_RATE_BY_TYPE, &[]).unwrap();
+    let rows = with_search_path(&test)
+        .query(FAILURE_RATE_BY_TYPE, &[])
+        .unwrap();
     let mut found: Vec<(String, [i64; 3])> = rows
         .iter()
-        .map(|row| (row.get("event_type"), [row.get("succeeded"), row.get("pending"), row.get("failed")]))
+        .map(|row| {
+            (
+                row.get("event_type"),
+                [row.get("succeeded"), row.get("pending"), row.get("failed")],
+            )
+        })
         .collect();
     found.sort();
-    assert_eq!(found, [("order".to_owned(), [1, 2, 6]), ("webhook".to_owned(), [0, 1, 0])]);
+    assert_eq!(
+        found,
+        [
+            ("order".to_owned(), [1, 2, 6]),
+            ("webhook".to_owned(), [0, 1, 0])
+        ]
+    );
 }
 
 #[test]
 fn the_events_stuck_in_a_retry_loop() {
     let test = friday_evening();
-    let rows = with_search_path(&test).query(STUCK_IN_RETRY_LOOP, &[]).unwrap();
+    let rows = with_search_path(&test)
+        .query(STUCK_IN_RETRY_LOOP, &[])
+        .unwrap();
     assert_eq!(rows.len(), 2);
-    let columns: Vec<&str> = rows[0].columns().iter().map(postgres::Column::name).collect();
+    let columns: Vec<&str> = rows[0]
+        .columns()
+        .iter()
+        .map(postgres::Column::name)
+        .collect();
     let published = [
-        "id", "event_type", "payload", "error_reason", "error_stacktrace", "status", "retry_count",
-        "retry_after", "created_at", "updated_at",
+        "id",
+        "event_type",
+        "payload",
+        "error_reason",
+        "error_stacktrace",
+        "status",
+        "retry_count",
+        "retry_after",
+        "created_at",
+        "updated_at",
     ];
     assert_eq!(columns, published);
     for row in &rows {
-        assert_eq!((row.get::<_, &str>("event_type"), row.get::<_, i32>("retry_count")), ("order", 6));
+        assert_eq!(
+            (
+                row.get::<_, &str>("event_type"),
+                row.get::<_, i32>("retry_count")
+            ),
+            ("order", 6)
+        );
         assert_eq!(row.get::<_, &str>("error_reason"), "gateway timeout");
         let number = row.get::<_, serde_json::Value>("payload")["number"].as_i64();
         assert!(matches!(number, Some(8 | 9)), "{number:?}");
@@ -143,13 +202,31 @@ fn a_job_that_runs_after_a_failure_is_processing() {
         .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    let row = with_search_path(&test).query_one("SELECT status, retry_count, error_reason FROM dlq_events", &[]).unwrap();
-    assert_eq!((row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, &str>(2)), ("PROCESSING", 1, "once"));
+    let row = with_search_path(&test)
+        .query_one(
+            "SELECT status, retry_count, error_reason FROM dlq_events",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(
+        (
+            row.get::<_, &str>(0),
+            row.get::<_, i32>(1),
+            row.get::<_, &str>(2)
+        ),
+        ("PROCESSING", 1, "once")
+    );
     gate.open();
     drained(&queue);
     stop(worker);
-    let rows = with_search_path(&test).query("SELECT FROM dlq_events", &[]).unwrap();
-    assert_eq!(rows.len(), 0, "what was done in the end never needed a letter");
+    let rows = with_search_path(&test)
+        .query("SELECT FROM dlq_events", &[])
+        .unwrap();
+    assert_eq!(
+        rows.len(),
+        0,
+        "what was done in the end never needed a letter"
+    );
 }
 
 #[test]
@@ -159,24 +236,36 @@ fn every_live_job_is_in_one_place_whenever_one_looks() {
     // Jobs that never rest: retried at once, retried later, snoozed, in turn.
     let worker = worker(&queue)
         .slots(4)
-        .handle(|job: &Job<Order>| match (job.payload().number + i64::from(job.attempt())) % 3 {
-            0 => Err(Failure::retry("at once")),
-            1 => Err(Failure::retry("soon").after(Duration::from_millis(1))),
-            _ if coin(job.id().get()) => Err(Failure::snooze(Duration::from_millis(1))),
-            _ => Err(Failure::retry("again")),
-        })
+        .handle(
+            |job: &Job<Order>| match (job.payload().number + i64::from(job.attempt())) % 3 {
+                0 => Err(Failure::retry("at once")),
+                1 => Err(Failure::retry("soon").after(Duration::from_millis(1))),
+                _ if coin(job.id().get()) => Err(Failure::snooze(Duration::from_millis(1))),
+                _ => Err(Failure::retry("again")),
+            },
+        )
         .start()
         .unwrap();
-    let jobs = Order::up_to(60).iter().map(|order| NewJob::new(order).unwrap().max_attempts(1000)).collect();
+    let jobs = Order::up_to(60)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
+        .collect();
     queue.add_many(jobs).unwrap();
     let mut client = test.client();
     let mut looks = 0;
     wait_until("a few thousand moves", SOON, || {
         looks += 1;
         let row = client
-            .query_one("SELECT count(*), count(DISTINCT id) FROM redrive.live_jobs WHERE queue = 'orders'", &[])
+            .query_one(
+                "SELECT count(*), count(DISTINCT id) FROM redrive.live_jobs WHERE queue = 'orders'",
+                &[],
+            )
             .unwrap();
-        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (60, 60), "at look {looks}");
+        assert_eq!(
+            (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+            (60, 60),
+            "at look {looks}"
+        );
         let counts = worker.counts();
         assert_eq!((counts.dead, counts.done), (0, 0));
         counts.retried + counts.snoozed >= 3000
@@ -187,6 +276,8 @@ fn every_live_job_is_in_one_place_whenever_one_looks() {
 
 /// A coin that the clock tosses.
 fn coin(salt: i64) -> bool {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     (i64::from(now.subsec_micros()) + salt) % 2 == 0
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload, Place};
 use redrive_tests::{
-    Finish, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+    Finish, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop,
+    wait_until, worker,
 };
 use serde_json::value::RawValue;
 
@@ -28,10 +29,20 @@ fn a_job_that_succeeds_is_gone() {
     drained(&queue);
     counted(&worker, "100 done", |counts| counts.done == 100);
     let stopped = stop(worker);
-    assert_eq!((stopped.counts.done, stopped.counts.dead, stopped.counts.lost), (100, 0, 0));
+    assert_eq!(
+        (
+            stopped.counts.done,
+            stopped.counts.dead,
+            stopped.counts.lost
+        ),
+        (100, 0, 0)
+    );
     assert_eq!(stopped.counts.retried, 0);
     assert!(ids.iter().all(|id| tally.of(*id) == 1));
-    assert!(stats(queue.database(), "orders").is_none(), "nothing is left of it");
+    assert!(
+        stats(queue.database(), "orders").is_none(),
+        "nothing is left of it"
+    );
 }
 
 #[test]
@@ -44,16 +55,29 @@ fn a_handler_sees_the_facts_of_its_job() {
             let seen = Arc::clone(&seen);
             move |job: &Job<Order>| {
                 seen.lock().unwrap().push((
-                    (job.id(), job.queue().to_owned(), job.kind().to_owned(), job.payload().number),
+                    (
+                        job.id(),
+                        job.queue().to_owned(),
+                        job.kind().to_owned(),
+                        job.payload().number,
+                    ),
                     (job.attempt(), job.max_attempts(), job.is_last_attempt()),
-                    (job.generation(), job.priority(), job.is_cancelled(), job.enqueued_at()),
+                    (
+                        job.generation(),
+                        job.priority(),
+                        job.is_cancelled(),
+                        job.enqueued_at(),
+                    ),
                 ));
                 Err(Failure::retry("again"))
             }
         })
         .start()
         .unwrap();
-    let new = NewJob::new(&Order { number: 9 }).unwrap().priority(3).max_attempts(2);
+    let new = NewJob::new(&Order { number: 9 })
+        .unwrap()
+        .priority(3)
+        .max_attempts(2);
     let id = queue.add(new).unwrap();
     drained(&queue);
     stop(worker);
@@ -61,7 +85,13 @@ fn a_handler_sees_the_facts_of_its_job() {
     let seen = seen.lock().unwrap();
     let who = (id, "orders".to_owned(), "order".to_owned(), 9);
     let rest = (0, 3, false, letter.enqueued_at);
-    assert_eq!(*seen, [(who.clone(), (1, 2, false), rest), (who, (2, 2, true), rest)]);
+    assert_eq!(
+        *seen,
+        [
+            (who.clone(), (1, 2, false), rest),
+            (who, (2, 2, true), rest)
+        ]
+    );
 }
 
 #[test]
@@ -94,8 +124,18 @@ fn several_kinds_go_to_their_own_handlers() {
     }
     drained(&queue);
     stop(worker);
-    assert!(expected.0.iter().all(|id| orders.of(*id) == 1 && finishes.of(*id) == 0));
-    assert!(expected.1.iter().all(|id| finishes.of(*id) == 1 && orders.of(*id) == 0));
+    assert!(
+        expected
+            .0
+            .iter()
+            .all(|id| orders.of(*id) == 1 && finishes.of(*id) == 0)
+    );
+    assert!(
+        expected
+            .1
+            .iter()
+            .all(|id| finishes.of(*id) == 1 && orders.of(*id) == 0)
+    );
 }
 
 #[test]
@@ -115,7 +155,9 @@ fn a_handler_for_any_kind_gets_what_no_other_takes_as_it_is_stored() {
         .handle_any({
             let any = Arc::clone(&any);
             move |job: &Job<Box<RawValue>>| {
-                any.lock().unwrap().push((job.kind().to_owned(), job.payload().get().to_owned()));
+                any.lock()
+                    .unwrap()
+                    .push((job.kind().to_owned(), job.payload().get().to_owned()));
                 Ok(())
             }
         })
@@ -123,11 +165,16 @@ fn a_handler_for_any_kind_gets_what_no_other_takes_as_it_is_stored() {
         .unwrap();
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
     // A number that no f64 holds, and that a value of serde_json would change.
-    queue.add(NewJob::raw("odd", "123456789012345678901234567890.10").unwrap()).unwrap();
+    queue
+        .add(NewJob::raw("odd", "123456789012345678901234567890.10").unwrap())
+        .unwrap();
     drained(&queue);
     stop(worker);
     assert_eq!(typed.of(order), 1);
-    let expected = ("odd".to_owned(), "123456789012345678901234567890.10".to_owned());
+    let expected = (
+        "odd".to_owned(),
+        "123456789012345678901234567890.10".to_owned(),
+    );
     assert_eq!(*any.lock().unwrap(), [expected]);
 }
 
@@ -135,7 +182,9 @@ fn a_handler_for_any_kind_gets_what_no_other_takes_as_it_is_stored() {
 fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let stranger = queue.add(NewJob::raw("stranger", "{}").unwrap().priority(9)).unwrap();
+    let stranger = queue
+        .add(NewJob::raw("stranger", "{}").unwrap().priority(9))
+        .unwrap();
     let known = queue.enqueue(&Order { number: 1 }).unwrap();
     let tally = Tally::new();
     let one = worker(&queue)
@@ -148,7 +197,9 @@ fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
         })
         .start()
         .unwrap();
-    wait_until("the job behind it to be done", SOON, || tally.of(known) == 1);
+    wait_until("the job behind it to be done", SOON, || {
+        tally.of(known) == 1
+    });
     stop(one);
     let job = queue.database().job(stranger).unwrap().expect("still live");
     assert_eq!((job.place, job.attempts), (Place::Ready, 0));
@@ -163,7 +214,11 @@ fn higher_priorities_run_first_then_older_ids() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let priorities = [0, -1, 5, 0, 1000, 5, -1000, 0, 5];
-    let jobs = priorities.map(|priority| NewJob::new(&Order { number: 0 }).unwrap().priority(priority));
+    let jobs = priorities.map(|priority| {
+        NewJob::new(&Order { number: 0 })
+            .unwrap()
+            .priority(priority)
+    });
     let ids = queue.add_many(jobs.to_vec()).unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
@@ -178,14 +233,20 @@ fn higher_priorities_run_first_then_older_ids() {
         .unwrap();
     drained(&queue);
     stop(worker);
-    assert_eq!(tally.order(), [4, 2, 5, 8, 0, 3, 7, 1, 6].map(|place: usize| ids[place]));
+    assert_eq!(
+        tally.order(),
+        [4, 2, 5, 8, 0, 3, 7, 1, 6].map(|place: usize| ids[place])
+    );
 }
 
 #[test]
 fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let later = NewJob::new(&Order { number: 1 }).unwrap().delay(Duration::from_secs(3600)).priority(9);
+    let later = NewJob::new(&Order { number: 1 })
+        .unwrap()
+        .delay(Duration::from_secs(3600))
+        .priority(9);
     let later = queue.add(later).unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
@@ -203,7 +264,10 @@ fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let job = queue.database().job(later).unwrap().expect("still live");
     assert_eq!((job.place, tally.of(later)), (Place::Delayed, 0));
     test.client()
-        .execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 ms'", &[])
+        .execute(
+            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 ms'",
+            &[],
+        )
         .unwrap();
     drained(&queue);
     stop(worker);
@@ -221,15 +285,24 @@ fn a_snooze_is_not_charged() {
             move |job: &Job<Order>| {
                 let mut attempts = attempts.lock().unwrap();
                 attempts.push(job.attempt());
-                if attempts.len() < 10 { Err(Failure::snooze(Duration::ZERO)) } else { Ok(()) }
+                if attempts.len() < 10 {
+                    Err(Failure::snooze(Duration::ZERO))
+                } else {
+                    Ok(())
+                }
             }
         })
         .start()
         .unwrap();
-    let id = queue.add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1)).unwrap();
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
+        .unwrap();
     drained(&queue);
     let counts = stop(worker).counts;
-    assert_eq!((counts.snoozed, counts.done, counts.dead, counts.retried), (9, 1, 0, 0));
+    assert_eq!(
+        (counts.snoozed, counts.done, counts.dead, counts.retried),
+        (9, 1, 0, 0)
+    );
     assert_eq!(*attempts.lock().unwrap(), [1; 10]);
     assert!(queue.database().letter(id).unwrap().is_none());
 }
@@ -246,9 +319,15 @@ fn a_snoozed_job_waits_for_as_long_as_was_asked() {
     counted(&worker, "one snooze", |counts| counts.snoozed == 1);
     stop(worker);
     let job = queue.database().job(id).unwrap().expect("a live job");
-    assert_eq!((job.place, job.attempts, job.history.len()), (Place::Delayed, 0, 0));
+    assert_eq!(
+        (job.place, job.attempts, job.history.len()),
+        (Place::Delayed, 0, 0)
+    );
     let ahead = job.since.duration_since(job.enqueued_at).unwrap();
-    assert!(ahead >= Duration::from_secs(7200) && ahead < Duration::from_secs(7300), "{ahead:?}");
+    assert!(
+        ahead >= Duration::from_secs(7200) && ahead < Duration::from_secs(7300),
+        "{ahead:?}"
+    );
 }
 
 #[test]
@@ -269,22 +348,36 @@ fn a_handler_that_overruns_its_deadline_is_judged_without_it() {
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();
-    let slow = queue.add(NewJob::new(&Hold {}).unwrap().max_attempts(1)).unwrap();
+    let slow = queue
+        .add(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+        .unwrap();
     gate.wait_for(1);
     counted(&worker, "one death", |counts| counts.dead == 1);
     let letter = queue.database().letter(slow).unwrap().expect("a letter");
     assert_eq!(letter.reason.as_str(), "timeout");
-    assert!(letter.error_message.contains("deadline of 10ms"), "{}", letter.error_message);
+    assert!(
+        letter.error_message.contains("deadline of 10ms"),
+        "{}",
+        letter.error_message
+    );
 
     // The only slot is held by the handler; another has taken its place.
     queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the next job to be done", |counts| counts.done == 1);
+    counted(&worker, "the next job to be done", |counts| {
+        counts.done == 1
+    });
 
     gate.open();
-    wait_until("the handler to go on", SOON, || cancelled.lock().unwrap().is_some());
+    wait_until("the handler to go on", SOON, || {
+        cancelled.lock().unwrap().is_some()
+    });
     assert_eq!(*cancelled.lock().unwrap(), Some(true), "it is told");
     let counts = stop(worker).counts;
-    assert_eq!((counts.done, counts.dead), (1, 1), "its late success is refused");
+    assert_eq!(
+        (counts.done, counts.dead),
+        (1, 1),
+        "its late success is refused"
+    );
     let letter = queue.database().letter(slow).unwrap().expect("a letter");
     assert_eq!(letter.state.as_str(), "open");
 }
@@ -308,7 +401,9 @@ fn a_timeout_is_retried_like_any_failure() {
         .start()
         .unwrap();
     queue.enqueue(&Hold {}).unwrap();
-    counted(&worker, "a retry, and then success", |counts| counts.retried == 1 && counts.done == 1);
+    counted(&worker, "a retry, and then success", |counts| {
+        counts.retried == 1 && counts.done == 1
+    });
     gate.open();
     assert_eq!(stop(worker).counts.dead, 0);
     assert!(queue.is_drained().unwrap());
@@ -361,7 +456,10 @@ fn several_workers_share_a_queue_and_run_each_job_once() {
         .collect();
     let ids = queue.enqueue_many(&Order::up_to(5000)).unwrap();
     drained(&queue);
-    let done: u64 = workers.into_iter().map(|worker| stop(worker).counts.done).sum();
+    let done: u64 = workers
+        .into_iter()
+        .map(|worker| stop(worker).counts.done)
+        .sum();
     assert_eq!(done, 5000);
     assert_eq!(tally.jobs(), ids.len());
     assert_eq!(tally.repeated(), []);
@@ -377,7 +475,12 @@ fn a_waiting_worker_is_woken_by_an_enqueue() {
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();
-    let waiting = || test.client().query_one("SELECT bool_and(waiting) FROM redrive.workers", &[]).unwrap().get(0);
+    let waiting = || {
+        test.client()
+            .query_one("SELECT bool_and(waiting) FROM redrive.workers", &[])
+            .unwrap()
+            .get(0)
+    };
     // From Rust, in bulk, from SQL, and by a redrive: every way in wakes.
     for round in 1..=4 {
         wait_until("the worker to wait", SOON, waiting);
@@ -385,17 +488,31 @@ fn a_waiting_worker_is_woken_by_an_enqueue() {
         match round {
             1 => drop(queue.enqueue(&Order { number: 1 }).unwrap()),
             2 => drop(queue.enqueue_many(&Order::up_to(1001)).unwrap()),
-            3 => drop(test.client().query("SELECT redrive.enqueue('orders', 'order', '{\"number\":1}')", &[]).unwrap()),
+            3 => drop(
+                test.client()
+                    .query(
+                        "SELECT redrive.enqueue('orders', 'order', '{\"number\":1}')",
+                        &[],
+                    )
+                    .unwrap(),
+            ),
             _ => {
                 let letter = "INSERT INTO redrive.dead_letters \
                      (queue, kind, reason, error_class, error_message, enqueued_at, payload) \
                      VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
                 test.client().execute(letter, &[]).unwrap();
-                let redriven = queue.database().redrive(&redrive::Letters::queue("orders")).unwrap();
+                let redriven = queue
+                    .database()
+                    .redrive(&redrive::Letters::queue("orders"))
+                    .unwrap();
                 assert_eq!(redriven.redriven.len(), 1);
             }
         }
-        wait_until(&format!("way in number {round} to wake it"), deadline, || queue.is_drained().unwrap());
+        wait_until(
+            &format!("way in number {round} to wake it"),
+            deadline,
+            || queue.is_drained().unwrap(),
+        );
     }
     stop(worker);
 }
@@ -409,18 +526,29 @@ fn a_handler_that_panics_in_the_drop_of_its_payload_ends_nothing() {
     }
     impl Drop for Bomb {
         fn drop(&mut self) {
-            assert!(std::thread::current().name() == Some("main") || !self.in_slot(), "boom");
+            assert!(
+                std::thread::current().name() == Some("main") || !self.in_slot(),
+                "boom"
+            );
         }
     }
     impl Bomb {
         fn in_slot(&self) -> bool {
-            std::thread::current().name().is_some_and(|name| name.starts_with("redrive-slot"))
+            std::thread::current()
+                .name()
+                .is_some_and(|name| name.starts_with("redrive-slot"))
         }
     }
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let worker = worker(&queue).handle(|_: &Job<Bomb>| Ok(())).handle(|_: &Job<Order>| Ok(())).start().unwrap();
-    let bomb: JobId = queue.add(NewJob::raw("bomb", "{}").unwrap().max_attempts(1)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Bomb>| Ok(()))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let bomb: JobId = queue
+        .add(NewJob::raw("bomb", "{}").unwrap().max_attempts(1))
+        .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     stop(worker);

@@ -49,10 +49,18 @@ impl TestDatabase {
 
     fn create(server: &mut Client, how: &str) -> TestDatabase {
         // The reaper waits for a lease time after the start of the server.
-        wait_until("the server to be older than the shortest lease", SOON, || {
-            let asked = "SELECT clock_timestamp() - pg_postmaster_start_time() > interval '3 seconds'";
-            server.query_one(asked, &[]).expect("ask for the age of the server").get(0)
-        });
+        wait_until(
+            "the server to be older than the shortest lease",
+            SOON,
+            || {
+                let asked =
+                    "SELECT clock_timestamp() - pg_postmaster_start_time() > interval '3 seconds'";
+                server
+                    .query_one(asked, &[])
+                    .expect("ask for the age of the server")
+                    .get(0)
+            },
+        );
         let name = format!("redrive_test_{}", Uuid::new_v4().simple());
         server
             .batch_execute(&format!("CREATE DATABASE {name} {how}"))
@@ -96,7 +104,9 @@ impl Drop for TestDatabase {
             }
             return;
         }
-        let Ok(mut server) = Client::connect(&server_url(), NoTls) else { return };
+        let Ok(mut server) = Client::connect(&server_url(), NoTls) else {
+            return;
+        };
         let dropped = server.batch_execute(&format!("DROP DATABASE {} WITH (FORCE)", self.name));
         if !thread::panicking() {
             dropped.expect("drop the database of the test");
@@ -112,18 +122,25 @@ fn template(server: &mut Client) -> String {
     if is_finished(server, &name) {
         return name;
     }
-    server.execute("SELECT pg_advisory_lock($1)", &[&TEMPLATE_LOCK]).expect("lock the template");
+    server
+        .execute("SELECT pg_advisory_lock($1)", &[&TEMPLATE_LOCK])
+        .expect("lock the template");
     if !is_finished(server, &name) {
         make_template(server, &name);
     }
-    server.execute("SELECT pg_advisory_unlock($1)", &[&TEMPLATE_LOCK]).expect("unlock the template");
+    server
+        .execute("SELECT pg_advisory_unlock($1)", &[&TEMPLATE_LOCK])
+        .expect("unlock the template");
     name
 }
 
 /// Whether the template is there and complete: it is marked last.
 fn is_finished(server: &mut Client, name: &str) -> bool {
     let asked = "SELECT FROM pg_database WHERE datname = $1 AND datistemplate";
-    server.query_opt(asked, &[&name]).expect("look for the template").is_some()
+    server
+        .query_opt(asked, &[&name])
+        .expect("look for the template")
+        .is_some()
 }
 
 fn make_template(server: &mut Client, name: &str) {
@@ -132,13 +149,18 @@ fn make_template(server: &mut Client, name: &str) {
         .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
         .and_then(|()| server.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")))
         .expect("create the template");
-    redrive::connect(&url_of(name)).and_then(|db| db.migrate()).expect("migrate the template");
+    redrive::connect(&url_of(name))
+        .and_then(|db| db.migrate())
+        .expect("migrate the template");
     server
         .batch_execute(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
         .expect("close the template");
     wait_until("the template's connections to end", SOON, || {
         let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
-        server.query(ended, &[&name]).expect("end connections").is_empty()
+        server
+            .query(ended, &[&name])
+            .expect("end connections")
+            .is_empty()
     });
     server
         .batch_execute(&format!("ALTER DATABASE {name} IS_TEMPLATE true"))
@@ -149,7 +171,9 @@ fn make_template(server: &mut Client, name: &str) {
 fn url_of(database: &str) -> String {
     let server = server_url();
     let (address, options) = server.split_once('?').unwrap_or((&server, ""));
-    let (scheme, rest) = address.split_once("://").expect("a URL of the form postgres://…");
+    let (scheme, rest) = address
+        .split_once("://")
+        .expect("a URL of the form postgres://…");
     let (host, _) = rest.split_once('/').unwrap_or((rest, ""));
     let separator = if options.is_empty() { "" } else { "?" };
     format!("{scheme}://{host}/{database}{separator}{options}")

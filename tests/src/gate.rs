@@ -28,7 +28,11 @@ impl Gate {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
         changed.notify_all();
-        drop(changed.wait_while(state, |state| !state.open).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            changed
+                .wait_while(state, |state| !state.open)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     /// Opens the gate, for good.
@@ -40,7 +44,11 @@ impl Gate {
 
     /// How many have come to the gate so far.
     pub fn arrived(&self) -> usize {
-        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner).arrived
+        self.shared
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .arrived
     }
 
     /// Waits until so many have come to the gate.
@@ -51,6 +59,10 @@ impl Gate {
         let (state, timeout) = changed
             .wait_timeout_while(state, SOON, |state| state.arrived < callers)
             .unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "{} of {callers} came to the gate", state.arrived);
+        assert!(
+            !timeout.timed_out(),
+            "{} of {callers} came to the gate",
+            state.arrived
+        );
     }
 }

@@ -20,7 +20,10 @@ pub enum Lost {
 pub fn lose_leases(client: &mut Client) -> Vec<Lost> {
     let mut transaction = client.transaction().expect("begin");
     transaction
-        .execute("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'", &[])
+        .execute(
+            "UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'",
+            &[],
+        )
         .expect("age the workers");
     let lost = reap(&mut transaction);
     transaction.commit().expect("commit");
@@ -33,12 +36,19 @@ pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
     let limit = 1000_i64;
     let delay_ms = 0_i32;
     let rows = client
-        .query(statement("reap"), &[&lease_ms, &limit, &MAX_CRASHES.cast_signed(), &delay_ms])
+        .query(
+            statement("reap"),
+            &[&lease_ms, &limit, &MAX_CRASHES.cast_signed(), &delay_ms],
+        )
         .expect("reap");
     rows.iter()
         .map(|row| {
             let id = JobId::new(row.get("id"));
-            if row.get("is_dead") { Lost::Dead(id) } else { Lost::Back(id) }
+            if row.get("is_dead") {
+                Lost::Dead(id)
+            } else {
+                Lost::Back(id)
+            }
         })
         .collect()
 }

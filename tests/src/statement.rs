@@ -3,5 +3,7 @@
 /// The text of the statement with this name.
 pub fn statement(name: &str) -> &'static str {
     let found = redrive::statements().find(|(known, _)| *known == name);
-    found.unwrap_or_else(|| panic!("no statement is called `{name}`")).1
+    found
+        .unwrap_or_else(|| panic!("no statement is called `{name}`"))
+        .1
 }

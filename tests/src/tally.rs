@@ -49,7 +49,12 @@ impl Tally {
 
     /// The jobs that ran more than once.
     pub fn repeated(&self) -> Vec<JobId> {
-        self.runs().by_job.iter().filter(|(_, runs)| **runs > 1).map(|(id, _)| *id).collect()
+        self.runs()
+            .by_job
+            .iter()
+            .filter(|(_, runs)| **runs > 1)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {

@@ -15,7 +15,10 @@ const PAUSE: Duration = Duration::from_millis(3);
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < deadline, "waited {deadline:?} in vain: {what}");
+        assert!(
+            begin.elapsed() < deadline,
+            "waited {deadline:?} in vain: {what}"
+        );
         thread::sleep(PAUSE);
     }
 }

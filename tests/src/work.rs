@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::{Backoff, Counts, Database, LetterState, Queue, QueueStats, Stopped, Worker, WorkerBuilder};
+use redrive::{
+    Backoff, Counts, Database, LetterState, Queue, QueueStats, Stopped, Worker, WorkerBuilder,
+};
 
 use crate::wait::{SOON, wait_until};
 
@@ -17,7 +19,9 @@ pub fn worker(queue: &Queue) -> WorkerBuilder {
 /// Waits until no job of the queue is live.
 #[track_caller]
 pub fn drained(queue: &Queue) {
-    wait_until("the queue to be drained", SOON, || queue.is_drained().expect("ask the queue"));
+    wait_until("the queue to be drained", SOON, || {
+        queue.is_drained().expect("ask the queue")
+    });
 }
 
 /// Waits until the worker has counted what is asked for.

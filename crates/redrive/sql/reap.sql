@@ -6,6 +6,7 @@
 -- $2 bigint    leases per call
 -- $3 integer   max_crashes
 -- $4 integer   milliseconds of delay per crash from the second one on
+-- $5 text      the reason of a cancelled job: manual
 -- Locks: the lease rows; one that somebody settles or reaps right now is skipped.
 -- Index relied on: leases is small; the primary key of workers.
 -- Rows: the jobs taken back, `is_dead` for those that died. Zero rows: no lease is lost, or
@@ -26,12 +27,13 @@ ended AS (
     DELETE FROM redrive.leases l
     USING lost
     WHERE l.lease_id = lost.lease_id
-    RETURNING l.queue, l.worker_id, l.jobs, l.done
+    RETURNING l.queue, l.worker_id, l.jobs, l.done, l.cancelled
 ),
 undone AS MATERIALIZED (
     SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, j.id, j.kind, j.priority,
            j.payload, j.attempt, j.max_attempts, j.generation, j.refunds, j.enqueued_at,
-           j.crashes + 1 AS crashes, j.crashes + 1 >= $3 AS is_dead,
+           j.crashes + 1 AS crashes, j.id = ANY (e.cancelled) AS is_cancelled,
+           j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead,
            redrive.remember(j.history, jsonb_build_object(
                'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
                'worker', e.worker_id, 'host', w.host, 'version', w.version,
@@ -67,8 +69,11 @@ died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at)
-    SELECT u.id, u.queue, u.kind, 'worker_lost', 'worker_lost',
-           'its worker went away ' || u.crashes || ' times while it ran',
+    SELECT u.id, u.queue, u.kind,
+           CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
+           CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
+           CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
+                ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
            u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
            u.history, u.worker_id, u.host, u.version, u.enqueued_at
     FROM undone u

@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use postgres::GenericClient;
+use postgres::types::Type;
 
 use crate::job::{JobId, NewJob};
 use crate::sql;
@@ -23,12 +24,11 @@ pub(crate) fn enqueue(
     jobs: &[NewJob],
 ) -> Result<Vec<JobId>, postgres::Error> {
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    let reserved = client.query_typed(
-        sql::RESERVE_IDS.text,
-        &[(&count, postgres::types::Type::INT8)],
-    )?;
-    let ids: Vec<i64> = reserved.iter().map(|row| row.get("id")).collect();
-    let segment: i16 = reserved.first().map_or(0, |row| row.get("segment"));
+    let reserved = client.query_typed_one(sql::RESERVE_IDS.text, &[(&count, Type::INT8)])?;
+    let ids: Vec<i64> = reserved.get("ids");
+    let segment: i16 = reserved.get("segment");
+    // The database's clock decides when; its reading is taken once for the whole batch.
+    let now: SystemTime = reserved.get("now");
 
     let numbered = || ids.iter().copied().zip(jobs);
     let ready = numbered().filter(|(_, job)| job.delay.is_zero());
@@ -36,8 +36,6 @@ pub(crate) fn enqueue(
         row.int2(segment);
     })?;
     if jobs.iter().any(|job| !job.delay.is_zero()) {
-        // The database's clock decides when; its reading is taken once for the whole batch.
-        let now: SystemTime = client.query_one("SELECT clock_timestamp()", &[])?.get(0);
         let delayed = numbered().filter(|(_, job)| !job.delay.is_zero());
         copy(
             client,
@@ -47,7 +45,7 @@ pub(crate) fn enqueue(
             |row, job| row.timestamp(now + job.delay),
         )?;
     }
-    client.query_typed(sql::WAKE.text, &[(&queue, postgres::types::Type::TEXT)])?;
+    client.query_typed(sql::WAKE.text, &[(&queue, Type::TEXT)])?;
     Ok(ids.into_iter().map(JobId::new).collect())
 }
 

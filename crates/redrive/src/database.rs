@@ -206,6 +206,9 @@ impl DatabaseBuilder {
         let mut config = postgres::Config::from_str(&self.url)
             // The URL may hold a password: it is not repeated.
             .map_err(|error| Error::invalid("the database URL cannot be read").caused_by(error))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(Error::invalid("the database URL names no host"));
+        }
         if self.connections == 0 || self.connect_timeout.is_zero() || self.call_timeout.is_zero() {
             return Err(Error::invalid(
                 "a pool needs a connection, and timeouts over zero",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::job::milliseconds;
+use crate::reason::Reason;
 use crate::session::Session;
 use crate::sql;
 
@@ -39,6 +40,7 @@ pub(crate) fn reap(session: &mut Session, lease: Duration) -> Result<Reaped> {
             &REAP_LIMIT,
             &MAX_CRASHES.cast_signed(),
             &delay_ms,
+            &Reason::Manual.as_str(),
         ],
     )?;
     let dead = rows.iter().filter(|row| row.get("is_dead")).count();

@@ -3,7 +3,10 @@
 //! It tells through rows of the table `begun` (job) which jobs it has in its hands, and
 //! through `finished` (job) which ones it ended.
 
-#![expect(clippy::expect_used, reason = "whatever goes wrong here fails the test that started it")]
+#![expect(
+    clippy::expect_used,
+    reason = "whatever goes wrong here fails the test that started it"
+)]
 
 use std::sync::Arc;
 use std::thread;
@@ -49,5 +52,7 @@ fn main() {
 fn note(url: &str, table: &str, id: JobId) {
     let mut client = Client::connect(url, NoTls).expect("connect");
     let written = format!("INSERT INTO public.{table} (job) VALUES ($1)");
-    client.execute(&written, &[&id.get()]).expect("write down a job");
+    client
+        .execute(&written, &[&id.get()])
+        .expect("write down a job");
 }

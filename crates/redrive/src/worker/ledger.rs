@@ -35,10 +35,8 @@ struct Account {
 /// What is to be written now.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Leases to end, all of whose open jobs are plainly done.
-    pub(crate) done: Vec<LeaseId>,
-    /// How many jobs those are.
-    pub(crate) done_jobs: u64,
+    /// Leases to end, all of whose open jobs are plainly done, and how many those are.
+    pub(crate) done: Vec<(LeaseId, u64)>,
     /// Verdicts of other leases, lease by lease.
     pub(crate) settlements: Vec<Settlement>,
     /// The leases that end with those verdicts.
@@ -119,8 +117,7 @@ impl Ledger {
                 due.settlements.append(&mut account.pending);
                 due.released.push(*lease);
             } else if account.pending.iter().all(Settlement::is_plain_done) {
-                due.done_jobs += account.pending.len() as u64;
-                due.done.push(*lease);
+                due.done.push((*lease, account.pending.len() as u64));
             } else {
                 due.settlements.append(&mut account.pending);
                 due.ended.push(*lease);
@@ -182,7 +179,7 @@ mod tests {
         );
         ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
         let due = ledger.take_due(now, Flush::Ripe);
-        assert_eq!((due.done, due.done_jobs), (vec![lease], 2));
+        assert_eq!(due.done, [(lease, 2)]);
         assert!(due.settlements.is_empty() && due.ended.is_empty() && due.released.is_empty());
         assert_eq!(ledger.next_due(), None);
     }
@@ -212,7 +209,7 @@ mod tests {
         let due = ledger.take_due(now + PARTIAL_AFTER, Flush::Ripe);
         assert_eq!((due.settlements.len(), due.ended.len()), (1, 0));
         ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        assert_eq!(ledger.take_due(now, Flush::Ripe).done, [lease]);
+        assert_eq!(ledger.take_due(now, Flush::Ripe).done, [(lease, 1)]);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn until_distrusted(state: &State) -> Instant {
 /// Writes what is due, trying again while the database is away.
 fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, until: Instant) {
     if !due.done.is_empty() {
-        write_done(state, lane, &due.done, due.done_jobs, until);
+        write_done(state, lane, &due.done, until);
     }
     for (settlements, ended) in in_statements(due.settlements, &due.ended) {
         write_verdicts(state, lane, settlements, ended, wake, until);
@@ -119,34 +119,29 @@ fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, unt
     }
 }
 
-fn write_done(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], jobs: u64, until: Instant) {
-    let shared: Arc<[LeaseId]> = leases.into();
+fn write_done(state: &Arc<State>, lane: &mut Lane, done: &[(LeaseId, u64)], until: Instant) {
+    let leases: Arc<[LeaseId]> = done.iter().map(|(lease, _)| *lease).collect();
     let written = trying(state, until, || {
-        let leases = Arc::clone(&shared);
+        let leases = Arc::clone(&leases);
         lane.call(
             "settle finished jobs",
             call_timeout(state),
             move |session| settle_done(session, &leases),
         )
     });
-    state.forget(leases);
-    match written {
-        Ok(lost) if lost.is_empty() => {
-            state.counts.done.fetch_add(jobs, Ordering::Relaxed);
-        }
-        Ok(lost) => {
-            // Leases are lost all together, with their worker's row; counting by lease would
-            // need the sizes of the lost ones, which are not worth keeping.
-            let share = jobs * lost.len() as u64 / leases.len() as u64;
-            state.counts.done.fetch_add(jobs - share, Ordering::Relaxed);
-            lost_results(state, share);
-        }
-        Err(error) => {
-            log::error!(
-                "{jobs} finished jobs of queue `{}` could not be settled: {error}",
-                state.queue()
-            );
-            lost_results(state, jobs);
+    state.forget(&leases);
+    let lost = written.unwrap_or_else(|error| {
+        log::error!(
+            "finished jobs of queue `{}` could not be settled: {error}",
+            state.queue()
+        );
+        leases.to_vec()
+    });
+    for (lease, jobs) in done {
+        if lost.contains(lease) {
+            lost_results(state, *jobs);
+        } else {
+            state.counts.done.fetch_add(*jobs, Ordering::Relaxed);
         }
     }
 }
@@ -300,18 +295,26 @@ fn count_released(state: &State, jobs: usize) {
         .fetch_add(jobs as u64, Ordering::Relaxed);
 }
 
-/// Calls again while the database is away, with growing pauses, until the moment given.
+/// Calls again while the database is away, with growing pauses, until the moment given; a worker
+/// that is to stop gives up sooner.
 fn trying<T>(state: &State, until: Instant, mut call: impl FnMut() -> Result<T>) -> Result<T> {
     let mut pause = PAUSE;
+    let mut until = until;
     loop {
-        match call() {
-            Err(error) if error.is_unavailable() && Instant::now() + pause < until => {
-                log::warn!("queue `{}`: {error}; trying again", state.queue());
-                std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+        let error = match call() {
+            Err(error) if error.is_unavailable() => error,
             answer => return answer,
+        };
+        let now = Instant::now();
+        if state.stopping.is_ended() {
+            until = until.min(now + LONGEST_PAUSE);
         }
+        if now + pause >= until {
+            return Err(error);
+        }
+        log::warn!("queue `{}`: {error}; trying again", state.queue());
+        std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

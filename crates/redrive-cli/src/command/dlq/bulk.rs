@@ -69,9 +69,14 @@ impl Choice {
 
     /// The open letters that are meant.
     pub(crate) fn letters(&self) -> Letters {
-        let letters = match self.ids.is_empty() {
-            true => self.filter.letters(self.queue.as_deref()),
-            false => self.filter.narrow(Letters::ids(self.ids.iter().copied())),
+        let letters = if self.ids.is_empty() {
+            self.filter.letters(self.queue.as_deref())
+        } else {
+            // Each once: one that dies again at once is not taken a second time.
+            let ids = self.ids.iter().copied();
+            self.filter
+                .narrow(Letters::ids(ids))
+                .limit(self.ids.len() as u64)
         };
         letters.state(LetterState::Open)
     }
