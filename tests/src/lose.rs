@@ -38,7 +38,13 @@ pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
     let rows = client
         .query(
             statement("reap"),
-            &[&lease_ms, &limit, &MAX_CRASHES.cast_signed(), &delay_ms],
+            &[
+                &lease_ms,
+                &limit,
+                &MAX_CRASHES.cast_signed(),
+                &delay_ms,
+                &"manual",
+            ],
         )
         .expect("reap");
     rows.iter()

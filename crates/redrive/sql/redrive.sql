@@ -5,10 +5,12 @@
 -- $5 text error class    $6 text state   (each NULL: any; a state other than open: none)
 -- $7 bigint   unused here; letters.sql pages by it
 -- $8 bigint   how many at most
+-- $9 timestamptz only letters that had died by then; NULL: by now. A later batch passes on what
+--              the first one answered, so that a letter which dies again is not taken again.
 -- Locks: the letters it redrives; letters locked by another operator are skipped: they are
 --        being redriven or discarded right now.
 -- Index relied on: dead_letters_open_for_redrive, or the primary key.
--- Rows: the ids redriven. A letter without JSON (captured bytes) is not redriven: a job needs one.
+-- Rows: the ids redriven, and as of when. A letter without JSON (captured bytes) is not redriven: a job needs one.
 WITH chosen AS MATERIALIZED (
     SELECT l.id
     FROM redrive.dead_letters l
@@ -21,6 +23,7 @@ WITH chosen AS MATERIALIZED (
         AND ($5::text IS NULL OR l.error_class = $5::text)
         AND ($6::text IS NULL OR l.state = $6::text)
         AND $7::bigint IS NULL
+        AND l.died_at <= coalesce($9::timestamptz, statement_timestamp())
     ORDER BY l.died_at, l.id
     LIMIT $8
     FOR UPDATE SKIP LOCKED
@@ -49,6 +52,7 @@ woken AS MATERIALIZED (
         SELECT FROM redrive.workers w
         WHERE w.queue = q.queue AND w.waiting AND w.expires_at > statement_timestamp())
 )
-SELECT r.id, (SELECT count(*) FROM woken) AS woken
+SELECT r.id, coalesce($9::timestamptz, statement_timestamp()) AS as_of,
+       (SELECT count(*) FROM woken) AS woken
 FROM ready r
 ORDER BY r.id

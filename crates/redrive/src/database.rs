@@ -11,7 +11,7 @@ use r2d2_postgres::PostgresConnectionManager;
 
 use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
-use crate::session::Session;
+use crate::session::{Connection, Session, Statements};
 
 /// Connects to a PostgreSQL server with a pool of its own: [`DatabaseBuilder`] with its defaults.
 ///
@@ -203,9 +203,8 @@ impl DatabaseBuilder {
     /// *Invalid* when the URL cannot be read or the numbers make no sense; *unavailable* when the
     /// server cannot be reached in time.
     pub fn open(self) -> Result<Database> {
-        let mut config = postgres::Config::from_str(&self.url)
-            // The URL may hold a password: it is not repeated.
-            .map_err(|error| Error::invalid("the database URL cannot be read").caused_by(error))?;
+        let mut config =
+            postgres::Config::from_str(&self.url).map_err(|error| unreadable(&error))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(Error::invalid("the database URL names no host"));
         }
@@ -230,6 +229,23 @@ impl DatabaseBuilder {
                 .keepalives_interval(Duration::from_secs(10))
                 .keepalives_retries(3);
         }
+        // Once without the pool, which would hide why: a wrong password is told at once.
+        let direct = config.clone();
+        let source: Source = Arc::new(move || {
+            let client = direct
+                .connect(NoTls)
+                .map_err(|error| Error::from_postgres("connect to the database", error))?;
+            Ok(Session::new(Box::new(Direct {
+                client,
+                statements: Statements::default(),
+            })))
+        });
+        let patience = self.connect_timeout + Duration::from_secs(1);
+        Lane::new("redrive-connect", source, Between::GiveBack).call(
+            "connect to the database",
+            patience,
+            |_| Ok(()),
+        )?;
         let pool = Pool::builder()
             .max_size(self.connections)
             .min_idle(Some(0))
@@ -239,18 +255,33 @@ impl DatabaseBuilder {
             .test_on_check_out(false)
             .error_handler(Box::new(QuietErrors))
             .build_unchecked(PostgresConnectionManager::new(config, NoTls));
-        let db = Database::over(pool, self.call_timeout);
-        db.call_within(
-            "reach the database",
-            self.connect_timeout + Duration::from_secs(1),
-            |session| {
-                session
-                    .client()
-                    .simple_query("")
-                    .map_err(|error| Error::from_postgres("reach the database", error))
-            },
-        )?;
-        Ok(db)
+        Ok(Database::over(pool, self.call_timeout))
+    }
+}
+
+/// Says what is wrong with a URL without repeating any of it: it may hold a password.
+fn unreadable(error: &postgres::Error) -> Error {
+    let refused = Error::invalid("the database URL cannot be read");
+    match std::error::Error::source(error).map(ToString::to_string) {
+        // Names one of the driver's own options, and nothing of its value.
+        Some(cause) if cause.starts_with("invalid value for option") => refused.caused_by(cause),
+        Some(_) | None => refused,
+    }
+}
+
+/// A connection outside of any pool.
+struct Direct {
+    client: Client,
+    statements: Statements,
+}
+
+impl Connection for Direct {
+    fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    fn statements(&mut self) -> &mut Statements {
+        &mut self.statements
     }
 }
 

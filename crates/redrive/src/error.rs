@@ -98,10 +98,8 @@ impl Error {
         let kind = match source.code() {
             _ if source.is_closed() => Kind::Unavailable,
             Some(state) => kind_of(state),
-            // Without a code it never came from the server: input, output or the protocol;
-            // or a parameter that could not be turned into its SQL type.
-            None if is_conversion(&source) => Kind::Invalid,
-            None => Kind::Unavailable,
+            // Without a code it is the driver's own.
+            None => kind_of_driver(&source.to_string()),
         };
         if kind == Kind::MigrationRequired {
             return Error::new(
@@ -124,9 +122,18 @@ impl Error {
     }
 }
 
-fn is_conversion(error: &postgres::Error) -> bool {
-    let text = error.to_string();
-    text.starts_with("error serializing") || text.starts_with("error deserializing")
+/// What an error of the driver itself means; it has no codes, only words.
+fn kind_of_driver(said: &str) -> Kind {
+    const REFUSED: [&str; 3] = ["TLS", "authentication", "configuration"];
+    if said.starts_with("error serializing") || said.starts_with("error deserializing") {
+        // A parameter that could not be turned into its SQL type.
+        Kind::Invalid
+    } else if REFUSED.iter().any(|word| said.contains(word)) {
+        Kind::Database
+    } else {
+        // Input and output, a timeout, a broken protocol.
+        Kind::Unavailable
+    }
 }
 
 /// What a SQLSTATE means for the caller.
@@ -194,6 +201,19 @@ mod tests {
             (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
         ] {
             assert_eq!(kind_of(&state), kind, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn waiting_does_not_mend_what_the_driver_refuses() {
+        for (said, kind) in [
+            ("error connecting to server", Kind::Unavailable),
+            ("timeout waiting for server", Kind::Unavailable),
+            ("error performing TLS handshake: no", Kind::Database),
+            ("authentication error", Kind::Database),
+            ("error serializing parameter 1", Kind::Invalid),
+        ] {
+            assert_eq!(kind_of_driver(said), kind, "{said}");
         }
     }
 

@@ -154,6 +154,11 @@ impl Story {
         }
     }
 
+    /// The story of a job that an operator cancelled and that has none of its own.
+    pub(crate) fn cancelled() -> Story {
+        Story::new("cancelled", "cancelled by an operator".to_owned(), None)
+    }
+
     /// The story of an error: its type, its message, its causes, and a backtrace when the
     /// program runs with `RUST_BACKTRACE`.
     fn of<E: StdError + 'static>(error: &E) -> Story {

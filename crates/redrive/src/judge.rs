@@ -83,6 +83,10 @@ pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
         }
     };
     if at.cancelled {
+        let story = match wish {
+            Wish::Snooze(_) => Story::cancelled(),
+            Wish::Retry | Wish::RetryAfter(_) | Wish::Reject => story,
+        };
         return Verdict::Dead {
             reason: Reason::Manual,
             story,

@@ -5,6 +5,7 @@
 //! letter.
 
 use std::collections::HashSet;
+use std::time::SystemTime;
 
 use postgres::types::Type;
 
@@ -32,7 +33,7 @@ impl Database {
     /// Sends open letters back into their queues, the oldest death first.
     ///
     /// Each keeps its id, its history and its priority, and gets all its attempts again. It stops
-    /// when nothing open is left that matches, or at the limit. Interrupted, what was redriven is
+    /// when nothing is left that matched when it began, or at the limit. Interrupted, what was redriven is
     /// redriven and the rest is not: call again.
     ///
     /// # Errors
@@ -63,23 +64,27 @@ impl Database {
         }
         let mut left = which.limit.unwrap_or(u64::MAX);
         let mut changed = Vec::new();
+        let mut as_of: Option<SystemTime> = None;
         while left > 0 {
             let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
             let which = which.clone();
             let why = why.map(str::to_owned);
-            let ids: Vec<JobId> = self.call_within(doing, LETTERS_TIMEOUT, move |session| {
+            let (ids, moment) = self.call_within(doing, LETTERS_TIMEOUT, move |session| {
                 let rows = which.with_parameters(limit, |shared| {
                     let mut parameters = shared.to_vec();
+                    parameters.push((&as_of, Type::TIMESTAMPTZ));
                     if why.is_some() {
                         parameters.push((&why, Type::TEXT));
                     }
                     session.query_planned(doing, sql, &parameters)
                 })?;
-                Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
+                let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
+                Ok((ids, rows.first().map(|row| row.get("as_of"))))
             })?;
             if ids.is_empty() {
                 break;
             }
+            as_of = moment;
             left -= ids.len() as u64;
             changed.extend(ids);
         }

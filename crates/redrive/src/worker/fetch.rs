@@ -320,7 +320,7 @@ impl Fetcher<'_> {
         for row in unserved.into_iter().flatten() {
             let (kind, jobs): (&str, i64) = (row.get("kind"), row.get("jobs"));
             log::warn!(
-                "queue `{}` has {jobs} ready jobs of kind `{kind}`, which this worker does not handle",
+                "queue `{}` has jobs of kind `{kind}` ready, which this worker does not handle: {jobs}",
                 self.state.queue()
             );
         }

@@ -166,8 +166,8 @@ impl Pulse<'_> {
         )?;
         if reaped.back + reaped.dead > 0 {
             log::warn!(
-                "took back {} jobs of lost workers; {} of them died",
-                reaped.back + reaped.dead,
+                "jobs of lost workers taken back: {}; dead: {}",
+                reaped.back,
                 reaped.dead
             );
             _ = self.wake.try_send(Wake::Work);

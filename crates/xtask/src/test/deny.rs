@@ -13,11 +13,11 @@ const FETCH: Duration = Duration::from_mins(1);
 /// with a remark where it cannot.
 pub(super) fn check(bench: &Bench<'_>) -> Result<Option<String>> {
     if !bench.has("deny")? {
-        println!("    cargo-deny is not installed: building it, once, in about four minutes");
+        println!(
+            "    cargo-deny is not installed: building it, once: four minutes on two idle cores"
+        );
         // In a folder of cargo's own choice, which it removes: half a gigabyte for one program.
-        bench.run(
-            cargo(["install", "cargo-deny", "--locked", "--quiet"]).env_remove("CARGO_TARGET_DIR"),
-        )?;
+        bench.run(cargo(["install", "cargo-deny", "--locked"]).env_remove("CARGO_TARGET_DIR"))?;
     }
     bench.run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
 
