@@ -2,10 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use redrive::{Job, LetterState, NewJob, Queue, Reason};
+use redrive::{LetterState, NewJob, Queue, Reason};
 use redrive_tests::{
-    Abort, Finish, Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained,
-    letters_in, lose_leases, stats, stop, wait_until, worker,
+    Abort, Finish, Hold, Lost, SOON, Tally, TestDatabase, counted, drained, letters_in,
+    lose_leases, stats, stop, wait_until, worker,
 };
 
 /// A worker process, killed with SIGKILL at the end of the test if not before.
@@ -154,54 +154,4 @@ fn a_job_that_kills_its_process_becomes_a_letter_and_takes_nobody_with_it() {
             .iter()
             .all(|attempt| attempt.outcome == "worker_lost")
     );
-}
-
-#[test]
-fn a_suspect_is_alone_until_the_database_knows_how_it_ended() {
-    // If the next suspect began earlier and killed the process, this one would be blamed too.
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    test.client()
-        .execute("UPDATE redrive.jobs SET crashes = 1", &[])
-        .unwrap();
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let worker = worker(&test.queue("orders"))
-        .slots(2)
-        .handle({
-            let (tally, gate) = (tally.clone(), gate.clone());
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    gate.wait_for(1);
-    assert_eq!(tally.of(suspects[0]), 1);
-    // The settle of the first suspect has to wait for this lock.
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.leases FOR UPDATE", &[])
-        .unwrap();
-    gate.open();
-    // A claim that comes after it ended finds this job, and would find the suspect before it.
-    let next = queue
-        .add(NewJob::new(&Order { number: 3 }).unwrap().priority(-1))
-        .unwrap();
-    wait_until("the next job to begin", SOON, || tally.of(next) == 1);
-    let after = queue
-        .add(NewJob::new(&Order { number: 4 }).unwrap().priority(-2))
-        .unwrap();
-    wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
-    assert_eq!(
-        tally.of(suspects[1]),
-        0,
-        "the second suspect began before the first was settled"
-    );
-    tx.rollback().unwrap();
-    drained(&queue);
-    stop(worker);
-    assert_eq!(tally.of(suspects[1]), 1);
 }

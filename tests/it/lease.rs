@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redrive::{Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Worker};
+use redrive::{Failure, Job, LetterState, Letters, NewJob, Place, Worker};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, lose_leases,
     stop, wait_until, worker,
@@ -27,6 +27,7 @@ fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, answer: Answer) -> Wor
         .unwrap()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one answer among others")]
 fn done(_: &Job<Order>) -> Result<(), Failure> {
     Ok(())
 }
@@ -388,50 +389,4 @@ fn a_job_that_loses_its_worker_three_times_becomes_a_letter() {
     assert!(queue.is_drained().unwrap());
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
     assert_eq!(tally.of(id), 3);
-}
-
-#[test]
-fn a_process_runs_one_suspect_at_a_time() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = suspects(&test, &queue, 3);
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let a = worker(&test.queue("orders"))
-        .slots(8)
-        .handle({
-            let (tally, gate) = (tally.clone(), gate.clone());
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    gate.wait_for(1);
-    // Jobs without a past pass the other suspects by.
-    let others = queue.enqueue_many(&Order::up_to(5)).unwrap();
-    gate.wait_for(6);
-    assert!(others.iter().all(|id| tally.of(*id) == 1));
-    assert_eq!(ids.iter().filter(|id| tally.of(**id) == 1).count(), 1);
-    let alone =
-        "SELECT count(*) FROM redrive.leases WHERE (jobs[1]).crashes > 0 AND cardinality(jobs) = 1";
-    let alone: i64 = test.client().query_one(alone, &[]).unwrap().get(0);
-    assert_eq!(alone, 1, "the suspect has a lease of its own");
-    gate.open();
-    drained(&queue);
-    stop(a);
-    assert_eq!((tally.jobs(), tally.repeated()), (8, vec![]));
-}
-
-/// Jobs that have lost a worker once.
-fn suspects(test: &TestDatabase, queue: &Queue, count: i64) -> Vec<JobId> {
-    let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
-    // Rows of `jobs` are never updated, but by a test.
-    let updated = test
-        .client()
-        .execute("UPDATE redrive.jobs SET crashes = 1", &[])
-        .unwrap();
-    assert_eq!(updated, count.unsigned_abs());
-    ids
 }

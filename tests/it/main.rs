@@ -9,23 +9,30 @@
 mod migrate;
 mod statements;
 
+mod constraints;
 mod enqueue;
+mod payload;
 
 mod claim;
 mod lease;
 
+mod deadline;
 mod retry;
 mod transaction;
+mod wake;
 mod worker;
 
 mod dead;
 
 mod capture;
+mod discard;
 mod redrive;
 
 mod crash;
 mod faults;
+mod outage;
 mod reap;
+mod suspect;
 
 mod stop;
 

@@ -1,8 +1,10 @@
 //! Reap: whose leases are taken back, and whose are not.
 
-use redrive::{Job, MAX_CRASHES};
+use std::time::Duration;
+
+use redrive::Job;
 use redrive_tests::{
-    Gate, Lost, Order, TestDatabase, counted, drained, lose_leases, reap, statement, stop, worker,
+    Gate, Lost, Order, TestDatabase, counted, drained, lose_leases, reap, reap_after, stop, worker,
 };
 
 #[test]
@@ -58,13 +60,8 @@ fn a_lease_whose_worker_has_no_row_is_given_a_lease_time() {
     gate.wait_for(1);
     let mut client = test.client();
     client.execute("DELETE FROM redrive.workers", &[]).unwrap();
-    let mut run = |lease_ms: i32| {
-        let parameters: [&(dyn postgres::types::ToSql + Sync); 4] =
-            [&lease_ms, &100_i64, &MAX_CRASHES.cast_signed(), &0_i32];
-        client.query(statement("reap"), &parameters).unwrap().len()
-    };
-    assert_eq!(run(3_600_000), 0);
-    assert_eq!(run(0), 1);
+    assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);
+    assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
     assert!(
         queue
             .database()

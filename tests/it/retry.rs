@@ -1,5 +1,6 @@
 //! Retry: what fails comes back, with the wait that was asked for.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{Backoff, Failure, HandlerOptions, Job, Place};
@@ -63,7 +64,7 @@ fn a_failure_may_say_when_to_come_back() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_secs(1800))))
+        .handle(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_mins(30))))
         .start()
         .unwrap();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -81,7 +82,7 @@ fn a_retried_job_keeps_its_identity_and_its_options() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let worker = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_secs(3600)))
+        .backoff(Backoff::fixed(Duration::from_hours(1)))
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
         .start()
         .unwrap();
@@ -122,4 +123,60 @@ fn an_old_history_keeps_its_beginning_and_its_end() {
         .collect();
     let expected: Vec<u32> = (1..=5).chain(16..=30).collect();
     assert_eq!((kept, letter.attempts), (expected, 30));
+}
+
+#[test]
+fn a_snooze_is_not_charged() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let worker = worker(&queue)
+        .handle({
+            let attempts = Arc::clone(&attempts);
+            move |job: &Job<Order>| {
+                let mut attempts = attempts.lock().unwrap();
+                attempts.push(job.attempt());
+                if attempts.len() < 10 {
+                    Err(Failure::snooze(Duration::ZERO))
+                } else {
+                    Ok(())
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
+        .unwrap();
+    drained(&queue);
+    let counts = stop(worker).counts;
+    assert_eq!(
+        (counts.snoozed, counts.done, counts.dead, counts.retried),
+        (9, 1, 0, 0)
+    );
+    assert_eq!(*attempts.lock().unwrap(), [1; 10]);
+    assert!(queue.database().letter(id).unwrap().is_none());
+}
+
+#[test]
+fn a_snoozed_job_waits_for_as_long_as_was_asked() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::snooze(Duration::from_hours(2))))
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "one snooze", |counts| counts.snoozed == 1);
+    stop(worker);
+    let job = queue.database().job(id).unwrap().expect("a live job");
+    assert_eq!(
+        (job.place, job.attempts, job.history.len()),
+        (Place::Delayed, 0, 0)
+    );
+    let ahead = job.since.duration_since(job.enqueued_at).unwrap();
+    assert!(
+        ahead >= Duration::from_hours(2) && ahead < Duration::from_secs(7300),
+        "{ahead:?}"
+    );
 }

@@ -48,7 +48,7 @@ fn each_job_and_letter_is_counted_where_it_is() {
         .add(
             NewJob::new(&Order { number: 1 })
                 .unwrap()
-                .delay(Duration::from_secs(60)),
+                .delay(Duration::from_mins(1)),
         )
         .unwrap();
     other.enqueue(&Order { number: 1 }).unwrap();

@@ -1,15 +1,13 @@
 //! Stop: what runs ends, the rest goes back, and nothing of the worker is left behind.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redrive::postgres::{Client, NoTls, Transaction};
+use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, NewJob, Place, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, server_url,
-    stats, stop, wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, lose_leases, stats, stop,
+    wait_until, worker,
 };
 
 /// Rows of the table, whoever's.
@@ -209,7 +207,7 @@ fn verdicts_of_the_last_moment_are_written() {
                 match job.payload().number {
                     1 => Ok(()),
                     2 => Err(Failure::reject("no")),
-                    _ => Err(Failure::retry("later").after(Duration::from_secs(3600))),
+                    _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
                 }
             }
         })
@@ -344,104 +342,4 @@ fn an_idle_worker_holds_three_connections_at_most() {
         connections(&test)
     );
     stop(worker);
-}
-
-#[test]
-fn a_stop_without_a_database_says_so_and_does_not_hang() {
-    let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_secs(1))
-        .open()
-        .unwrap();
-    let queue = Queue::new(&db, "orders").unwrap();
-    let (gate, tally) = (Gate::new(), Tally::new());
-    let worker = worker(&queue)
-        .handle({
-            let (gate, tally) = (gate.clone(), tally.clone());
-            move |job: &Job<Hold>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    away(&mut server, &test);
-    let error = worker
-        .stop(Duration::ZERO)
-        .expect_err("nothing can be given back");
-    assert!(error.is_unavailable(), "{error:?}");
-    back(&mut server, &test);
-    // The lease runs out, and the job comes back.
-    assert_eq!(lose_leases(&mut test.client()), [Lost::Back(id)]);
-    gate.open();
-    assert_eq!(tally.of(id), 1);
-}
-
-/// Nobody can connect to the database, and nobody is.
-fn away(server: &mut Client, test: &TestDatabase) {
-    server
-        .batch_execute(&format!(
-            "ALTER DATABASE {} ALLOW_CONNECTIONS false",
-            test.name()
-        ))
-        .unwrap();
-    wait_until("every connection to be gone", SOON, || {
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
-        server.query(end, &[&test.name()]).unwrap().is_empty()
-    });
-}
-
-fn back(server: &mut Client, test: &TestDatabase) {
-    server
-        .batch_execute(&format!(
-            "ALTER DATABASE {} ALLOW_CONNECTIONS true",
-            test.name()
-        ))
-        .unwrap();
-}
-
-#[test]
-fn a_worker_survives_a_database_that_is_away() {
-    let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_secs(1))
-        .open()
-        .unwrap();
-    let queue = Queue::new(&db, "orders").unwrap();
-    let (gate, ended) = (Gate::new(), Arc::new(AtomicBool::new(false)));
-    let worker = worker(&queue)
-        .handle({
-            let (gate, ended) = (gate.clone(), Arc::clone(&ended));
-            move |_: &Job<Hold>| {
-                gate.pass();
-                ended.store(true, Ordering::SeqCst);
-                Ok(())
-            }
-        })
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    away(&mut server, &test);
-    // It ends while nothing can be written, and an enqueue fails with a clear error.
-    gate.open();
-    wait_until("the handler to end", SOON, || ended.load(Ordering::SeqCst));
-    let error = queue
-        .enqueue(&Order { number: 1 })
-        .expect_err("nobody is there");
-    assert!(error.is_unavailable(), "{error:?}");
-    back(&mut server, &test);
-    let id = queue.enqueue(&Order { number: 2 }).unwrap();
-    counted(&worker, "both to be done", |counts| counts.done == 2);
-    assert_eq!(stop(worker).counts.lost, 0);
-    assert!(queue.database().letter(id).unwrap().is_none());
-    assert!(queue.is_drained().unwrap());
 }

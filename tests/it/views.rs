@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::{Backoff, Captured, Failure, Job, Letters, NewJob};
-use redrive_tests::{Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker};
+use redrive::{Backoff, Cancelled, Captured, Failure, Job, Letters, NewJob, Place};
+use redrive_tests::{
+    Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+};
 
 // The queries are the specification: they run as they were published.
 const FAILURES_BY_REASON: &str = "\
@@ -186,7 +188,7 @@ fn the_events_stuck_in_a_retry_loop() {
 fn a_job_that_runs_after_a_failure_is_processing() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let gate = redrive_tests::Gate::new();
+    let gate = Gate::new();
     let worker = worker(&queue)
         .handle({
             let gate = gate.clone();
@@ -280,4 +282,53 @@ fn coin(salt: i64) -> bool {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     (i64::from(now.subsec_micros()) + salt) % 2 == 0
+}
+
+#[test]
+fn a_job_that_is_done_is_not_live_although_its_lease_goes_on() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = vec![
+        NewJob::new(&Hold {}).unwrap(),
+        NewJob::new(&Order { number: 1 }).unwrap(),
+    ];
+    let ids = queue.add_many(jobs).unwrap();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    counted(&worker, "the quick one to be done", |counts| {
+        counts.done == 1
+    });
+    let mut client = test.client();
+    let lease = client.query_one(
+        "SELECT cardinality(jobs), cardinality(done) FROM redrive.leases",
+        &[],
+    );
+    let lease = lease.unwrap();
+    assert_eq!(
+        (lease.get::<_, i32>(0), lease.get::<_, i32>(1)),
+        (2, 1),
+        "they share a lease"
+    );
+    let db = queue.database();
+    assert!(db.job(ids[1]).unwrap().is_none());
+    assert_eq!(
+        db.job(ids[0]).unwrap().expect("it runs").place,
+        Place::Leased
+    );
+    assert_eq!(stats(db, "orders").expect("a busy queue").leased, 1);
+    assert_eq!(db.cancel(ids[1]).unwrap(), Cancelled::NotLive);
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).counts.done, 2);
 }

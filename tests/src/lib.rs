@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "a harness reports by panicking: that is how a test fails"
 )]
@@ -22,7 +21,7 @@ mod work;
 
 pub use database::{TestDatabase, server_url};
 pub use gate::Gate;
-pub use lose::{Lost, lose_leases, reap};
+pub use lose::{Lost, lose_leases, reap, reap_after};
 pub use payload::{Abort, Finish, Hold, Order};
 pub use statement::statement;
 pub use tally::Tally;

@@ -1,8 +1,10 @@
 //! Losing leases on demand: what a crash, a long pause or a cut network does, without waiting
 //! for any of it.
 
+use std::time::Duration;
+
 use postgres::{Client, GenericClient};
-use redrive::{JobId, MAX_CRASHES};
+use redrive::{JobId, MAX_CRASHES, Reason};
 
 use crate::statement::statement;
 
@@ -30,11 +32,16 @@ pub fn lose_leases(client: &mut Client) -> Vec<Lost> {
     lost
 }
 
-/// Runs the reaping statement once, as a worker would, with no delay for suspects.
+/// Runs the reaping statement once, with no patience for leases whose worker has no row.
 pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
-    let lease_ms = 0_i32;
-    let limit = 1000_i64;
-    let delay_ms = 0_i32;
+    reap_after(client, Duration::ZERO)
+}
+
+/// Runs the reaping statement once, as a worker with this lease time would, but with no delay
+/// for suspects.
+pub fn reap_after(client: &mut impl GenericClient, lease: Duration) -> Vec<Lost> {
+    let lease_ms = i32::try_from(lease.as_millis()).expect("a lease of hours at most");
+    let (limit, delay_ms) = (1000_i64, 0_i32);
     let rows = client
         .query(
             statement("reap"),
@@ -43,7 +50,7 @@ pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
                 &limit,
                 &MAX_CRASHES.cast_signed(),
                 &delay_ms,
-                &"manual",
+                &Reason::Manual.as_str(),
             ],
         )
         .expect("reap");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for what must happen. Only a bug, or a machine on its knees, takes
 /// this long.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_mins(1);
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(3);

@@ -82,7 +82,7 @@ impl Worker {
     /// Stops: claims nothing more, lets running handlers end for up to `grace`, writes all
     /// verdicts, gives the rest back with their attempts refunded, and leaves no lease behind.
     ///
-    /// Handlers that run on after the grace are told by [`Job::is_cancelled`]; their jobs go back
+    /// Handlers that run on after the grace are told by [`Job::is_cancelled`](crate::Job::is_cancelled); their jobs go back
     /// all the same, and what they still say is refused.
     ///
     /// # Errors
