@@ -5,11 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use redrive::{
-    Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, PAYLOAD_BYTES, Queue,
+    Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, Queue,
     WORKER_CONNECTIONS,
 };
 use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
-use serde_json::value::RawValue;
 
 #[test]
 fn a_bad_name_is_refused_before_anything_is_sent() {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive::{Backoff, Failure, HandlerOptions, Job, Place};
+use redrive::{Backoff, Failure, HandlerOptions, Job, NewJob, Place};
 use redrive_tests::{Finish, Order, TestDatabase, counted, drained, stop, worker};
 
 #[test]
@@ -86,7 +86,7 @@ fn a_retried_job_keeps_its_identity_and_its_options() {
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
         .start()
         .unwrap();
-    let new = redrive::NewJob::new(&Order { number: 8 })
+    let new = NewJob::new(&Order { number: 8 })
         .unwrap()
         .priority(-7)
         .max_attempts(9);
@@ -107,11 +107,7 @@ fn an_old_history_keeps_its_beginning_and_its_end() {
         .start()
         .unwrap();
     let id = queue
-        .add(
-            redrive::NewJob::new(&Order { number: 1 })
-                .unwrap()
-                .max_attempts(30),
-        )
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(30))
         .unwrap();
     drained(&queue);
     stop(worker);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::{Job, Letters, NewJob};
-use redrive_tests::{Order, SOON, TestDatabase};
+use redrive_tests::{Order, SOON, TestDatabase, reap, stop, wait_until, worker};
 
 /// The queues that were notified since the last call; a notification of our own ends the wait.
 fn notified(listener: &mut Client) -> Vec<String> {
@@ -90,7 +90,7 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
                             now() - interval '1 hour'",
                 )
                 .unwrap();
-                let reaped = redrive_tests::reap(&mut lost);
+                let reaped = reap(&mut lost);
                 assert_eq!(reaped.len(), 1);
             }),
         ),

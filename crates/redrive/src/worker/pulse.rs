@@ -148,9 +148,13 @@ impl Pulse<'_> {
             .call("release jobs", self.timeout(), move |session| {
                 release(session, worker, &keep, UNKNOWN_AFTER, &[])
             })?;
+        self.state
+            .counts
+            .released
+            .fetch_add(released as u64, Ordering::Relaxed);
         if released > 0 {
             log::warn!(
-                "queue `{}`: released {released} jobs whose claim was never answered",
+                "queue `{}`: jobs released because their claim was never answered: {released}",
                 self.state.queue()
             );
         }
