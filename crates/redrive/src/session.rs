@@ -72,7 +72,7 @@ impl Session {
     pub(crate) fn pin(&mut self) -> Result<()> {
         const PIN: &str = "SET enable_seqscan = off; SET jit = off; \
             SET default_transaction_isolation = 'read committed'; \
-            SET statement_timeout = '10s'; SET lock_timeout = '2s'; \
+            SET statement_timeout = '10s'; SET lock_timeout = '2s'; SET plan_cache_mode = force_generic_plan; \
             SET idle_in_transaction_session_timeout = '30s'";
         self.client()
             .batch_execute(PIN)
