@@ -251,3 +251,26 @@ fn the_words_are_those_of_the_glossary() {
     }
     none(&troubles);
 }
+
+#[test]
+fn the_tests_that_guard_the_invariants_exist() {
+    let architecture = read(&root().join("ARCHITECTURE.md"));
+    // Between backquotes, `module::test`; a table row of an invariant begins with `| I`.
+    let named: Vec<&str> = architecture
+        .lines()
+        .filter(|line| line.starts_with("| I"))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|name| name.contains("::"))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    let missing = named
+        .into_iter()
+        .filter(|name| {
+            let (module, test) = name.split_once("::").unwrap_or((name, ""));
+            let file = root().join(format!("tests/it/{module}.rs"));
+            !file.exists() || !read(&file).contains(&format!("fn {test}()"))
+        })
+        .map(|name| format!("ARCHITECTURE.md names `{name}`, which does not exist"))
+        .collect();
+    none(&missing);
+}
