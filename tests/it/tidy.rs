@@ -263,7 +263,7 @@ fn the_tests_that_guard_the_invariants_exist() {
         .filter(|name| name.contains("::"))
         .collect();
     assert!(named.len() > 20, "{named:?}");
-    let missing = named
+    let missing: Vec<String> = named
         .into_iter()
         .filter(|name| {
             let (module, test) = name.split_once("::").unwrap_or((name, ""));

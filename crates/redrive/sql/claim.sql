@@ -18,12 +18,12 @@
 -- Rows: the jobs, with their ordinal in their lease, in no order. Zero rows: nothing is ready
 --       for this worker.
 WITH picked AS MATERIALIZED (
-    SELECT found.segment, found.tid, found.bytes, found.suspect, found.alone
+    SELECT found.segment, found.tid, found.bytes, found.suspect
     FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
         WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)
     CROSS JOIN LATERAL (
         SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes,
-               j.crashes > 0 AS suspect, j.crashes > 0 OR j.kind = ANY ($3::text[]) AS alone
+               j.crashes > 0 AS suspect
         FROM redrive.jobs j
         WHERE j.queue = $1
             AND (-j.priority, j.id) > (range.from_rank, range.from_id)
@@ -38,46 +38,54 @@ WITH picked AS MATERIALIZED (
 ),
 -- What would be too many bytes or one suspect too many stays where it is.
 kept AS MATERIALIZED (
-    SELECT p.segment, p.tid,
-           CASE WHEN p.alone THEN gen_random_uuid() ELSE $7::uuid END AS lease_id,
-           CASE WHEN p.alone THEN 1 ELSE p.ordinal END AS ordinal
+    SELECT p.segment, p.tid
     FROM (
-        SELECT picked.segment, picked.tid, picked.alone, picked.suspect,
+        SELECT picked.segment, picked.tid, picked.suspect,
                sum(picked.bytes) OVER so_far - picked.bytes AS bytes_before,
-               count(*) FILTER (WHERE picked.suspect) OVER so_far AS suspects,
-               (count(*) FILTER (WHERE NOT picked.alone) OVER so_far)::integer AS ordinal
+               count(*) FILTER (WHERE picked.suspect) OVER so_far AS suspects
         FROM picked
         WINDOW so_far AS (ROWS UNBOUNDED PRECEDING)
     ) p
     WHERE p.bytes_before < $5 AND (NOT p.suspect OR p.suspects <= $6)
 ),
--- One DELETE per segment, by ctid: joined to the partitioned parent it costs a third more.
+-- One DELETE per segment, by an array of ctids: joined to the partitioned parent it costs a
+-- third more, and joined row by row it asks for the size of the table at each.
 taken_0 AS (
-    DELETE FROM redrive.jobs_0 j USING kept k
-    WHERE k.segment = 0 AND j.ctid = k.tid
-    RETURNING k.lease_id, k.ordinal, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt,
-              j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history
+    DELETE FROM redrive.jobs_0 j
+    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 0))
+    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+              j.crashes, j.refunds, j.enqueued_at, j.history
 ),
 taken_1 AS (
-    DELETE FROM redrive.jobs_1 j USING kept k
-    WHERE k.segment = 1 AND j.ctid = k.tid
-    RETURNING k.lease_id, k.ordinal, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt,
-              j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history
+    DELETE FROM redrive.jobs_1 j
+    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 1))
+    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+              j.crashes, j.refunds, j.enqueued_at, j.history
 ),
 taken_2 AS (
-    DELETE FROM redrive.jobs_2 j USING kept k
-    WHERE k.segment = 2 AND j.ctid = k.tid
-    RETURNING k.lease_id, k.ordinal, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt,
-              j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history
+    DELETE FROM redrive.jobs_2 j
+    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 2))
+    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+              j.crashes, j.refunds, j.enqueued_at, j.history
 ),
 taken_3 AS (
-    DELETE FROM redrive.jobs_3 j USING kept k
-    WHERE k.segment = 3 AND j.ctid = k.tid
-    RETURNING k.lease_id, k.ordinal, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt,
-              j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history
+    DELETE FROM redrive.jobs_3 j
+    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 3))
+    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+              j.crashes, j.refunds, j.enqueued_at, j.history
 ),
 taken AS (
-    TABLE taken_0 UNION ALL TABLE taken_1 UNION ALL TABLE taken_2 UNION ALL TABLE taken_3
+    SELECT t.id, t.kind, t.priority, t.payload, t.attempt + 1 AS attempt, t.max_attempts,
+           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history,
+           CASE WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN gen_random_uuid() ELSE $7::uuid END AS lease_id,
+           CASE
+               WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN 1
+               ELSE (count(*) FILTER (WHERE t.crashes = 0 AND t.kind <> ALL ($3::text[])) OVER in_order)::integer
+           END AS ordinal
+    FROM (
+        TABLE taken_0 UNION ALL TABLE taken_1 UNION ALL TABLE taken_2 UNION ALL TABLE taken_3
+    ) t
+    WINDOW in_order AS (ORDER BY -t.priority, t.id ROWS UNBOUNDED PRECEDING)
 ),
 -- The heap gives rows in the order of the disk; an ordinal is a place in this array.
 leased AS (
