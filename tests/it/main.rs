@@ -34,6 +34,7 @@ mod outage;
 mod reap;
 mod suspect;
 
+mod pool;
 mod stop;
 
 mod live;

@@ -41,6 +41,23 @@ where
     }
 }
 
+/// Settings of a worker's own connections.
+///
+/// The first three pin the plans: the hot statements run on tables that are empty at one moment
+/// and full at the next. A sequential scan, planned in the wrong moment, drains 13 times slower;
+/// with those off, their penalty in the cost estimate would make the server compile every
+/// statement (measured: 40 times slower); and planning each claim anew, as it would for that
+/// penalty, costs as much as the claim.
+const SETTINGS: [(&str, &str); 7] = [
+    ("enable_seqscan", "off"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("default_transaction_isolation", "'read committed'"),
+    ("statement_timeout", "'10s'"),
+    ("lock_timeout", "'2s'"),
+    ("idle_in_transaction_session_timeout", "'30s'"),
+];
+
 /// One connection, held by the thread that uses it.
 pub(crate) struct Session {
     connection: Box<dyn Connection>,
@@ -63,26 +80,26 @@ impl Session {
         self.client().is_closed()
     }
 
-    /// Settings of a worker's own connections.
-    ///
-    /// `enable_seqscan` and `jit`: the hot statements run on tables that are empty at one
-    /// moment and full at the next, and a plan cached in the wrong moment (a sequential scan)
-    /// drains 13 times slower; with sequential scans off, their penalty in the cost estimate
-    /// would make the server compile every statement, which is slower still.
+    /// Gives the connection the [settings](SETTINGS) of a worker's own.
     pub(crate) fn pin(&mut self) -> Result<()> {
-        const PIN: &str = "SET enable_seqscan = off; SET jit = off; \
-            SET default_transaction_isolation = 'read committed'; \
-            SET statement_timeout = '10s'; SET lock_timeout = '2s'; SET plan_cache_mode = force_generic_plan; \
-            SET idle_in_transaction_session_timeout = '30s'";
+        let set: String = SETTINGS
+            .iter()
+            .map(|(name, value)| format!("SET {name} = {value};"))
+            .collect();
         self.client()
-            .batch_execute(PIN)
+            .batch_execute(&set)
             .map_err(|error| Error::from_postgres("set up a connection", error))
     }
 
-    /// Undoes [`pin`](Session::pin) before the connection goes back to the user's pool.
+    /// Undoes [`pin`](Session::pin), and nothing of the user's, before the connection goes back
+    /// to the user's pool.
     pub(crate) fn unpin(&mut self) -> Result<()> {
+        let reset: String = SETTINGS
+            .iter()
+            .map(|(name, _)| format!("RESET {name};"))
+            .collect();
         self.client()
-            .batch_execute("RESET ALL; UNLISTEN *")
+            .batch_execute(&format!("{reset} UNLISTEN *"))
             .map_err(|error| Error::from_postgres("reset a connection", error))
     }
 
