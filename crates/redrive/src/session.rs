@@ -82,24 +82,18 @@ impl Session {
 
     /// Gives the connection the [settings](SETTINGS) of a worker's own.
     pub(crate) fn pin(&mut self) -> Result<()> {
-        let set: String = SETTINGS
-            .iter()
-            .map(|(name, value)| format!("SET {name} = {value};"))
-            .collect();
+        let set = SETTINGS.map(|(name, value)| format!("SET {name} = {value}"));
         self.client()
-            .batch_execute(&set)
+            .batch_execute(&set.join("; "))
             .map_err(|error| Error::from_postgres("set up a connection", error))
     }
 
     /// Undoes [`pin`](Session::pin), and nothing of the user's, before the connection goes back
     /// to the user's pool.
     pub(crate) fn unpin(&mut self) -> Result<()> {
-        let reset: String = SETTINGS
-            .iter()
-            .map(|(name, _)| format!("RESET {name};"))
-            .collect();
+        let reset = SETTINGS.map(|(name, _)| format!("RESET {name}"));
         self.client()
-            .batch_execute(&format!("{reset} UNLISTEN *"))
+            .batch_execute(&format!("{}; UNLISTEN *", reset.join("; ")))
             .map_err(|error| Error::from_postgres("reset a connection", error))
     }
 
