@@ -338,3 +338,25 @@ fn a_redrive_while_workers_run_loses_nothing() {
     assert_eq!((stats.recovered, stats.redriving), (900, 0));
     assert_eq!(stats.open + stats.recovered, ids.len() as u64);
 }
+
+#[test]
+fn letters_that_die_again_during_a_redrive_are_not_taken_again() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // Several batches, so that those of the first are dead again before the last is taken.
+    let ids = letters(&queue, 3000);
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
+        .start()
+        .unwrap();
+    let redriven = queue.database().redrive(&Letters::queue("orders")).unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(redriven.redriven.len(), ids.len());
+    let again = queue
+        .database()
+        .letters(&Letters::queue("orders").limit(5000))
+        .unwrap();
+    assert!(again.iter().all(|letter| letter.generation == 1));
+}
