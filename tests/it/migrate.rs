@@ -18,7 +18,21 @@ fn versions(test: &TestDatabase) -> Vec<i32> {
 
 #[test]
 fn eight_migrators_at_once_apply_each_migration_once() {
+    migrate_at_once(&TestDatabase::empty());
+}
+
+#[test]
+fn migrators_see_each_other_whatever_the_isolation_of_the_database() {
     let test = TestDatabase::empty();
+    let stricter = format!(
+        "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'",
+        test.name()
+    );
+    test.client().batch_execute(&stricter).unwrap();
+    migrate_at_once(&test);
+}
+
+fn migrate_at_once(test: &TestDatabase) {
     let start = Arc::new(Barrier::new(8));
     let migrators: Vec<_> = (0..8)
         .map(|_| {
@@ -35,7 +49,7 @@ fn eight_migrators_at_once_apply_each_migration_once() {
         .map(|applied| applied.version)
         .collect();
     applied.sort_unstable();
-    let versions = versions(&test);
+    let versions = versions(test);
     assert_eq!(applied, versions, "each by one of them");
     assert_eq!(versions, (1..=6).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use postgres::Transaction;
 use postgres::error::SqlState;
+use postgres::{IsolationLevel, Transaction};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -139,7 +139,7 @@ impl Database {
 /// It keeps the same ledger as [`Database::migrate`], so both can be mixed. It is for a database
 /// without redrive: later versions print what to add in their release notes.
 pub fn print() -> String {
-    let mut script = format!("BEGIN;\n{LOCK};\n{CREATE_LEDGER};\n");
+    let mut script = format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{LOCK};\n{CREATE_LEDGER};\n");
     for migration in MIGRATIONS {
         // Writing to a String cannot fail.
         _ = write!(
@@ -213,7 +213,13 @@ fn examine(ledger: &[Entry]) -> Result<()> {
 fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
     let doing = format!("apply migration `{}`", migration.name);
     let failed = |error| Error::from_postgres(doing.clone(), error);
-    let mut transaction = session.client().transaction().map_err(failed)?;
+    // Whoever waited for the lock must see what was done meanwhile, whatever the database's default.
+    let mut transaction = session
+        .client()
+        .build_transaction()
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()
+        .map_err(failed)?;
     transaction
         .batch_execute(
             "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
