@@ -3,25 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redrive::{Failure, Job, JobId, LetterState, Letters, Queue};
-use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
-
-/// Letters as a worker makes them: jobs that were rejected.
-fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
-    let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
-    let worker = worker(queue)
-        .slots(4)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
-    drained(queue);
-    stop(worker);
-    assert_eq!(
-        letters_in(queue.database(), queue.name(), LetterState::Open),
-        ids.len()
-    );
-    ids
-}
+use redrive::{Job, JobId, LetterState, Letters};
+use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stop, worker};
 
 #[test]
 fn a_discard_needs_a_reason_and_keeps_it() {

@@ -7,24 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use redrive::{Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Reason, Worker};
-use redrive_tests::{Order, TestDatabase, counted, drained, letters_in, stats, stop, worker};
-
-/// Letters as a worker makes them: jobs that were rejected.
-fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
-    let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
-    let worker = worker(queue)
-        .slots(4)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
-    drained(queue);
-    stop(worker);
-    assert_eq!(
-        letters_in(queue.database(), queue.name(), LetterState::Open),
-        ids.len()
-    );
-    ids
-}
+use redrive_tests::{
+    Order, TestDatabase, counted, drained, letters, letters_in, stats, stop, worker,
+};
 
 /// A worker whose handler succeeds once it is fixed.
 fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {

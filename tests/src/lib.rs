@@ -26,4 +26,4 @@ pub use payload::{Abort, Finish, Hold, Order};
 pub use statement::statement;
 pub use tally::Tally;
 pub use wait::{SOON, wait_until};
-pub use work::{counted, drained, letters_in, stats, stop, worker};
+pub use work::{counted, drained, letters, letters_in, stats, stop, worker};

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use redrive::{
-    Backoff, Counts, Database, LetterState, Queue, QueueStats, Stopped, Worker, WorkerBuilder,
+    Backoff, Counts, Database, Failure, Job, JobId, LetterState, Queue, QueueStats, Stopped,
+    Worker, WorkerBuilder,
 };
 
+use crate::payload::Order;
 use crate::wait::{SOON, wait_until};
 
 /// A worker that looks often, retries at once, and runs one job at a time.
@@ -45,4 +47,24 @@ pub fn stats(db: &Database, queue: &str) -> Option<QueueStats> {
 pub fn letters_in(db: &Database, queue: &str, state: LetterState) -> usize {
     let which = redrive::Letters::queue(queue).state(state).limit(1_000_000);
     db.letters(&which).expect("list letters").len()
+}
+
+/// Letters as a worker makes them: jobs that were rejected.
+#[track_caller]
+pub fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
+    let ids = queue
+        .enqueue_many(&Order::up_to(count))
+        .expect("letters of a worker");
+    let worker = worker(queue)
+        .slots(4)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .expect("letters of a worker");
+    drained(queue);
+    stop(worker);
+    assert_eq!(
+        letters_in(queue.database(), queue.name(), LetterState::Open),
+        ids.len()
+    );
+    ids
 }

@@ -10,7 +10,8 @@
 -- Locks: the letters it redrives; letters locked by another operator are skipped: they are
 --        being redriven or discarded right now.
 -- Index relied on: dead_letters_open_for_redrive, or the primary key.
--- Rows: the ids redriven, and as of when. A letter without JSON (captured bytes) is not redriven: a job needs one.
+-- Rows: the ids redriven, and as of when. A letter without JSON (captured bytes) is not
+--       redriven: a job needs one.
 WITH chosen AS MATERIALIZED (
     SELECT l.id
     FROM redrive.dead_letters l

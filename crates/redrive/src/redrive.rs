@@ -33,8 +33,9 @@ impl Database {
     /// Sends open letters back into their queues, the oldest death first.
     ///
     /// Each keeps its id, its history and its priority, and gets all its attempts again. It stops
-    /// when nothing is left that matched when it began, or at the limit. Interrupted, what was redriven is
-    /// redriven and the rest is not: call again.
+    /// when nothing is left that matched when it began, or at the limit: a letter that dies again
+    /// meanwhile is not taken again. Interrupted, what was redriven is redriven and the rest is
+    /// not: call again.
     ///
     /// # Errors
     /// When the database refuses or does not answer.

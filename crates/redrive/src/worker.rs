@@ -82,8 +82,9 @@ impl Worker {
     /// Stops: claims nothing more, lets running handlers end for up to `grace`, writes all
     /// verdicts, gives the rest back with their attempts refunded, and leaves no lease behind.
     ///
-    /// Handlers that run on after the grace are told by [`Job::is_cancelled`](crate::Job::is_cancelled); their jobs go back
-    /// all the same, and what they still say is refused.
+    /// Handlers that run on after the grace are told by
+    /// [`Job::is_cancelled`](crate::Job::is_cancelled); their jobs go back all the same, and what
+    /// they still say is refused.
     ///
     /// # Errors
     /// When the worker had stopped by itself ([`Worker::trouble`]), or when what it held could

@@ -148,10 +148,7 @@ impl Pulse<'_> {
             .call("release jobs", self.timeout(), move |session| {
                 release(session, worker, &keep, UNKNOWN_AFTER, &[])
             })?;
-        self.state
-            .counts
-            .released
-            .fetch_add(released as u64, Ordering::Relaxed);
+        self.state.count_released(released);
         if released > 0 {
             log::warn!(
                 "queue `{}`: jobs released because their claim was never answered: {released}",

@@ -261,7 +261,7 @@ fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Ins
         })
     });
     match released {
-        Ok(released) => count_released(state, released),
+        Ok(released) => state.count_released(released),
         Err(error) => log::warn!(
             "jobs of queue `{}` could not be released, their lease runs out: {error}",
             state.queue()
@@ -284,15 +284,8 @@ fn release_all(
         })
     });
     lock(&state.held).clear();
-    count_released(state, released?);
+    state.count_released(released?);
     Ok(())
-}
-
-fn count_released(state: &State, jobs: usize) {
-    state
-        .counts
-        .released
-        .fetch_add(jobs as u64, Ordering::Relaxed);
 }
 
 /// Calls again while the database is away, with growing pauses, until the moment given; a worker

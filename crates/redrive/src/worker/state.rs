@@ -141,6 +141,13 @@ impl State {
         _ = self.room.try_send(());
     }
 
+    /// Takes note of jobs that were given back.
+    pub(crate) fn count_released(&self, jobs: usize) {
+        self.counts
+            .released
+            .fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
     /// Forgets leases that ended, or are left to run out.
     pub(crate) fn forget(&self, leases: &[LeaseId]) {
         let mut held = lock(&self.held);
