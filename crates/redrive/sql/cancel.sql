@@ -27,9 +27,10 @@ died AS (
     FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = NULL,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
         attempts = excluded.attempts, generation = excluded.generation,
-        history = excluded.history, discard_reason = NULL, died_at = excluded.died_at,
+        history = excluded.history, discard_reason = NULL,
+        group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
         changed_at = excluded.changed_at
     RETURNING 'dead'::text AS what
 ),

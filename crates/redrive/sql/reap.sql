@@ -80,11 +80,12 @@ died AS (
     WHERE u.is_dead
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = NULL,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
         payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
 -- Rows of workers that are long gone and hold nothing are of no use to anybody.

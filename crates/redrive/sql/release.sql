@@ -61,11 +61,12 @@ died AS (
     WHERE b.attempt >= b.max_attempts OR b.is_cancelled
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = NULL,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
         payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        discard_reason = NULL, died_at = excluded.died_at, changed_at = excluded.changed_at
+        discard_reason = NULL,
+        group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', w.queue)

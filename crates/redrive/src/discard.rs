@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::clip;
+use crate::filter::Letters;
 use crate::job::{JobId, milliseconds};
-use crate::letter::{LETTERS_TIMEOUT, Letters};
+use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
 /// How many letters one statement deletes.

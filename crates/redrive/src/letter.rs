@@ -12,17 +12,16 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
-use postgres::types::Type;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::filter::Letters;
 use crate::job::JobId;
 use crate::payload::JsonText;
 use crate::reason::Reason;
-use crate::session::Parameter;
 use crate::sql;
 
 /// Where a letter is in its life.
@@ -169,111 +168,6 @@ pub struct Letter {
     pub changed_at: SystemTime,
 }
 
-/// Which letters a call means. What you list with it is what you redrive or discard with it.
-///
-/// ```
-/// use redrive::{Letters, Reason};
-///
-/// let which = Letters::queue("orders").reason(Reason::Rejected).limit(500);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Letters {
-    pub(crate) ids: Option<Vec<i64>>,
-    pub(crate) queue: Option<String>,
-    pub(crate) kind: Option<String>,
-    pub(crate) reason: Option<Reason>,
-    pub(crate) error_class: Option<String>,
-    pub(crate) state: Option<LetterState>,
-    pub(crate) after: Option<JobId>,
-    pub(crate) limit: Option<u64>,
-}
-
-impl Letters {
-    /// All letters of all queues.
-    pub fn all() -> Letters {
-        Letters::default()
-    }
-
-    /// The letters with these ids.
-    pub fn ids(ids: impl IntoIterator<Item = JobId>) -> Letters {
-        Letters {
-            ids: Some(ids.into_iter().map(JobId::get).collect()),
-            ..Letters::default()
-        }
-    }
-
-    /// The letters of a queue.
-    pub fn queue(queue: impl Into<String>) -> Letters {
-        Letters {
-            queue: Some(queue.into()),
-            ..Letters::default()
-        }
-    }
-
-    /// Only those of a kind.
-    #[must_use]
-    pub fn kind(mut self, kind: impl Into<String>) -> Letters {
-        self.kind = Some(kind.into());
-        self
-    }
-
-    /// Only those that died for this reason.
-    #[must_use]
-    pub fn reason(mut self, reason: Reason) -> Letters {
-        self.reason = Some(reason);
-        self
-    }
-
-    /// Only those whose last error has this class.
-    #[must_use]
-    pub fn error_class(mut self, class: impl Into<String>) -> Letters {
-        self.error_class = Some(class.into());
-        self
-    }
-
-    /// Only those in a state. Redrive and discard take open letters only, whatever is asked for.
-    #[must_use]
-    pub fn state(mut self, state: LetterState) -> Letters {
-        self.state = Some(state);
-        self
-    }
-
-    /// Lists what comes after this letter: the next page. For listing only.
-    #[must_use]
-    pub fn after(mut self, id: JobId) -> Letters {
-        self.after = Some(id);
-        self
-    }
-
-    /// At most this many. Listing defaults to 50; redrive and discard have no limit by default.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Letters {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// The parameters `$1` to `$8` that `letters.sql`, `redrive.sql` and `discard.sql` share.
-    pub(crate) fn with_parameters<T>(
-        &self,
-        limit: i64,
-        then: impl FnOnce(&[(Parameter<'_>, Type)]) -> T,
-    ) -> T {
-        let reason = self.reason.map(Reason::as_str);
-        let state = self.state.map(LetterState::as_str);
-        let after = self.after.map(JobId::get);
-        then(&[
-            (&self.ids, Type::INT8_ARRAY),
-            (&self.queue, Type::TEXT),
-            (&self.kind, Type::TEXT),
-            (&reason, Type::TEXT),
-            (&self.error_class, Type::TEXT),
-            (&state, Type::TEXT),
-            (&after, Type::INT8),
-            (&limit, Type::INT8),
-        ])
-    }
-}
-
 /// How many letters a filter means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -293,14 +187,11 @@ impl Database {
     /// # Errors
     /// When the database refuses or does not answer.
     pub fn letters(&self, which: &Letters) -> Result<Vec<Letter>> {
-        let which = which.clone();
-        let limit = which
-            .limit
-            .map_or(50, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let filter = which.filter()?;
+        let after = which.after.map(JobId::get);
+        let limit = which.most(50);
         self.call_within("list letters", LETTERS_TIMEOUT, move |session| {
-            let rows = which.with_parameters(limit, |parameters| {
-                session.query_planned("list letters", &sql::LETTERS, parameters)
-            })?;
+            let rows = session.query("list letters", &sql::LETTERS, &[&filter, &after, &limit])?;
             rows.iter().map(letter).collect()
         })
     }
@@ -311,16 +202,10 @@ impl Database {
     /// *Invalid* with [`Letters::after`], which is for listing; when the database refuses or does
     /// not answer within a minute: it counts rows.
     pub fn count_letters(&self, which: &Letters) -> Result<LetterCount> {
-        if which.after.is_some() {
-            return Err(Error::invalid(
-                "`after` is for listing: it says where a page begins",
-            ));
-        }
-        let which = which.clone();
+        which.refuse_after()?;
+        let filter = which.filter()?;
         self.call_within("count letters", LETTERS_TIMEOUT, move |session| {
-            let rows = which.with_parameters(0, |parameters| {
-                session.query_planned("count letters", &sql::COUNT_LETTERS, parameters)
-            })?;
+            let rows = session.query("count letters", &sql::COUNT_LETTERS, &[&filter])?;
             let count = |column| {
                 rows.first()
                     .map_or(0, |row| row.get::<_, i64>(column).unsigned_abs())

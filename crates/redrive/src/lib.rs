@@ -30,9 +30,13 @@ mod run;
 mod settle;
 mod worker;
 
+mod group;
+mod letter;
+
+mod filter;
+
 mod capture;
 mod discard;
-mod letter;
 mod live;
 mod redrive;
 mod stats;
@@ -42,8 +46,10 @@ pub use capture::{Capture, Captured};
 pub use database::{Database, DatabaseBuilder, connect};
 pub use error::{Error, Result};
 pub use failure::Failure;
+pub use filter::Letters;
+pub use group::GroupId;
 pub use job::{Job, JobId, LONGEST_DELAY, MOST_ATTEMPTS, NewJob, PRIORITY_LIMIT};
-pub use letter::{AttemptRecord, Letter, LetterCount, LetterState, Letters};
+pub use letter::{AttemptRecord, Letter, LetterCount, LetterState};
 pub use live::{Cancelled, LiveJob, Place};
 pub use name::NAME_CHARACTERS;
 pub use payload::{PAYLOAD_BYTES, Payload};

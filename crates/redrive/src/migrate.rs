@@ -47,6 +47,15 @@ migrations! {
     4 "0004_create_dead_letters";
     5 "0005_create_functions";
     6 "0006_create_views";
+    7 "0007_group_failures";
+    8 "0008_filter_letters";
+    9 "0009_create_audit";
+    10 "0010_add_unique_jobs";
+    11 "0011_create_breakers";
+    12 "0012_create_redrive_runs";
+    13 "0013_keep_versions_of_letters";
+    14 "0014_create_policies";
+    15 "0015_create_retention";
 }
 
 /// Where it is written which migrations a database has had.

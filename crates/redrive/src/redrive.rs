@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 use std::time::SystemTime;
 
-use postgres::types::Type;
-
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::filter::Letters;
 use crate::job::JobId;
-use crate::letter::{LETTERS_TIMEOUT, Letters};
+use crate::letter::LETTERS_TIMEOUT;
+use crate::session::Parameter;
 use crate::sql::{self, Sql};
 
 /// How many letters one statement moves.
@@ -42,7 +42,7 @@ impl Database {
     pub fn redrive(&self, which: &Letters) -> Result<Redriven> {
         let redriven = self.in_batches("redrive letters", &sql::REDRIVE, which, None)?;
         let done: HashSet<i64> = redriven.iter().map(|id| id.get()).collect();
-        let asked = which.ids.iter().flatten();
+        let asked = which.asked_ids().iter();
         let skipped = asked
             .filter(|id| !done.contains(id))
             .map(|id| JobId::new(*id))
@@ -58,27 +58,20 @@ impl Database {
         which: &Letters,
         why: Option<&str>,
     ) -> Result<Vec<JobId>> {
-        if which.after.is_some() {
-            return Err(Error::invalid(
-                "`after` is for listing: it says where a page begins",
-            ));
-        }
+        which.refuse_after()?;
         let mut left = which.limit.unwrap_or(u64::MAX);
         let mut changed = Vec::new();
         let mut as_of: Option<SystemTime> = None;
         while left > 0 {
             let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let which = which.clone();
+            let filter = which.filter()?;
             let why = why.map(str::to_owned);
             let (ids, moment) = self.call_within(doing, LETTERS_TIMEOUT, move |session| {
-                let rows = which.with_parameters(limit, |shared| {
-                    let mut parameters = shared.to_vec();
-                    parameters.push((&as_of, Type::TIMESTAMPTZ));
-                    if why.is_some() {
-                        parameters.push((&why, Type::TEXT));
-                    }
-                    session.query_planned(doing, sql, &parameters)
-                })?;
+                let mut parameters: Vec<Parameter<'_>> = vec![&filter, &as_of, &limit];
+                if why.is_some() {
+                    parameters.push(&why);
+                }
+                let rows = session.query(doing, sql, &parameters)?;
                 let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
                 Ok((ids, rows.first().map(|row| row.get("as_of"))))
             })?;

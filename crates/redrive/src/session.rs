@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use postgres::error::SqlState;
-use postgres::types::{ToSql, Type};
+use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
 use r2d2::{ManageConnection, PooledConnection};
 
@@ -127,18 +127,6 @@ impl Session {
         let mut rows = self.query(doing, sql, parameters)?;
         rows.pop()
             .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
-    }
-
-    /// Runs a statement unprepared: it is planned for these very parameters.
-    pub(crate) fn query_planned(
-        &mut self,
-        doing: &str,
-        sql: &'static Sql,
-        parameters: &[(Parameter<'_>, Type)],
-    ) -> Result<Vec<Row>> {
-        self.client()
-            .query_typed(sql.text, parameters)
-            .map_err(|error| Error::from_postgres(doing, error))
     }
 
     fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {

@@ -1,0 +1,446 @@
+-- Purpose: failure groups: letters that died of the same thing, counted without a scan; large
+--          texts stored once a group; what a letter needs to tell its whole story.
+-- Locks: dead_letters exclusively, while the letters that are there are put into their groups.
+-- Safe under running workers of the previous version: no, they write letters without a group.
+-- breaking: yes
+
+-- A message without what differs from one failure to the next: quoted strings, uuids, and any
+-- word with a digit in it (numbers, ids, addresses, timestamps) become `?`, and a list of them
+-- one `?`. A thousand messages that differ in an id are one.
+CREATE FUNCTION redrive.mask(message text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+DECLARE
+    -- What makes failures the same is said at the beginning.
+    masked text := left(message, 500);
+BEGIN
+    -- A quotation mark is also an apostrophe, and telling them apart takes ten times as long.
+    IF position('''' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '(^|\W)''[^'']*''(?!\w)', '\1?', 'g');
+    END IF;
+    masked := regexp_replace(masked,
+        '"[^"]*"|`[^`]*`|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+'
+        '|\w*[0-9]\w*(?:[.,:+/-]\w*[0-9]\w*)*',
+        '?', 'g');
+    IF position('?, ?' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '\?(, \?)+', '?', 'g');
+    END IF;
+    RETURN masked;
+END
+$$;
+
+-- What makes two failures the same: queue, kind, error class and masked message.
+CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, masked text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT encode(substring(
+        sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, masked), 'UTF8')) FOR 16), 'hex')::uuid
+$$;
+
+-- One row a failure group. The numbers are totals of `letter_deltas` that were folded in; read
+-- them through the view `failure_groups`, which adds those that were not yet.
+CREATE TABLE redrive.groups (
+    id            bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint   uuid         NOT NULL UNIQUE,
+    queue         redrive.name NOT NULL,
+    kind          redrive.name NOT NULL,
+    error_class   text         COLLATE "C" NOT NULL,
+    title         text         NOT NULL,
+    sample        text         NOT NULL,
+    state         text         COLLATE "C" NOT NULL DEFAULT 'open'
+        CHECK (state IN ('open', 'acknowledged', 'resolved', 'ignored')),
+    note          text,
+    owner         text,
+    first_seen    timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    first_version text,
+    last_seen     timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    resolved_at   timestamptz,
+    regressed_at  timestamptz,
+    regressions   integer      NOT NULL DEFAULT 0 CHECK (regressions >= 0),
+    deaths        bigint       NOT NULL DEFAULT 0,
+    open          bigint       NOT NULL DEFAULT 0,
+    redriving     bigint       NOT NULL DEFAULT 0,
+    recovered     bigint       NOT NULL DEFAULT 0,
+    discarded     bigint       NOT NULL DEFAULT 0,
+    quarantined   bigint       NOT NULL DEFAULT 0
+) WITH (fillfactor = 70);
+
+COMMENT ON COLUMN redrive.groups.title IS 'The message with what differs masked.';
+COMMENT ON COLUMN redrive.groups.sample IS 'The first message, as it came.';
+COMMENT ON COLUMN redrive.groups.deaths IS 'Deaths ever, also those of letters that were pruned.';
+
+CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);
+
+-- Deaths by group and hour (UTC): the last days, for sparklines.
+CREATE TABLE redrive.failure_hours (
+    group_id bigint      NOT NULL,
+    hour     timestamptz NOT NULL,
+    deaths   bigint      NOT NULL,
+    PRIMARY KEY (group_id, hour)
+);
+
+-- What changed in the numbers of a group: inserted by a trigger in the same statement as every
+-- change of a letter, so that no statement can forget it and no crash can part them; folded into
+-- `groups` and `failure_hours` every few seconds. Inserts never wait for one another, as updates
+-- of one row for each group would.
+CREATE TABLE redrive.letter_deltas (
+    group_id    bigint NOT NULL,
+    hour        timestamptz,
+    deaths      bigint NOT NULL,
+    open        bigint NOT NULL,
+    redriving   bigint NOT NULL,
+    recovered   bigint NOT NULL,
+    discarded   bigint NOT NULL,
+    quarantined bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Details (cause chain, backtrace) that are long: once a group, however many letters have them.
+CREATE TABLE redrive.details (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id bigint NOT NULL,
+    digest   uuid   NOT NULL,
+    detail   text   NOT NULL,
+    UNIQUE (group_id, digest)
+);
+
+COMMENT ON COLUMN redrive.details.digest IS 'Of the masked detail: ids and addresses do not make it another one.';
+
+-- What must not be kept: at the moment of death, by whichever door, the values at these paths
+-- of the payload and what matches these patterns in the texts become `[redacted]`.
+CREATE TABLE redrive.redactions (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue    redrive.name,
+    kind     redrive.name,
+    paths    text[] NOT NULL DEFAULT '{}',
+    patterns text[] NOT NULL DEFAULT '{}'
+);
+
+COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
+COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers, such as /card/number.';
+COMMENT ON COLUMN redrive.redactions.patterns IS 'Regular expressions of PostgreSQL.';
+
+-- No foreign keys: their checks would lock the row of the group at every death, and a group is
+-- deleted only when no letter has it.
+ALTER TABLE redrive.dead_letters
+    ADD COLUMN group_id    bigint,
+    ADD COLUMN detail_id   bigint,
+    ADD COLUMN pid         integer,
+    ADD COLUMN deaths      integer  NOT NULL DEFAULT 1 CHECK (deaths > 0),
+    ADD COLUMN alike       smallint NOT NULL DEFAULT 0 CHECK (alike >= 0),
+    ADD COLUMN edits       integer  NOT NULL DEFAULT 0 CHECK (edits >= 0),
+    ADD COLUMN events      jsonb    NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(events) = 'array'),
+    ADD COLUMN run_id      bigint,
+    ADD COLUMN run_ordinal bigint,
+    ADD COLUMN policy_id   bigint;
+
+COMMENT ON COLUMN redrive.dead_letters.detail_id IS 'The long detail, in redrive.details; error_detail is NULL then.';
+COMMENT ON COLUMN redrive.dead_letters.alike IS 'How often in a row it died of the same thing after an operator redrove it; at 3 it is quarantined.';
+COMMENT ON COLUMN redrive.dead_letters.events IS 'What happened to it between its deaths: died, edited, redriven, forced; the oldest and the newest.';
+COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that sent it back last; NULL: none, or none did.';
+COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that sent it back last; NULL: a person did, or nobody.';
+
+-- Adds an event to the story of a letter: the five oldest and the forty-five newest are kept.
+CREATE FUNCTION redrive.tell(events jsonb, event jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE WHEN jsonb_array_length(events) < 50 THEN events ELSE events - 5 END || jsonb_build_array(event)
+$$;
+
+-- Finds the group of a failure, or makes it. A class of errors with a thousand groups has
+-- messages that masking cannot tell apart from text: what follows goes into one last group.
+CREATE FUNCTION redrive.group_of(
+    queue text, kind text, error_class text, error_message text, version text
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    masked text := redrive.mask(error_message);
+    print uuid := redrive.fingerprint(queue, kind, error_class, masked);
+    found_id bigint;
+    found_state text;
+BEGIN
+    SELECT g.id, g.state INTO found_id, found_state FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_id IS NULL AND 1000 <= (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.groups g
+            WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
+            LIMIT 1000) same_class)
+    THEN
+        masked := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, masked);
+        SELECT g.id, g.state INTO found_id, found_state FROM redrive.groups g WHERE g.fingerprint = print;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, masked,
+                left(group_of.error_message, 2048), group_of.version)
+        ON CONFLICT (fingerprint) DO NOTHING
+        RETURNING g.id INTO found_id;
+        IF found_id IS NULL THEN
+            SELECT g.id, g.state INTO found_id, found_state FROM redrive.groups g WHERE g.fingerprint = print;
+        END IF;
+    END IF;
+    -- It was resolved, and here it is again.
+    IF found_state = 'resolved' THEN
+        UPDATE redrive.groups g
+        SET state = 'open', regressions = g.regressions + 1, regressed_at = clock_timestamp()
+        WHERE g.id = found_id AND g.state = 'resolved';
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Takes out of a letter what must not be kept.
+CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    rule redrive.redactions;
+    pointer text;
+    pattern text;
+BEGIN
+    FOR rule IN
+        SELECT r.* FROM redrive.redactions r
+        WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
+        ORDER BY r.id
+    LOOP
+        FOREACH pointer IN ARRAY rule.paths LOOP
+            IF letter.payload #> string_to_array(substr(pointer, 2), '/') IS NOT NULL THEN
+                letter.payload := jsonb_set(letter.payload, string_to_array(substr(pointer, 2), '/'), '"[redacted]"');
+                -- The bytes that were captured hold the same value.
+                letter.raw := NULL;
+            END IF;
+        END LOOP;
+        FOREACH pattern IN ARRAY rule.patterns LOOP
+            letter.error_message := regexp_replace(letter.error_message, pattern, '[redacted]', 'g');
+            letter.error_detail := regexp_replace(letter.error_detail, pattern, '[redacted]', 'g');
+            letter.history := (
+                SELECT coalesce(jsonb_agg(
+                    CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
+                        'error_message', regexp_replace(a.attempt ->> 'error_message', pattern, '[redacted]', 'g'))
+                    ELSE a.attempt END ORDER BY a.place), '[]')
+                FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+        END LOOP;
+    END LOOP;
+    RETURN letter;
+END
+$$;
+
+-- At each death, whoever writes it: redact, find the group, keep a long detail once.
+CREATE FUNCTION redrive.bury() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    print uuid;
+BEGIN
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+    END IF;
+    NEW.group_id := redrive.group_of(NEW.queue, NEW.kind, NEW.error_class, NEW.error_message, NEW.version);
+    IF octet_length(NEW.error_detail) > 256 THEN
+        print := redrive.fingerprint('', '', '', redrive.mask(NEW.error_detail));
+        SELECT d.id INTO NEW.detail_id FROM redrive.details d
+        WHERE d.group_id = NEW.group_id AND d.digest = print;
+        IF NOT FOUND AND 50 > (
+            SELECT count(*) FROM (SELECT FROM redrive.details d WHERE d.group_id = NEW.group_id LIMIT 50) kept)
+        THEN
+            INSERT INTO redrive.details AS d (group_id, digest, detail)
+            VALUES (NEW.group_id, print, NEW.error_detail)
+            ON CONFLICT (group_id, digest) DO UPDATE SET digest = excluded.digest
+            RETURNING d.id INTO NEW.detail_id;
+        END IF;
+        -- Fifty different ones tell enough of one failure; after that a letter keeps the ends.
+        NEW.error_detail := CASE WHEN NEW.detail_id IS NULL THEN redrive.clip(NEW.error_detail, 1024) END;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- A redriven job died: the same letter opens again, and remembers how it died before. When it
+-- is the third time in a row that it died of the same thing after a redrive, it is quarantined.
+CREATE FUNCTION redrive.reopen() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.deaths := OLD.deaths + 1;
+    NEW.events := redrive.tell(OLD.events, jsonb_build_object(
+        'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'reason', OLD.reason,
+        'error_class', OLD.error_class, 'group', OLD.group_id));
+    NEW.alike := CASE
+        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id THEN 0
+        WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
+        -- A policy has a limit of its own.
+        ELSE OLD.alike
+    END;
+    IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
+        NEW.state := 'quarantined';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION redrive.count_added_letters() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), sum(a.deaths),
+           count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
+           count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
+           count(*) FILTER (WHERE a.state = 'quarantined')
+    FROM added a
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION redrive.count_changed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, c.hour, sum(c.deaths),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
+    FROM was
+    -- A full join, because it can only be hashed or merged; see settle.sql.
+    FULL JOIN became ON became.id = was.id
+    CROSS JOIN LATERAL (VALUES
+        (was.group_id, NULL::timestamptz, 0, was.state, -1),
+        (became.group_id,
+         CASE WHEN became.deaths > was.deaths THEN date_trunc('hour', became.died_at, 'UTC') END,
+         became.deaths - was.deaths, became.state, 1)
+    ) AS c (group_id, hour, deaths, state, sign)
+    WHERE was.state <> became.state OR was.deaths <> became.deaths OR was.group_id <> became.group_id
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION redrive.count_removed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT r.group_id, NULL, 0,
+           -count(*) FILTER (WHERE r.state = 'open'), -count(*) FILTER (WHERE r.state = 'redriving'),
+           -count(*) FILTER (WHERE r.state = 'recovered'), -count(*) FILTER (WHERE r.state = 'discarded'),
+           -count(*) FILTER (WHERE r.state = 'quarantined')
+    FROM removed r
+    GROUP BY 1;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
+    FOR EACH ROW EXECUTE FUNCTION redrive.bury();
+CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
+CREATE TRIGGER count_added AFTER INSERT ON redrive.dead_letters
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_added_letters();
+
+-- The letters that are there die once more, into their groups.
+LOCK TABLE redrive.dead_letters IN ACCESS EXCLUSIVE MODE;
+WITH gone AS (DELETE FROM redrive.dead_letters RETURNING *)
+INSERT INTO redrive.dead_letters SELECT * FROM gone;
+ALTER TABLE redrive.dead_letters ALTER COLUMN group_id SET NOT NULL;
+
+CREATE TRIGGER count_changed AFTER UPDATE ON redrive.dead_letters
+    REFERENCING OLD TABLE AS was NEW TABLE AS became
+    FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_changed_letters();
+CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
+
+-- Only what waits for somebody: a redrive takes a letter out of both and puts it in neither.
+CREATE INDEX dead_letters_waiting_by_group ON redrive.dead_letters (group_id, died_at, id)
+    WHERE state IN ('open', 'quarantined');
+
+-- Folds deltas into the totals; one at a time, and whoever comes second has nothing to do.
+-- Answers how many deltas were folded.
+CREATE FUNCTION redrive.fold_letters() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+AS $$
+DECLARE
+    folded bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('redrive.fold_letters')) THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM redrive.letter_deltas d
+        WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.letter_deltas n LIMIT 20000))
+        RETURNING d.*
+    ),
+    hours AS (
+        INSERT INTO redrive.failure_hours AS h (group_id, hour, deaths)
+        SELECT g.group_id, g.hour, sum(g.deaths)
+        FROM gone g
+        WHERE g.hour IS NOT NULL
+        GROUP BY 1, 2
+        ON CONFLICT (group_id, hour) DO UPDATE SET deaths = h.deaths + excluded.deaths
+    ),
+    totals AS (
+        UPDATE redrive.groups g
+        SET deaths = g.deaths + n.deaths, open = g.open + n.open,
+            redriving = g.redriving + n.redriving, recovered = g.recovered + n.recovered,
+            discarded = g.discarded + n.discarded, quarantined = g.quarantined + n.quarantined,
+            last_seen = CASE WHEN n.deaths > 0 THEN greatest(g.last_seen, clock_timestamp()) ELSE g.last_seen END
+        FROM (
+            SELECT o.group_id, sum(o.deaths) AS deaths, sum(o.open) AS open,
+                   sum(o.redriving) AS redriving, sum(o.recovered) AS recovered,
+                   sum(o.discarded) AS discarded, sum(o.quarantined) AS quarantined
+            FROM gone o
+            GROUP BY o.group_id
+        ) n
+        WHERE g.id = n.group_id
+    )
+    SELECT count(*) INTO folded FROM gone;
+    IF folded > 0 THEN
+        DELETE FROM redrive.failure_hours h WHERE h.hour < statement_timestamp() - interval '8 days';
+    END IF;
+    RETURN folded;
+END
+$$;
+
+CREATE VIEW redrive.failure_groups AS
+    SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,
+           g.sample, g.state, g.note, g.owner, g.first_seen, g.first_version,
+           greatest(g.last_seen, n.last_seen) AS last_seen, g.resolved_at, g.regressed_at, g.regressions,
+           g.deaths + coalesce(n.deaths, 0) AS deaths,
+           g.open + coalesce(n.open, 0) AS open,
+           g.redriving + coalesce(n.redriving, 0) AS redriving,
+           g.recovered + coalesce(n.recovered, 0) AS recovered,
+           g.discarded + coalesce(n.discarded, 0) AS discarded,
+           g.quarantined + coalesce(n.quarantined, 0) AS quarantined
+    FROM redrive.groups g
+    LEFT JOIN (
+        SELECT d.group_id, sum(d.deaths)::bigint AS deaths, sum(d.open)::bigint AS open,
+               sum(d.redriving)::bigint AS redriving, sum(d.recovered)::bigint AS recovered,
+               sum(d.discarded)::bigint AS discarded, sum(d.quarantined)::bigint AS quarantined,
+               max(d.hour) AS last_seen
+        FROM redrive.letter_deltas d
+        GROUP BY d.group_id
+    ) n ON n.group_id = g.id;
+
+COMMENT ON VIEW redrive.failure_groups IS 'Letters that died of the same thing, with exact numbers.';
+
+CREATE OR REPLACE VIEW redrive.letters AS
+    SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.state, l.reason, l.error_class,
+           l.error_message, coalesce(l.error_detail, d.detail) AS error_detail, l.payload, l.raw,
+           l.content_type, l.headers, l.source, l.position, l.seen, l.priority, l.attempts,
+           l.max_attempts, l.generation, l.crashes, l.history, l.worker_id, l.host, l.version,
+           l.discard_reason, l.enqueued_at, l.died_at, l.changed_at,
+           l.group_id, l.pid, l.deaths, l.alike, l.edits, l.events, l.run_id, l.run_ordinal, l.policy_id
+    FROM redrive.dead_letters l
+    LEFT JOIN redrive.details d ON d.id = l.detail_id;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,4 @@
+-- Purpose: to be written.
+-- Locks: none that anybody waits for.
+-- Safe under running workers of the previous version: yes.
+-- breaking: no
