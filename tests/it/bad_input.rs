@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redrive::{
-    Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, Queue,
+    Act, Captured, Database, Failure, Job, JobId, LetterState, Letters, NewJob, Queue,
     WORKER_CONNECTIONS,
 };
 use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
@@ -275,8 +275,15 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
         ("start", start),
         ("is drained", queue.is_drained().map(drop)),
         ("letters", db.letters(&Letters::all()).map(drop)),
-        ("redrive", db.redrive(&Letters::all()).map(drop)),
-        ("discard", db.discard(&Letters::all(), "why").map(drop)),
+        (
+            "redrive",
+            db.redrive(&Letters::all(), &Act::new()).map(drop),
+        ),
+        (
+            "discard",
+            db.discard(&Letters::all(), &Act::new().why("why"))
+                .map(drop),
+        ),
         ("prune", db.prune(Duration::ZERO).map(drop)),
         ("stats", db.stats(None).map(drop)),
         ("job", db.job(JobId::new(1)).map(drop)),

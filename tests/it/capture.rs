@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use redrive::{Capture, Captured, Job, LetterState, Letters, Reason};
+use redrive::{Act, Capture, Captured, Job, LetterState, Letters, Reason};
 use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
 
 fn captured(position: &str, raw: &[u8]) -> Captured {
@@ -61,7 +61,7 @@ fn any_bytes_are_kept_as_they_came() {
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     // What a job could not carry is not redriven, and stays.
-    let redriven = db.redrive(&Letters::queue("orders")).unwrap();
+    let redriven = db.redrive(&Letters::queue("orders"), &Act::new()).unwrap();
     assert_eq!(redriven.redriven, []);
     assert_eq!(
         stats(&db, "orders").expect("letters").open,
@@ -81,7 +81,12 @@ fn a_captured_event_that_is_json_becomes_a_job_when_it_is_redriven() {
     let letter = db.letter(id).unwrap().expect("a letter");
     assert_eq!(letter.raw.as_deref(), Some(&raw[..]));
     assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 7}"#);
-    assert_eq!(db.redrive(&Letters::ids([id])).unwrap().redriven, [id]);
+    assert_eq!(
+        db.redrive(&Letters::ids([id]), &Act::new())
+            .unwrap()
+            .redriven,
+        [id]
+    );
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             assert_eq!((job.payload().number, job.generation()), (7, 1));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redrive::{Job, JobId, LetterState, Letters};
+use redrive::{Act, Job, JobId, LetterState, Letters};
 use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stop, worker};
 
 #[test]
@@ -14,17 +14,19 @@ fn a_discard_needs_a_reason_and_keeps_it() {
     let ids = letters(&queue, 3);
     for reason in ["", "  \n"] {
         assert!(
-            db.discard(&Letters::all(), reason)
+            db.discard(&Letters::all(), &Act::new().why(reason))
                 .expect_err("no reason")
                 .is_invalid()
         );
     }
     assert_eq!(
-        db.discard(&Letters::ids([ids[1]]), "sold out").unwrap(),
+        db.discard(&Letters::ids([ids[1]]), &Act::new().why("sold out"))
+            .unwrap(),
         [ids[1]]
     );
     assert_eq!(
-        db.discard(&Letters::ids([ids[1]]), "again").unwrap(),
+        db.discard(&Letters::ids([ids[1]]), &Act::new().why("again"))
+            .unwrap(),
         [],
         "it is closed"
     );
@@ -40,7 +42,8 @@ fn a_discard_needs_a_reason_and_keeps_it() {
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     // A reason is free text: bytes that the database cannot hold do not stop it.
     assert_eq!(
-        db.discard(&Letters::ids([ids[0]]), "a\0b").unwrap(),
+        db.discard(&Letters::ids([ids[0]]), &Act::new().why("a\0b"))
+            .unwrap(),
         [ids[0]]
     );
 }
@@ -51,9 +54,13 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     let queue = test.queue("orders");
     let db = queue.database();
     let ids = letters(&queue, 8);
-    db.discard(&Letters::ids([ids[0], ids[1]]), "not wanted")
+    db.discard(
+        &Letters::ids([ids[0], ids[1]]),
+        &Act::new().why("not wanted"),
+    )
+    .unwrap();
+    db.redrive(&Letters::ids([ids[2], ids[3], ids[4]]), &Act::new())
         .unwrap();
-    db.redrive(&Letters::ids([ids[2], ids[3], ids[4]])).unwrap();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))
         .start()
@@ -61,7 +68,7 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     drained(&queue);
     stop(worker);
     // Old: a discarded one, a recovered one, an open one, and one that is being redriven.
-    db.redrive(&Letters::ids([ids[6]])).unwrap();
+    db.redrive(&Letters::ids([ids[6]]), &Act::new()).unwrap();
     let old = [ids[0], ids[2], ids[5], ids[6]].map(JobId::get);
     test.client()
         .execute(

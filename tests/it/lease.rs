@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redrive::{Failure, Job, LetterState, Letters, NewJob, Place, Worker};
+use redrive::{Act, Failure, Job, LetterState, Letters, NewJob, Place, Worker};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, lose_leases,
     stop, wait_until, worker,
@@ -146,7 +146,10 @@ fn a_late_success_does_not_recover_a_letter_that_is_open() {
     stop(first);
 
     // Redriven, A has it, loses it, and B sees it die again.
-    queue.database().redrive(&Letters::ids([id])).unwrap();
+    queue
+        .database()
+        .redrive(&Letters::ids([id]), &Act::new())
+        .unwrap();
     let a = gated(&test, &tally, &gate, done);
     gate.wait_for(1);
     lose_leases(&mut test.client());

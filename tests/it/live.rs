@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::{Cancelled, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Reason};
+use redrive::{Act, Cancelled, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Reason};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, stop,
     wait_until, worker,
@@ -38,7 +38,9 @@ fn a_waiting_job_that_is_cancelled_is_a_letter_at_once() {
     assert!(queue.is_drained().unwrap());
     // A cancelled job is not lost: it can be sent back.
     assert_eq!(
-        db.redrive(&Letters::ids([delayed])).unwrap().redriven,
+        db.redrive(&Letters::ids([delayed]), &Act::new())
+            .unwrap()
+            .redriven,
         [delayed]
     );
     assert_eq!(db.job(delayed).unwrap().expect("live again").priority, 3);
@@ -214,7 +216,7 @@ fn a_cancelled_job_that_was_redriven_opens_its_letter_again() {
     let db = queue.database();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     db.cancel(id).unwrap();
-    db.redrive(&Letters::ids([id])).unwrap();
+    db.redrive(&Letters::ids([id]), &Act::new()).unwrap();
     assert_eq!(db.cancel(id).unwrap(), Cancelled::Dead);
     let letter = db.letter(id).unwrap().expect("the same letter");
     assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));

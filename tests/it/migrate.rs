@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use redrive::{Job, Queue};
+use redrive::{Act, Job, Queue};
 use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 
 /// The versions that a database has had.
@@ -240,7 +240,10 @@ fn an_ordinary_role_that_owns_the_schema_can_do_everything() {
     drained(&queue);
     stop(worker);
     assert_eq!(
-        db.redrive(&redrive::Letters::all()).unwrap().redriven.len(),
+        db.redrive(&redrive::Letters::all(), &Act::new())
+            .unwrap()
+            .redriven
+            .len(),
         1
     );
     let step: String = test

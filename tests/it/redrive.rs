@@ -6,7 +6,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use redrive::{Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Reason, Worker};
+use redrive::{
+    Act, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Reason, Worker,
+};
 use redrive_tests::{
     Order, TestDatabase, counted, drained, letters, letters_in, stats, stop, worker,
 };
@@ -45,7 +47,7 @@ fn a_redriven_job_has_its_id_and_its_history_and_a_fresh_budget() {
     stop(worker);
     let letter = db.letter(id).unwrap().expect("a letter");
 
-    let redriven = db.redrive(&Letters::ids([id])).unwrap();
+    let redriven = db.redrive(&Letters::ids([id]), &Act::new()).unwrap();
     assert_eq!((redriven.redriven, redriven.skipped), (vec![id], vec![]));
     let job = db.job(id).unwrap().expect("live again");
     assert_eq!(
@@ -67,7 +69,10 @@ fn a_redriven_job_that_is_done_recovers_its_letter() {
     let ids = queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     fixed.store(true, Ordering::SeqCst);
-    let redriven = queue.database().redrive(&Letters::queue("orders")).unwrap();
+    let redriven = queue
+        .database()
+        .redrive(&Letters::queue("orders"), &Act::new())
+        .unwrap();
     assert_eq!(redriven.redriven, ids, "the oldest death first");
     drained(&queue);
     counted(&worker, "all done", |counts| counts.done == 20);
@@ -83,7 +88,7 @@ fn a_redriven_job_that_is_done_recovers_its_letter() {
     );
     let again = queue
         .database()
-        .redrive(&Letters::ids(ids.clone()))
+        .redrive(&Letters::ids(ids.clone()), &Act::new())
         .unwrap();
     assert_eq!(
         (again.redriven, again.skipped),
@@ -105,7 +110,12 @@ fn a_redriven_job_that_dies_again_opens_the_same_letter_one_generation_on() {
     let first = db.letter(id).unwrap().expect("a letter");
     assert_eq!((first.generation, first.history.len()), (0, 2));
     for generation in 1..=3_u32 {
-        assert_eq!(db.redrive(&Letters::ids([id])).unwrap().redriven, [id]);
+        assert_eq!(
+            db.redrive(&Letters::ids([id]), &Act::new())
+                .unwrap()
+                .redriven,
+            [id]
+        );
         drained(&queue);
         let letter = db.letter(id).unwrap().expect("the same letter");
         assert_eq!(
@@ -137,7 +147,12 @@ fn a_redriven_job_that_dies_again_opens_the_same_letter_one_generation_on() {
         "one letter, not one a death"
     );
     // Three redrives ended alike: a fourth is no use.
-    assert_eq!(db.redrive(&Letters::ids([id])).unwrap().skipped, [id]);
+    assert_eq!(
+        db.redrive(&Letters::ids([id]), &Act::new())
+            .unwrap()
+            .skipped,
+        [id]
+    );
 }
 
 #[test]
@@ -148,16 +163,19 @@ fn ids_that_are_not_open_are_told_as_skipped() {
     let ids = letters(&queue, 4);
     let live = queue.enqueue(&Order { number: 9 }).unwrap();
     let unknown = JobId::new(1_000_000);
-    db.discard(&Letters::ids([ids[0]]), "a duplicate").unwrap();
-    db.redrive(&Letters::ids([ids[1]])).unwrap();
+    db.discard(&Letters::ids([ids[0]]), &Act::new().why("a duplicate"))
+        .unwrap();
+    db.redrive(&Letters::ids([ids[1]]), &Act::new()).unwrap();
     let asked = [ids[0], ids[1], ids[2], live, unknown];
-    let redriven = db.redrive(&Letters::ids(asked)).unwrap();
+    let redriven = db.redrive(&Letters::ids(asked), &Act::new()).unwrap();
     assert_eq!(redriven.redriven, [ids[2]]);
     assert_eq!(redriven.skipped, [ids[0], ids[1], live, unknown]);
     // A state other than open is never redriven, even when it is asked for.
     for state in [LetterState::Discarded, LetterState::Redriving] {
         assert_eq!(
-            db.redrive(&Letters::all().state(state)).unwrap().redriven,
+            db.redrive(&Letters::all().state(state), &Act::new())
+                .unwrap()
+                .redriven,
             []
         );
     }
@@ -171,7 +189,9 @@ fn the_filter_of_the_list_is_the_filter_of_the_redrive() {
     let db = queue.database();
     let strangers = letters(&other, 3);
     let ids = letters(&queue, 10);
-    let limited = db.redrive(&Letters::queue("orders").limit(4)).unwrap();
+    let limited = db
+        .redrive(&Letters::queue("orders").limit(4), &Act::new())
+        .unwrap();
     assert_eq!(limited.redriven, ids[..4], "the oldest death first");
     for nothing in [
         Letters::queue("orders").kind("other"),
@@ -181,7 +201,11 @@ fn the_filter_of_the_list_is_the_filter_of_the_redrive() {
         Letters::queue("orders").limit(0),
         Letters::ids([]),
     ] {
-        assert_eq!(db.redrive(&nothing).unwrap().redriven, [], "{nothing:?}");
+        assert_eq!(
+            db.redrive(&nothing, &Act::new()).unwrap().redriven,
+            [],
+            "{nothing:?}"
+        );
     }
     let rest = db
         .redrive(
@@ -189,6 +213,7 @@ fn the_filter_of_the_list_is_the_filter_of_the_redrive() {
                 .kind("order")
                 .reason(Reason::Rejected)
                 .error_class("Rejected"),
+            &Act::new(),
         )
         .unwrap();
     assert_eq!(rest.redriven, ids[4..]);
@@ -197,9 +222,12 @@ fn the_filter_of_the_list_is_the_filter_of_the_redrive() {
         strangers.len(),
         "another queue's letters stay"
     );
-    assert_eq!(db.redrive(&Letters::all()).unwrap().redriven, strangers);
+    assert_eq!(
+        db.redrive(&Letters::all(), &Act::new()).unwrap().redriven,
+        strangers
+    );
     let error = db
-        .redrive(&Letters::all().after(ids[0]))
+        .redrive(&Letters::all().after(ids[0]), &Act::new())
         .expect_err("a page of a list");
     assert!(error.is_invalid());
 }
@@ -212,7 +240,7 @@ fn at_once(test: &TestDatabase, operators: usize, which: &Letters) -> Vec<redriv
             let (db, which, start) = (test.open(), which.clone(), Arc::clone(&start));
             thread::spawn(move || {
                 start.wait();
-                db.redrive(&which).unwrap()
+                db.redrive(&which, &Act::new()).unwrap()
             })
         })
         .collect();
@@ -293,12 +321,16 @@ fn a_redrive_against_a_discard_leaves_each_letter_one_end() {
         let (db, start) = (test.open(), Arc::clone(&start));
         move || {
             start.wait();
-            db.discard(&Letters::queue("orders"), "not wanted").unwrap()
+            db.discard(&Letters::queue("orders"), &Act::new().why("not wanted"))
+                .unwrap()
         }
     });
     let db = test.open();
     start.wait();
-    let redriven = db.redrive(&Letters::queue("orders")).unwrap().redriven;
+    let redriven = db
+        .redrive(&Letters::queue("orders"), &Act::new())
+        .unwrap()
+        .redriven;
     let discarded = discarder.join().expect("the one who discards");
     assert_eq!(redriven.len() + discarded.len(), 2000);
     assert!(redriven.iter().all(|id| !discarded.contains(id)));
@@ -344,7 +376,10 @@ fn letters_that_die_again_during_a_redrive_are_not_taken_again() {
         .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
         .start()
         .unwrap();
-    let redriven = queue.database().redrive(&Letters::queue("orders")).unwrap();
+    let redriven = queue
+        .database()
+        .redrive(&Letters::queue("orders"), &Act::new())
+        .unwrap();
     drained(&queue);
     stop(worker);
     assert_eq!(redriven.redriven.len(), ids.len());

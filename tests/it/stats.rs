@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::{Failure, Job, Letters, NewJob};
+use redrive::{Act, Failure, Job, Letters, NewJob};
 use redrive_tests::{Gate, Hold, Order, TestDatabase, drained, stop, worker};
 
 #[test]
@@ -20,15 +20,17 @@ fn each_job_and_letter_is_counted_where_it_is() {
     let ids = orders.enqueue_many(&Order::up_to(6)).unwrap();
     drained(&orders);
     stop(broken);
-    db.discard(&Letters::ids([ids[0]]), "why not").unwrap();
-    db.redrive(&Letters::ids([ids[1], ids[2]])).unwrap();
+    db.discard(&Letters::ids([ids[0]]), &Act::new().why("why not"))
+        .unwrap();
+    db.redrive(&Letters::ids([ids[1], ids[2]]), &Act::new())
+        .unwrap();
     let fixed = worker(&orders)
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();
     drained(&orders);
     stop(fixed);
-    db.redrive(&Letters::ids([ids[3]])).unwrap();
+    db.redrive(&Letters::ids([ids[3]]), &Act::new()).unwrap();
 
     let gate = Gate::new();
     let holding = worker(&orders)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive::postgres::{Client, NoTls, Transaction};
-use redrive::{Failure, Job, LetterState, Letters, NewJob, Place, Queue};
+use redrive::{Act, Failure, Job, LetterState, Letters, NewJob, Place, Queue};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, letters_in, lose_leases, stats,
     stop, wait_until, worker,
@@ -216,7 +216,10 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
     drained(&queue);
     assert_eq!(tally(&test), (0, 0));
     fixed.store(true, Ordering::SeqCst);
-    queue.database().redrive(&Letters::ids([id])).unwrap();
+    queue
+        .database()
+        .redrive(&Letters::ids([id]), &Act::new())
+        .unwrap();
     drained(&queue);
     stop(worker);
     assert_eq!(tally(&test), (1, 1));

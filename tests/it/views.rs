@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::{Backoff, Cancelled, Captured, Failure, Job, Letters, NewJob, Place};
+use redrive::{Act, Backoff, Cancelled, Captured, Failure, Job, Letters, NewJob, Place};
 use redrive_tests::{
     Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
 };
@@ -68,7 +68,7 @@ fn friday_evening() -> TestDatabase {
     });
     // One is fixed, and one is a story of last week.
     let db = queue.database();
-    db.redrive(&Letters::ids([ids[6]])).unwrap();
+    db.redrive(&Letters::ids([ids[6]]), &Act::new()).unwrap();
     counted(&worker, "the redriven one to be done", |counts| {
         counts.done == 4
     });

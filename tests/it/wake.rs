@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
-use redrive::{Job, Letters, NewJob};
+use redrive::{Act, Job, Letters, NewJob};
 use redrive_tests::{Order, SOON, TestDatabase, reap, stop, wait_until, worker};
 
 /// The queues that were notified since the last call; a notification of our own ends the wait.
@@ -75,7 +75,7 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
                 let id = queue.enqueue(&Order { number: 1 }).unwrap();
                 let db = queue.database();
                 db.cancel(id).unwrap();
-                let redriven = db.redrive(&Letters::ids([id])).unwrap();
+                let redriven = db.redrive(&Letters::ids([id]), &Act::new()).unwrap();
                 assert_eq!(redriven.redriven, [id]);
             }),
         ),
@@ -181,7 +181,10 @@ fn a_waiting_worker_is_woken_by_an_enqueue() {
                      (queue, kind, reason, error_class, error_message, enqueued_at, payload) \
                      VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
                 test.client().execute(letter, &[]).unwrap();
-                let redriven = queue.database().redrive(&Letters::queue("orders")).unwrap();
+                let redriven = queue
+                    .database()
+                    .redrive(&Letters::queue("orders"), &Act::new())
+                    .unwrap();
                 assert_eq!(redriven.redriven.len(), 1);
             }
         }

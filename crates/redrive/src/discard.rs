@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::act::Act;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::clip;
@@ -22,10 +23,10 @@ impl Database {
     ///
     /// # Errors
     /// *Invalid* when no reason is given; when the database refuses or does not answer.
-    pub fn discard(&self, which: &Letters, why: &str) -> Result<Vec<JobId>> {
-        if why.trim().is_empty() {
+    pub fn discard(&self, which: &Letters, act: &Act) -> Result<Vec<JobId>> {
+        let Some(why) = act.reason() else {
             return Err(Error::invalid("a discard needs a reason"));
-        }
+        };
         self.in_batches(
             "discard letters",
             &sql::DISCARD,

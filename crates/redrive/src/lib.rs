@@ -33,6 +33,7 @@ mod worker;
 mod group;
 mod letter;
 
+mod act;
 mod filter;
 
 mod capture;
@@ -41,6 +42,7 @@ mod live;
 mod redrive;
 mod stats;
 
+pub use act::Act;
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use capture::{Capture, Captured};
 pub use database::{Database, DatabaseBuilder, connect};

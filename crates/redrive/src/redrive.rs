@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::time::SystemTime;
 
+use crate::act::Act;
 use crate::database::Database;
 use crate::error::Result;
 use crate::filter::Letters;
@@ -39,7 +40,8 @@ impl Database {
     ///
     /// # Errors
     /// When the database refuses or does not answer.
-    pub fn redrive(&self, which: &Letters) -> Result<Redriven> {
+    pub fn redrive(&self, which: &Letters, act: &Act) -> Result<Redriven> {
+        _ = act.by();
         let redriven = self.in_batches("redrive letters", &sql::REDRIVE, which, None)?;
         let done: HashSet<i64> = redriven.iter().map(|id| id.get()).collect();
         let asked = which.asked_ids().iter();
