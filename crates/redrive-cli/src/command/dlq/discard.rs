@@ -1,7 +1,7 @@
 //! `redrive dlq discard`: letters that nobody wants any more.
 
 use clap::{ArgGroup, Args};
-use redrive::{Act, Database, JobId};
+use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::bulk::{Act, Choice, Plan};
@@ -44,7 +44,9 @@ impl Discard {
             Plan::These => self.these(&db, arguments, io),
             Plan::Bulk => {
                 let closed = self.choice.in_bulk(&act, &db, |which| {
-                    Ok(db.discard(which, &Act::new().why(&self.why))?.len() as u64)
+                    Ok(db
+                        .discard(which, &redrive::Act::new().why(&self.why))?
+                        .len() as u64)
                 })?;
                 report(closed, &[], arguments, io)?;
                 Ok(if closed > 0 {
@@ -57,7 +59,7 @@ impl Discard {
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let closed = db.discard(&self.choice.letters(), &Act::new().why(&self.why))?;
+        let closed = db.discard(&self.choice.letters(), &redrive::Act::new().why(&self.why))?;
         let skipped: Vec<JobId> = self
             .choice
             .ids()

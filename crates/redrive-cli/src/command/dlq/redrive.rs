@@ -1,7 +1,7 @@
 //! `redrive dlq redrive`: letters back into their queues.
 
 use clap::{ArgGroup, Args};
-use redrive::{Act, Database, JobId};
+use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::bulk::{Act, Choice, Plan};
@@ -46,7 +46,7 @@ impl Redrive {
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let done = db.redrive(&self.choice.letters(), &Act::new())?;
+        let done = db.redrive(&self.choice.letters(), &redrive::Act::new())?;
         report(done.redriven.len() as u64, &done.skipped, arguments, io)?;
         for id in &done.skipped {
             let why = match db.letter(*id)? {
@@ -70,7 +70,7 @@ impl Redrive {
 
     fn bulk(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let redriven = self.choice.in_bulk(&ACT, db, |which| {
-            Ok(db.redrive(which, &Act::new())?.redriven.len() as u64)
+            Ok(db.redrive(which, &redrive::Act::new())?.redriven.len() as u64)
         })?;
         report(redriven, &[], arguments, io)?;
         Ok(if redriven > 0 {
