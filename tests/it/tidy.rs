@@ -200,6 +200,18 @@ fn no_test_sleeps() {
 }
 
 #[test]
+fn the_library_never_asks_the_clock_of_the_machine_what_time_it_is() {
+    let library = files("crates/redrive/src", &["rs"]);
+    let asked = lines_with(&library, &[("SystemTime::", "now"), ("Timestamp::", "now")]);
+    // The sample job for unit tests of handlers never meets the database.
+    let others: Vec<String> = asked
+        .into_iter()
+        .filter(|line| !line.contains("/job.rs:"))
+        .collect();
+    none(&others);
+}
+
+#[test]
 fn the_sql_of_the_library_is_in_its_files() {
     let allowed = ["migrate.rs", "session.rs", "pulse.rs"];
     let files: Vec<PathBuf> = files("crates/redrive/src", &["rs"])
