@@ -10,7 +10,7 @@ fn the_schema_refuses_illegal_rows() {
     const WORKER: &str =
         "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
     const LEASE: &str = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs";
-    const ROW: &str = "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL)::redrive.leased_job]";
+    const ROW: &str = "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL,NULL,NULL)::redrive.leased_job]";
     const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, reason, error_class, error_message, enqueued_at, payload";
     let long = "x".repeat(101);
     let illegal = [

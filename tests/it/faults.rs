@@ -186,7 +186,7 @@ fn a_claim_whose_answer_was_lost_comes_back_with_its_attempt() {
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, claimed_at) \
              SELECT gen_random_uuid(), w.worker_id, w.queue, \
-                    ARRAY[ROW(7, 'other', 0, '{}', 1, 1, 0, 0, 0, now(), NULL)::redrive.leased_job], \
+                    ARRAY[ROW(7, 'other', 0, '{}', 1, 1, 0, 0, 0, now(), NULL, NULL, NULL)::redrive.leased_job], \
                     now() - interval '1 minute' \
              FROM redrive.workers w",
         )

@@ -12,6 +12,7 @@ mod statements;
 mod constraints;
 mod enqueue;
 mod payload;
+mod unique;
 
 mod claim;
 mod lease;

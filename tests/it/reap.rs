@@ -85,7 +85,7 @@ fn jobs_that_were_settled_before_the_crash_do_not_come_back() {
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, done) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
-                    array_agg(ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL)::redrive.leased_job ORDER BY n), \
+                    array_agg(ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL)::redrive.leased_job ORDER BY n), \
                     '{1,3}' \
              FROM generate_series(1, 4) AS n",
         )
@@ -105,7 +105,7 @@ fn two_reapers_at_once_take_each_job_back_once() {
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
-                    ARRAY[ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL)::redrive.leased_job] \
+                    ARRAY[ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL)::redrive.leased_job] \
              FROM generate_series(1, 3000) AS n",
         )
         .unwrap();

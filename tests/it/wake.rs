@@ -86,7 +86,7 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
                     "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, claimed_at) \
                      SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
                             ARRAY[ROW(nextval('redrive.job_id'), 'order', 0, '{}', 1, 5, 0, 0, 0, \
-                                      now(), NULL)::redrive.leased_job], \
+                                      now(), NULL, NULL, NULL)::redrive.leased_job], \
                             now() - interval '1 hour'",
                 )
                 .unwrap();

@@ -3,36 +3,41 @@
 -- Called by: live.rs.
 -- $1 bigint    id
 -- Locks: the row of the job or of its lease.
--- Index relied on: the primary key of jobs_delayed; a scan of jobs and of leases.
+-- Index relied on: the primary key of jobs_delayed; unique_keys_by_job; a scan of jobs and of leases.
 -- Rows: one: `dead` or `asked`. Zero rows: the job is not live.
 WITH from_jobs AS (
     DELETE FROM redrive.jobs j
     WHERE j.id = $1
     RETURNING j.id, j.queue, j.kind, j.payload, j.priority, j.attempt, j.max_attempts,
-              j.generation, j.crashes, j.history, j.enqueued_at
+              j.generation, j.crashes, j.history, j.enqueued_at, j.unique_key
 ),
 from_delayed AS (
     DELETE FROM redrive.jobs_delayed d
     WHERE d.id = $1
     RETURNING d.id, d.queue, d.kind, d.payload, d.priority, d.attempt, d.max_attempts,
-              d.generation, d.crashes, d.history, d.enqueued_at
+              d.generation, d.crashes, d.history, d.enqueued_at, d.unique_key
 ),
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, enqueued_at)
+         max_attempts, generation, crashes, history, enqueued_at, unique_key)
     SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', c.payload,
            c.priority, c.attempt, c.max_attempts, c.generation, c.crashes,
-           coalesce(c.history, '[]'), c.enqueued_at
+           coalesce(c.history, '[]'), c.enqueued_at, c.unique_key
     FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
         attempts = excluded.attempts, generation = excluded.generation,
-        history = excluded.history, discard_reason = NULL,
+        history = excluded.history, discard_reason = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
         changed_at = excluded.changed_at
     RETURNING 'dead'::text AS what
+),
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT c.id FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c WHERE c.unique_key IS NOT NULL))
 ),
 asked AS (
     UPDATE redrive.leases l
@@ -41,7 +46,7 @@ asked AS (
         SELECT
         FROM unnest(l.jobs) WITH ORDINALITY
             AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, ordinal)
+                  enqueued_at, history, unique_key, outage_since, ordinal)
         WHERE j.id = $1 AND NOT j.ordinal = ANY (l.done))
     RETURNING 'asked'::text AS what, l.worker_id
 ),

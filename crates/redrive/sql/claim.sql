@@ -15,8 +15,9 @@
 -- Locks: row locks on the jobs it takes; rows locked by others are skipped.
 -- Index relied on: jobs_for_claim, by range, merged over the segments. Sequential scans must
 --                  be off: an empty table teaches the planner a plan that a full one dies of.
--- Rows: the jobs, with their ordinal in their lease, in no order. Zero rows: nothing is ready
---       for this worker.
+-- Rows: the jobs, with their ordinal in their lease, in no order; whether each has a unique key,
+--       and for how long it has been in an outage (NULL: it is in none). Zero rows: nothing is
+--       ready for this worker.
 WITH picked AS MATERIALIZED (
     SELECT found.segment, found.tid, found.bytes, found.suspect
     FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
@@ -54,29 +55,29 @@ taken_0 AS (
     DELETE FROM redrive.jobs_0 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 0))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
 ),
 taken_1 AS (
     DELETE FROM redrive.jobs_1 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 1))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
 ),
 taken_2 AS (
     DELETE FROM redrive.jobs_2 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 2))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
 ),
 taken_3 AS (
     DELETE FROM redrive.jobs_3 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 3))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
 ),
 taken AS (
     SELECT t.id, t.kind, t.priority, t.payload, t.attempt + 1 AS attempt, t.max_attempts,
-           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history,
+           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key, t.outage_since,
            CASE WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN gen_random_uuid() ELSE $7::uuid END AS lease_id,
            CASE
                WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN 1
@@ -92,11 +93,13 @@ leased AS (
     INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
     SELECT t.lease_id, $8, $1,
            array_agg(ROW(t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts, t.generation,
-                         t.crashes, t.refunds, t.enqueued_at, t.history)::redrive.leased_job
+                         t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key,
+                         t.outage_since)::redrive.leased_job
                      ORDER BY t.ordinal)
     FROM taken t
     GROUP BY t.lease_id
 )
 SELECT t.lease_id, t.ordinal, t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts,
-       t.generation, t.crashes, t.enqueued_at
+       t.generation, t.crashes, t.enqueued_at, t.unique_key IS NOT NULL AS is_unique,
+       (extract(epoch FROM clock_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
 FROM taken t

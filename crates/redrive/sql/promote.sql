@@ -19,14 +19,16 @@ gone AS (
     USING due
     WHERE d.id = due.id
     RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
-              d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history
+              d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
+              d.outage_since
 ),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history)
+         refunds, queue, kind, payload, history, unique_key, outage_since)
     SELECT r.segment, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
-           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history
+           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
+           g.outage_since
     FROM gone g
     CROSS JOIN redrive.ring r
     RETURNING 1

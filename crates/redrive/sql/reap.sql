@@ -8,7 +8,7 @@
 -- $4 integer   milliseconds of delay per crash from the second one on
 -- $5 text      the reason of a cancelled job: manual
 -- Locks: the lease rows; one that somebody settles or reaps right now is skipped.
--- Index relied on: leases is small; the primary key of workers.
+-- Index relied on: leases is small; the primary key of workers; unique_keys_by_job.
 -- Rows: the jobs taken back, `is_dead` for those that died. Zero rows: no lease is lost, or
 --       the server started less than a lease ago (its workers need time to renew).
 WITH lost AS MATERIALIZED (
@@ -32,6 +32,7 @@ ended AS (
 undone AS MATERIALIZED (
     SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, j.id, j.kind, j.priority,
            j.payload, j.attempt, j.max_attempts, j.generation, j.refunds, j.enqueued_at,
+           j.unique_key, j.outage_since,
            j.crashes + 1 AS crashes, j.id = ANY (e.cancelled) AS is_cancelled,
            j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead,
            redrive.remember(j.history, jsonb_build_object(
@@ -42,15 +43,16 @@ undone AS MATERIALIZED (
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
     CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, ordinal)
+              enqueued_at, history, unique_key, outage_since, ordinal)
     WHERE NOT j.ordinal = ANY (e.done)
 ),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history)
+         queue, kind, payload, history, unique_key, outage_since)
     SELECT r.segment, u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation,
-           u.priority, u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history
+           u.priority, u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key,
+           u.outage_since
     FROM undone u
     CROSS JOIN redrive.ring r
     WHERE NOT u.is_dead AND u.crashes = 1
@@ -58,24 +60,25 @@ ready AS (
 delayed AS (
     INSERT INTO redrive.jobs_delayed
         (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history)
+         queue, kind, payload, history, unique_key, outage_since)
     SELECT clock_timestamp() + random() * u.crashes * $4::integer * interval '1 millisecond',
            u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation, u.priority,
-           u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history
+           u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key, u.outage_since
     FROM undone u
     WHERE NOT u.is_dead AND u.crashes > 1
 ),
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at)
+         max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
+         unique_key)
     SELECT u.id, u.queue, u.kind,
            CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
            u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
-           u.history, u.worker_id, u.host, u.version, u.enqueued_at
+           u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key
     FROM undone u
     WHERE u.is_dead
     ON CONFLICT (id) DO UPDATE
@@ -85,8 +88,14 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
+        unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+-- A job that ended holds its key no longer; one that comes back keeps it.
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
 ),
 -- Rows of workers that are long gone and hold nothing are of no use to anybody.
 forgotten AS (

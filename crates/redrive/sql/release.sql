@@ -8,7 +8,7 @@
 -- $5 integer   refunds that a job may have; after them its attempt stays charged
 -- $6 text      the reason of a cancelled job: manual
 -- Locks: the lease rows; one that a handler's own transaction holds is left to it.
--- Index relied on: leases_for_reap.
+-- Index relied on: leases_for_reap, unique_keys_by_job.
 -- Rows: the jobs given back, or dead because they were cancelled or had neither a refund nor
 --       an attempt left (exhausted). Zero rows: nothing was held.
 WITH held AS MATERIALIZED (
@@ -26,22 +26,22 @@ ended AS (
 ),
 released AS MATERIALIZED (
     SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
-           j.generation, j.crashes, j.enqueued_at, j.history,
+           j.generation, j.crashes, j.enqueued_at, j.history, j.unique_key, j.outage_since,
            CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds >= $5::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
            CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds < $5::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
            j.id = ANY (e.cancelled) AS is_cancelled
     FROM ended e
     CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, ordinal)
+              enqueued_at, history, unique_key, outage_since, ordinal)
     WHERE NOT j.ordinal = ANY (e.done)
 ),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history)
+         queue, kind, payload, history, unique_key, outage_since)
     SELECT r.segment, b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
-           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history
+           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since
     FROM released b
     CROSS JOIN redrive.ring r
     WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled
@@ -49,14 +49,14 @@ ready AS (
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, worker_id, enqueued_at)
+         max_attempts, generation, crashes, history, worker_id, enqueued_at, unique_key)
     SELECT b.id, b.queue, b.kind,
            CASE WHEN b.is_cancelled THEN $6::text ELSE 'exhausted' END,
            CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
            CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker stopped before it ended, too many times' END,
            b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
-           coalesce(b.history, '[]'), $1, b.enqueued_at
+           coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key
     FROM released b
     WHERE b.attempt >= b.max_attempts OR b.is_cancelled
     ON CONFLICT (id) DO UPDATE
@@ -65,8 +65,15 @@ died AS (
         payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        discard_reason = NULL,
+        discard_reason = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+-- A job that ended holds its key no longer.
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT b.id FROM released b
+        WHERE b.unique_key IS NOT NULL AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
 ),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', w.queue)

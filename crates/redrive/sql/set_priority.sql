@@ -10,14 +10,15 @@ WITH gone AS (
     DELETE FROM redrive.jobs j
     WHERE j.id = $1
     RETURNING j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.crashes,
-              j.refunds, j.queue, j.kind, j.payload, j.history
+              j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since
 ),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history)
+         refunds, queue, kind, payload, history, unique_key, outage_since)
     SELECT r.segment, g.id, g.ready_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
-           $2::smallint, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history
+           $2::smallint, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
+           g.outage_since
     FROM gone g
     CROSS JOIN redrive.ring r
     RETURNING id

@@ -3,25 +3,26 @@
 -- Called by: settle.rs, by a worker's settler.
 -- $1 uuid[]    lease of each verdict
 -- $2 integer[] ordinal of the job in the lease
--- $3 text[]    verdict: done, retry, snooze, dead
--- $4 bigint[]  delay in milliseconds (retry, snooze)
+-- $3 text[]    verdict: done, retry, outage (a retry whose attempt is given back), snooze, dead
+-- $4 bigint[]  delay in milliseconds (retry, outage, snooze)
 -- $5 text[]    reason (dead)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
 -- $9 jsonb[]   record of the attempt for the history; NULL: none (done, snooze)
 -- $10 uuid[]   the leases that end with this call: no job of theirs is left
 -- $11 uuid     worker         $12 text  host             $13 text  version
 -- $14 text     the reason of a cancelled job: manual
+-- $15 boolean[] whether the attempt met an outage: its job is in one since the first in a row
 -- Locks: the lease rows, the letters of redriven jobs.
--- Index relied on: the primary keys of leases and dead_letters.
+-- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
 --       call was answered into the void before and is repeated now.
 WITH verdicts AS MATERIALIZED (
     SELECT v.lease_id, v.ordinal, v.verdict, v.delay_ms, v.reason, v.error_class,
-           v.error_message, v.error_detail, v.attempt_record
+           v.error_message, v.error_detail, v.attempt_record, v.in_outage
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::jsonb[])
+                $7::text[], $8::text[], $9::jsonb[], $15::boolean[])
         AS v (lease_id, ordinal, verdict, delay_ms, reason, error_class, error_message,
-              error_detail, attempt_record)
+              error_detail, attempt_record, in_outage)
 ),
 ended AS (
     DELETE FROM redrive.leases l
@@ -43,13 +44,14 @@ shrunk AS (
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
            j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.ordinal,
-           j.attempt,
+           j.attempt, j.unique_key,
+           CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
            CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'snooze') THEN 'dead'
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN 'dead'
                ELSE v.verdict
            END AS verdict,
            CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'snooze') THEN $14::text
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $14::text
                ELSE v.reason
            END AS reason,
            v.delay_ms, v.error_class, v.error_message, v.error_detail,
@@ -63,7 +65,7 @@ settled AS MATERIALIZED (
         FROM (TABLE ended UNION ALL TABLE shrunk) h
         CROSS JOIN LATERAL unnest(h.jobs) WITH ORDINALITY
             AS u (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, ordinal)
+                  enqueued_at, history, unique_key, outage_since, ordinal)
     ) j
     -- An inner join in meaning. The planner cannot know how long the arrays are, takes them for
     -- short and would nest loops, a million steps for a thousand verdicts; a full join can only
@@ -74,35 +76,35 @@ settled AS MATERIALIZED (
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history)
+         queue, kind, payload, history, unique_key, outage_since)
     SELECT r.segment, s.id, s.enqueued_at,
-           CASE s.verdict WHEN 'snooze' THEN s.attempt - 1 ELSE s.attempt END,
+           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
            s.max_attempts, s.generation, s.priority, 0, s.refunds,
-           s.queue, s.kind, s.payload, s.history
+           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since
     FROM settled s
     CROSS JOIN redrive.ring r
-    WHERE s.verdict IN ('retry', 'snooze') AND s.delay_ms <= 0
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0
 ),
 delayed AS (
     INSERT INTO redrive.jobs_delayed
         (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history)
+         queue, kind, payload, history, unique_key, outage_since)
     SELECT clock_timestamp() + s.delay_ms * interval '1 millisecond', s.id, s.enqueued_at,
-           CASE s.verdict WHEN 'snooze' THEN s.attempt - 1 ELSE s.attempt END,
+           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
            s.max_attempts, s.generation, s.priority, 0, s.refunds,
-           s.queue, s.kind, s.payload, s.history
+           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since
     FROM settled s
-    WHERE s.verdict IN ('retry', 'snooze') AND s.delay_ms > 0
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0
 ),
 -- A redriven job has a letter already: it opens again, one generation on.
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, error_detail, payload, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
-         enqueued_at)
+         enqueued_at, unique_key)
     SELECT s.id, s.queue, s.kind, s.reason, s.error_class, s.error_message, s.error_detail,
            s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
-           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at
+           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at, s.unique_key
     FROM settled s
     WHERE s.verdict = 'dead'
     ON CONFLICT (id) DO UPDATE
@@ -112,8 +114,15 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
+        unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+-- A job that ended holds its key no longer. By an array, so that no plan reads all the keys.
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
 ),
 recovered AS (
     UPDATE redrive.dead_letters l

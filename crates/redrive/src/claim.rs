@@ -4,7 +4,7 @@ pub(crate) mod demand;
 pub(crate) mod mark;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
@@ -123,6 +123,10 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
                 generation: row.get::<_, i32>("generation").unsigned_abs(),
                 priority: row.get("priority"),
                 enqueued_at,
+                is_unique: row.get("is_unique"),
+                outage_age: row
+                    .get::<_, Option<i64>>("outage_ms")
+                    .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
             },
         });
     }

@@ -1,14 +1,15 @@
 //! Enqueue: jobs into the database, one, many, and in the caller's own transaction.
 
-use postgres::GenericClient;
 use postgres::types::{ToSql, Type};
+use postgres::{GenericClient, Row};
 
 use crate::copy;
 use crate::error::{Error, Result};
 use crate::job::{JobId, NewJob};
 use crate::payload::{Json, Payload};
 use crate::queue::Queue;
-use crate::sql;
+use crate::session::Parameter;
+use crate::sql::{self, Sql};
 
 /// Above this many jobs a bulk enqueue uses COPY; up to it, one INSERT is as fast.
 const COPY_ABOVE: usize = 1000;
@@ -25,14 +26,49 @@ impl Queue {
         self.add(NewJob::new(payload)?)
     }
 
-    /// Stores a job with options: a delay, a priority, its own number of attempts.
+    /// Stores a job with options: a delay, a priority, its own number of attempts. When a live job
+    /// has its [unique key](NewJob::unique) nothing is stored, and the answer is the id of that one.
     ///
     /// # Errors
     /// As [`Queue::enqueue`], and when an option is out of range.
     pub fn add(&self, job: NewJob) -> Result<JobId> {
         let mut ids = self.add_many(vec![job])?;
-        ids.pop()
-            .ok_or_else(|| Error::unavailable("could not enqueue: the answer had no id"))
+        ids.pop().ok_or_else(no_id)
+    }
+
+    /// Stores a job with a [unique key](NewJob::unique), and tells whether it did.
+    ///
+    /// Unlike any other enqueue it is safe to repeat when its answer was lost, as long as the job
+    /// lives.
+    ///
+    /// ```
+    /// # use redrive::{NewJob, Queue, Unique};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let reports = Queue::new(&db, "reports")?;
+    /// let report = || Ok::<_, redrive::Error>(NewJob::raw("report", "{}")?.unique("today"));
+    /// let first = reports.add_unique(report()?)?.id();
+    /// assert_eq!(reports.add_unique(report()?)?, Unique::Existing(first));
+    /// # db.cancel(first)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::add`].
+    pub fn add_unique(&self, job: NewJob) -> Result<Unique> {
+        let added = self.add_all(vec![job])?;
+        added.into_iter().next().ok_or_else(no_id)
+    }
+
+    /// Stores a job with a [unique key](NewJob::unique) in the caller's own transaction, and tells
+    /// whether it did. Until that transaction ends, whoever stores a job of the same key waits.
+    ///
+    /// # Errors
+    /// As [`Queue::add_in`].
+    pub fn add_unique_in(&self, client: &mut impl GenericClient, job: NewJob) -> Result<Unique> {
+        let added = self.add_all_in(client, &[job])?;
+        added.into_iter().next().ok_or_else(no_id)
     }
 
     /// Stores many jobs at once: all of them, or none when any of them is refused.
@@ -56,8 +92,13 @@ impl Queue {
     /// Stores many jobs with options at once: all of them, or none when any of them is refused.
     ///
     /// # Errors
-    /// As [`Queue::add`]; the message names the first bad job by its place, from 1.
+    /// As [`Queue::add`]; the message names the first bad job by its place, from 1. *Invalid* as
+    /// well for more than 1,000 jobs when any of them has a unique key.
     pub fn add_many(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>> {
+        Ok(ids(self.add_all(jobs)?))
+    }
+
+    fn add_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Unique>> {
         check_all(&jobs)?;
         let queue = self.shared_name();
         let doing = format!("enqueue into queue `{queue}`");
@@ -65,13 +106,15 @@ impl Queue {
             let failed = |error| Error::from_postgres(doing.clone(), error);
             if jobs.len() <= COPY_ABOVE {
                 let columns = Columns::of(&jobs);
-                let rows = session.query(&doing, &sql::ENQUEUE, &columns.parameters(&&*queue))?;
-                return Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect());
+                let name = &*queue;
+                let rows =
+                    session.query(&doing, columns.statement(), &columns.parameters(&name))?;
+                return Ok(columns.answers(&rows));
             }
             let mut transaction = session.client().transaction().map_err(failed)?;
             let ids = copy::enqueue(&mut transaction, &queue, &jobs).map_err(failed)?;
             transaction.commit().map_err(failed)?;
-            Ok(ids)
+            Ok(ids.into_iter().map(Unique::Inserted).collect())
         })
     }
 
@@ -115,8 +158,7 @@ impl Queue {
     /// As [`Queue::enqueue_in`], and when an option is out of range.
     pub fn add_in(&self, client: &mut impl GenericClient, job: NewJob) -> Result<JobId> {
         let mut ids = self.add_many_in(client, &[job])?;
-        ids.pop()
-            .ok_or_else(|| Error::unavailable("could not enqueue: the answer had no id"))
+        ids.pop().ok_or_else(no_id)
     }
 
     /// Stores many jobs in the caller's own transaction. Above 1,000 jobs it uses COPY, which
@@ -129,11 +171,16 @@ impl Queue {
         client: &mut impl GenericClient,
         jobs: &[NewJob],
     ) -> Result<Vec<JobId>> {
+        Ok(ids(self.add_all_in(client, jobs)?))
+    }
+
+    fn add_all_in(&self, client: &mut impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Unique>> {
         check_all(jobs)?;
         let failed =
             |error| Error::from_postgres(format!("enqueue into queue `{}`", self.name()), error);
         if jobs.len() > COPY_ABOVE {
-            return copy::enqueue(client, self.name(), jobs).map_err(failed);
+            let ids = copy::enqueue(client, self.name(), jobs).map_err(failed)?;
+            return Ok(ids.into_iter().map(Unique::Inserted).collect());
         }
         let columns = Columns::of(jobs);
         let queue = self.name();
@@ -145,17 +192,50 @@ impl Queue {
             Type::INT8_ARRAY,
             Type::INT2_ARRAY,
             Type::INT4_ARRAY,
+            Type::TEXT_ARRAY,
         ];
         let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters.into_iter().zip(types).collect();
         // Unprepared: one round trip on a connection whose statements are not ours to keep.
         let rows = client
-            .query_typed(sql::ENQUEUE.text, &typed)
+            .query_typed(columns.statement().text, &typed)
             .map_err(failed)?;
-        Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
+        Ok(columns.answers(&rows))
     }
 }
 
+/// What became of the enqueue of a job with a [unique key](NewJob::unique).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unique {
+    /// It was stored, under this id.
+    Inserted(JobId),
+    /// Nothing was stored: this live job has the key.
+    Existing(JobId),
+}
+
+impl Unique {
+    /// The job that has the key now.
+    pub fn id(self) -> JobId {
+        match self {
+            Unique::Inserted(id) | Unique::Existing(id) => id,
+        }
+    }
+}
+
+fn ids(added: Vec<Unique>) -> Vec<JobId> {
+    added.into_iter().map(Unique::id).collect()
+}
+
+fn no_id() -> Error {
+    Error::unavailable("could not enqueue: the answer had no id")
+}
+
 fn check_all(jobs: &[NewJob]) -> Result<()> {
+    if jobs.len() > COPY_ABOVE && jobs.iter().any(|job| job.unique_key.is_some()) {
+        return Err(Error::invalid(format!(
+            "{} jobs are too many at once: with unique keys among them {COPY_ABOVE} are the most",
+            jobs.len()
+        )));
+    }
     for (index, job) in jobs.iter().enumerate() {
         job.check().map_err(|error| match jobs.len() {
             1 => error,
@@ -177,6 +257,8 @@ struct Columns<'a> {
     delays: Vec<i64>,
     priorities: Vec<i16>,
     attempts: Vec<i32>,
+    /// `None`: none of them has one, and they need not pay for those that do.
+    keys: Option<Vec<Option<&'a str>>>,
 }
 
 impl<'a> Columns<'a> {
@@ -190,17 +272,41 @@ impl<'a> Columns<'a> {
                 .iter()
                 .map(|job| job.max_attempts.cast_signed())
                 .collect(),
+            keys: jobs
+                .iter()
+                .any(|job| job.unique_key.is_some())
+                .then(|| jobs.iter().map(|job| job.unique_key.as_deref()).collect()),
         }
     }
 
-    fn parameters<'p>(&'p self, queue: &'p &'p str) -> [&'p (dyn ToSql + Sync); 6] {
-        [
+    fn statement(&self) -> &'static Sql {
+        match self.keys {
+            Some(_) => &sql::ENQUEUE_UNIQUE,
+            None => &sql::ENQUEUE,
+        }
+    }
+
+    fn answers(&self, rows: &[Row]) -> Vec<Unique> {
+        let answer = |row: &Row| {
+            let id = JobId::new(row.get("id"));
+            match self.keys {
+                Some(_) if !row.get::<_, bool>("is_new") => Unique::Existing(id),
+                Some(_) | None => Unique::Inserted(id),
+            }
+        };
+        rows.iter().map(answer).collect()
+    }
+
+    fn parameters<'p>(&'p self, queue: &'p &'p str) -> Vec<Parameter<'p>> {
+        let mut parameters: Vec<Parameter<'p>> = vec![
             queue,
             &self.kinds,
             &self.payloads,
             &self.delays,
             &self.priorities,
             &self.attempts,
-        ]
+        ];
+        parameters.extend(self.keys.as_ref().map(|keys| keys as Parameter<'p>));
+        parameters
     }
 }

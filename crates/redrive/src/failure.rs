@@ -8,6 +8,8 @@ use std::fmt::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use crate::name;
+
 /// The longest error class kept, in bytes.
 const CLASS_BYTES: usize = 1024;
 /// The longest error message kept, in bytes.
@@ -39,6 +41,8 @@ const DETAIL_BYTES: usize = 64 * 1024;
 pub struct Failure {
     pub(crate) wish: Wish,
     pub(crate) story: Story,
+    /// What is down, when the wish is [`Wish::Outage`] and the handler named it.
+    pub(crate) dependency: Option<String>,
 }
 
 /// What the handler asks for.
@@ -52,6 +56,8 @@ pub(crate) enum Wish {
     Reject,
     /// Run it again after this long; this attempt does not count.
     Snooze(Duration),
+    /// Run it again when what it needs is back; this attempt does not count.
+    Outage,
 }
 
 impl Failure {
@@ -60,6 +66,7 @@ impl Failure {
         Failure {
             wish: Wish::Retry,
             story: Story::new("Retry", message.into(), None),
+            dependency: None,
         }
     }
 
@@ -69,6 +76,7 @@ impl Failure {
         Failure {
             wish: Wish::Reject,
             story: Story::new("Rejected", message.into(), None),
+            dependency: None,
         }
     }
 
@@ -77,6 +85,7 @@ impl Failure {
         Failure {
             wish: Wish::Reject,
             story: Story::of(&error),
+            dependency: None,
         }
     }
 
@@ -86,16 +95,58 @@ impl Failure {
         Failure {
             wish: Wish::Snooze(delay),
             story: Story::new("Snoozed", String::new(), None),
+            dependency: None,
         }
     }
 
+    /// Says that something that the job needs is down: the job waits until it is back, and this
+    /// attempt does not count, for up to 24 hours of nothing but outages. After that an outage is
+    /// a failure like any other.
+    ///
+    /// After five in a row (see
+    /// [`WorkerBuilder::breaker_after`](crate::WorkerBuilder::breaker_after)) the *breaker* opens:
+    /// nobody claims the jobs concerned until a single one, tried now and then, meets no outage.
+    /// Which jobs those are [`dependency`](Failure::dependency) says.
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// fn pay(job: &Job<u32>) -> Result<(), Failure> {
+    ///     match std::net::TcpStream::connect("127.0.0.1:1") {
+    ///         Ok(_gateway) => Ok(()),
+    ///         Err(error) => Err(Failure::outage(error.to_string()).dependency("payments-api")),
+    ///     }
+    /// }
+    ///
+    /// assert!(pay(&Job::sample(7)).is_err());
+    /// ```
+    pub fn outage(message: impl Into<String>) -> Failure {
+        Failure {
+            wish: Wish::Outage,
+            story: Story::new("Outage", message.into(), None),
+            dependency: None,
+        }
+    }
+
+    /// Names what is down, for an [`outage`](Failure::outage): then only the kinds that depend on
+    /// it wait, in every queue. Defaults to what the kind was registered with
+    /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)), or else to the whole
+    /// queue. 1 to 100 characters, none of them a control character; what else there is in a name
+    /// is left out. Any other failure than an outage stays what it is.
+    #[must_use]
+    pub fn dependency(mut self, name: impl Into<String>) -> Failure {
+        self.dependency = Some(name::cleaned(&name.into())).filter(|name| !name.is_empty());
+        self
+    }
+
     /// Asks for the next attempt after `delay` instead of the backoff of the kind.
-    /// At most 30 days. A rejection stays one.
+    /// At most 30 days. A rejection stays one; an outage is over when it is over.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Failure {
         self.wish = match self.wish {
             Wish::Retry | Wish::RetryAfter(_) => Wish::RetryAfter(delay),
             Wish::Reject => Wish::Reject,
+            Wish::Outage => Wish::Outage,
             Wish::Snooze(_) => Wish::Snooze(delay),
         };
         self
@@ -127,6 +178,7 @@ impl<E: StdError + 'static> From<E> for Failure {
         Failure {
             wish: Wish::Retry,
             story: Story::of(&error),
+            dependency: None,
         }
     }
 }
@@ -257,6 +309,20 @@ mod tests {
     }
 
     #[test]
+    fn a_dependency_has_a_name_that_the_database_takes() {
+        for (given, kept) in [
+            ("payments-api", Some("payments-api")),
+            (" pay\0ments\n", Some("payments")),
+            ("\t", None),
+        ] {
+            let failure = Failure::outage("down").dependency(given);
+            assert_eq!(failure.dependency.as_deref(), kept, "{given:?}");
+        }
+        let long = Failure::outage("down").dependency("x".repeat(1000));
+        assert_eq!(long.dependency.map(|name| name.len()), Some(100));
+    }
+
+    #[test]
     fn after_keeps_a_rejection_a_rejection() {
         let delay = Duration::from_secs(9);
         assert_eq!(
@@ -264,6 +330,7 @@ mod tests {
             Wish::RetryAfter(delay)
         );
         assert_eq!(Failure::reject("never").after(delay).wish, Wish::Reject);
+        assert_eq!(Failure::outage("down").after(delay).wish, Wish::Outage);
         assert_eq!(
             Failure::snooze(Duration::ZERO).after(delay).wish,
             Wish::Snooze(delay)

@@ -13,6 +13,8 @@ use crate::payload::{Json, Payload};
 pub const MOST_ATTEMPTS: u32 = 1000;
 /// The furthest from 0 that a priority may be, up or down.
 pub const PRIORITY_LIMIT: i16 = 1000;
+/// The longest unique key, in bytes.
+pub const KEY_BYTES: usize = 200;
 /// The longest delay of a job: ten years.
 pub const LONGEST_DELAY: Duration = Duration::from_hours(87600);
 
@@ -58,6 +60,7 @@ pub struct NewJob {
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
     pub(crate) max_attempts: u32,
+    pub(crate) unique_key: Option<String>,
 }
 
 impl NewJob {
@@ -86,6 +89,7 @@ impl NewJob {
             delay: Duration::ZERO,
             priority: 0,
             max_attempts: 5,
+            unique_key: None,
         })
     }
 
@@ -111,6 +115,21 @@ impl NewJob {
         self
     }
 
+    /// Stores it only if no live job of its queue has this key: 1 to 200 bytes, without NUL.
+    ///
+    /// The key is held from the enqueue until the job is done, dead or cancelled, over retries,
+    /// crashes and releases. Its dead letter keeps the key without holding it: a redrive takes it
+    /// again, and leaves the letter open when another job has it by then.
+    /// [`Queue::add_unique`](crate::Queue::add_unique) tells what happened.
+    ///
+    /// A key costs an index entry, and its enqueue waits for a transaction that is just storing a
+    /// job of the same key.
+    #[must_use]
+    pub fn unique(mut self, key: impl Into<String>) -> NewJob {
+        self.unique_key = Some(key.into());
+        self
+    }
+
     /// Checks the options; the payload and the kind were checked when it was made.
     pub(crate) fn check(&self) -> Result<()> {
         if self.delay > LONGEST_DELAY {
@@ -120,6 +139,9 @@ impl NewJob {
             )));
         }
         check_priority(self.priority)?;
+        if let Some(key) = &self.unique_key {
+            check_key(key)?;
+        }
         if !(1..=MOST_ATTEMPTS).contains(&self.max_attempts) {
             return Err(Error::invalid(format!(
                 "{} attempts are not between 1 and {MOST_ATTEMPTS}",
@@ -141,6 +163,21 @@ pub(crate) fn check_priority(priority: i16) -> Result<()> {
     Err(Error::invalid(format!(
         "the priority {priority} is not between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}"
     )))
+}
+
+fn check_key(key: &str) -> Result<()> {
+    if !(1..=KEY_BYTES).contains(&key.len()) {
+        return Err(Error::invalid(format!(
+            "the unique key has {} bytes, not 1 to {KEY_BYTES}",
+            key.len()
+        )));
+    }
+    if key.contains('\0') {
+        return Err(Error::invalid(
+            "the unique key has a NUL character, which the database cannot hold",
+        ));
+    }
+    Ok(())
 }
 
 /// Whole milliseconds for the database, rounded up: never early.
@@ -181,6 +218,10 @@ pub(crate) struct Facts {
     pub(crate) generation: u32,
     pub(crate) priority: i16,
     pub(crate) enqueued_at: SystemTime,
+    /// Whether it has a unique key, which is to be freed when it ends.
+    pub(crate) is_unique: bool,
+    /// For how long it has met nothing but outages, by the database's clock at the claim.
+    pub(crate) outage_age: Option<Duration>,
 }
 
 impl<P> Job<P> {
@@ -197,6 +238,8 @@ impl<P> Job<P> {
             generation: 0,
             priority: 0,
             enqueued_at: SystemTime::now(),
+            is_unique: false,
+            outage_age: None,
         };
         Job {
             facts,
@@ -278,6 +321,9 @@ mod tests {
             (job().priority(i16::MIN), "priority -32768"),
             (job().max_attempts(0), "0 attempts"),
             (job().max_attempts(1001), "1001 attempts"),
+            (job().unique(""), "0 bytes"),
+            (job().unique("x".repeat(201)), "201 bytes"),
+            (job().unique("a\0b"), "NUL"),
         ] {
             let error = bad.check().expect_err(why);
             assert!(

@@ -23,6 +23,13 @@ pub(crate) enum Outcome {
     TimedOut(Duration),
 }
 
+impl Outcome {
+    /// Whether something that the job needs was down.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Outcome::Failed(failure) if failure.wish == Wish::Outage)
+    }
+}
+
 /// What follows from an outcome.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
@@ -32,6 +39,8 @@ pub(crate) enum Verdict {
     Retry { delay: Duration, story: Story },
     /// Run again after a while; this attempt does not count.
     Snooze { delay: Duration },
+    /// Something it needs is down: run again after a while; this attempt does not count.
+    Outage { delay: Duration, story: Story },
     /// No further attempt: a dead letter.
     Dead { reason: Reason, story: Story },
 }
@@ -47,19 +56,27 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) cancelled: bool,
     /// The backoff of its kind.
     pub(crate) backoff: &'a Backoff,
+    /// For how long the job has met nothing but outages. `None`: its last attempt met none.
+    pub(crate) outage_age: Option<Duration>,
+    /// How long a job waits in an outage: as long as the breaker until it probes.
+    pub(crate) park: Duration,
     /// Chance, in `0.0..=1.0`, for the jitter.
     pub(crate) random: f64,
 }
+
+/// After this long of nothing but outages an outage is a failure like any other.
+pub(crate) const LONGEST_OUTAGE: Duration = Duration::from_hours(24);
 
 /// Decides what follows from what an attempt did.
 ///
 /// Success always counts. A cancelled job that did not succeed dies as `manual`. What no retry
 /// can help dies at once; anything else is retried until its attempts are used up, and dies
-/// then with the reason that used up the last one.
+/// then with the reason that used up the last one. An outage of what the job needs is not the
+/// job's fault, for a [day](LONGEST_OUTAGE).
 pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
     let (wish, reason_at_the_end, story) = match outcome {
         Outcome::Done => return Verdict::Done,
-        Outcome::Failed(Failure { wish, story }) => (wish, Reason::Exhausted, story),
+        Outcome::Failed(Failure { wish, story, .. }) => (wish, Reason::Exhausted, story),
         Outcome::Panicked(story) => (Wish::Retry, Reason::Exhausted, story),
         Outcome::TimedOut(deadline) => {
             let message = format!("overran its deadline of {deadline:?}");
@@ -85,7 +102,7 @@ pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
     if at.cancelled {
         let story = match wish {
             Wish::Snooze(_) => Story::cancelled(),
-            Wish::Retry | Wish::RetryAfter(_) | Wish::Reject => story,
+            Wish::Retry | Wish::RetryAfter(_) | Wish::Reject | Wish::Outage => story,
         };
         return Verdict::Dead {
             reason: Reason::Manual,
@@ -105,7 +122,14 @@ pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
             };
         }
         Wish::RetryAfter(delay) => delay.min(LONGEST_BACKOFF),
-        Wish::Retry => at.backoff.delay(at.attempt, at.random),
+        Wish::Outage if at.outage_age.is_none_or(|age| age < LONGEST_OUTAGE) => {
+            return Verdict::Outage {
+                // Spread, so that they do not all come back at once.
+                delay: at.park.mul_f64(0.75 + at.random / 2.0),
+                story,
+            };
+        }
+        Wish::Retry | Wish::Outage => at.backoff.delay(at.attempt, at.random),
     };
     if at.attempt >= at.max_attempts {
         return Verdict::Dead {
@@ -131,7 +155,25 @@ mod tests {
                 max_attempts: 3,
                 cancelled,
                 backoff: &backoff,
+                outage_age: None,
+                park: 8 * SECOND,
                 random: 1.0,
+            },
+        )
+    }
+
+    /// The verdict on an outage in the last attempt, after this long of outages.
+    fn outage(age: Option<Duration>, attempt: u32, random: f64) -> Verdict {
+        judge(
+            Outcome::Failed(Failure::outage("down")),
+            &Circumstances {
+                attempt,
+                max_attempts: 3,
+                cancelled: false,
+                backoff: &Backoff::linear(SECOND),
+                outage_age: age,
+                park: 8 * SECOND,
+                random,
             },
         )
     }
@@ -143,7 +185,10 @@ mod tests {
     fn reason(verdict: &Verdict) -> Option<Reason> {
         match verdict {
             Verdict::Dead { reason, .. } => Some(*reason),
-            Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => None,
+            Verdict::Done
+            | Verdict::Retry { .. }
+            | Verdict::Snooze { .. }
+            | Verdict::Outage { .. } => None,
         }
     }
 
@@ -193,11 +238,37 @@ mod tests {
         for outcome in [
             Outcome::Failed(Failure::retry("m")),
             Outcome::Failed(Failure::snooze(SECOND)),
+            Outcome::Failed(Failure::outage("down")),
             Outcome::Panicked(story()),
             Outcome::TimedOut(SECOND),
         ] {
             assert_eq!(reason(&verdict(outcome, 1, true)), Some(Reason::Manual));
         }
+    }
+
+    #[test]
+    fn an_outage_is_not_the_jobs_fault_for_a_day() {
+        let day = LONGEST_OUTAGE;
+        for (age, random, expected) in [
+            (None, 0.0, 6 * SECOND),
+            (Some(Duration::ZERO), 0.5, 8 * SECOND),
+            (Some(day.saturating_sub(SECOND)), 1.0, 10 * SECOND),
+        ] {
+            for attempt in [1, 3, 4] {
+                let Verdict::Outage { delay, story } = outage(age, attempt, random) else {
+                    panic!("not parked after {age:?}, on attempt {attempt}")
+                };
+                assert_eq!((delay, &*story.message), (expected, "down"));
+            }
+        }
+        let Verdict::Retry { delay, .. } = outage(Some(day), 2, 1.0) else {
+            panic!("still parked after a day")
+        };
+        assert_eq!(delay, 2 * SECOND, "the backoff of its kind");
+        assert_eq!(
+            reason(&outage(Some(2 * day), 3, 1.0)),
+            Some(Reason::Exhausted)
+        );
     }
 
     #[test]

@@ -33,6 +33,13 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     )))
 }
 
+/// What is left of a name that comes too late to be refused: from a handler, about an outage.
+pub(crate) fn cleaned(name: &str) -> String {
+    let kept: String = name.chars().filter(|c| !c.is_control()).collect();
+    let kept: String = kept.trim().chars().take(NAME_CHARACTERS).collect();
+    kept.trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,12 +40,14 @@ pub(crate) struct Settlement {
     pub(crate) facts: Facts,
     pub(crate) run_time: Duration,
     pub(crate) verdict: Verdict,
+    /// Whether the attempt met an outage of what it needs.
+    pub(crate) in_outage: bool,
 }
 
 impl Settlement {
     /// Whether all that is to be written is that the job is gone.
     pub(crate) fn is_plain_done(&self) -> bool {
-        self.verdict == Verdict::Done && self.facts.generation == 0
+        self.verdict == Verdict::Done && self.facts.generation == 0 && !self.facts.is_unique
     }
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn settle(
             &&*settler.host,
             &&*settler.version,
             &Reason::Manual.as_str(),
+            &columns.in_outage,
         ],
     )?;
     Ok(rows
@@ -139,6 +142,7 @@ struct Columns<'a> {
     messages: Vec<Option<&'a str>>,
     details: Vec<Option<&'a str>>,
     records: Vec<Option<Json>>,
+    in_outage: Vec<bool>,
 }
 
 impl<'a> Columns<'a> {
@@ -147,12 +151,14 @@ impl<'a> Columns<'a> {
             Verdict::Done => ("done", Duration::ZERO, None, None),
             Verdict::Retry { delay, story } => ("retry", *delay, None, Some(story)),
             Verdict::Snooze { delay } => ("snooze", *delay, None, None),
+            Verdict::Outage { delay, story } => ("outage", *delay, None, Some(story)),
             Verdict::Dead { reason, story } => ("dead", Duration::ZERO, Some(*reason), Some(story)),
         };
         self.leases.push(settlement.lease.0);
         self.ordinals.push(settlement.ordinal);
         self.verdicts.push(word);
         self.delays.push(milliseconds(delay));
+        self.in_outage.push(settlement.in_outage);
         self.reasons.push(reason.map(Reason::as_str));
         // A cancelled job whose verdict was to snooze dies in the database without a story.
         self.classes
@@ -175,6 +181,7 @@ impl<'a> Columns<'a> {
 fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<Json> {
     let outcome = match &settlement.verdict {
         Verdict::Dead { reason, .. } => reason.as_str(),
+        Verdict::Outage { .. } => "outage",
         Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
     };
     let facts = &settlement.facts;

@@ -24,6 +24,7 @@ macro_rules! statements {
 
 statements! {
     ENQUEUE = "enqueue";
+    ENQUEUE_UNIQUE = "enqueue_unique";
     RESERVE_IDS = "reserve_ids";
     COPY_JOBS = "copy_jobs";
     COPY_JOBS_DELAYED = "copy_jobs_delayed";
@@ -34,6 +35,7 @@ statements! {
     SETTLE_DONE = "settle_done";
     SETTLE = "settle";
     SETTLE_OWN = "settle_own";
+    FREE_KEY = "free_key";
     RELEASE = "release";
     RENEW = "renew";
     WAIT = "wait";

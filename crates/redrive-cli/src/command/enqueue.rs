@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
-use redrive::{JobId, LONGEST_DELAY, NewJob, PAYLOAD_BYTES, Queue};
+use redrive::{KEY_BYTES, LONGEST_DELAY, NewJob, PAYLOAD_BYTES, Queue, Unique};
 use serde_json::json;
 
 use crate::args::Arguments;
@@ -36,6 +36,7 @@ const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
+  redrive enqueue reports report.day '{}' --unique 2027-03-01
   generate | redrive enqueue orders order.placed --file -
 
 With --skip-bad-lines the exit code is 1 when a line was bad."
@@ -60,9 +61,20 @@ pub(crate) struct Enqueue {
     /// Attempts before it becomes a dead letter; 1 to 1000.
     #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: u32,
+    /// Store it only if no live job of the queue has this key; else print that job's id and exit
+    /// with 1. 1 to 200 bytes.
+    #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
+    unique: Option<String>,
     /// Enqueue the good lines of a file and name each bad one, instead of enqueuing none.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
+}
+
+fn unique_key(text: &str) -> Result<String, String> {
+    if !(1..=KEY_BYTES).contains(&text.len()) {
+        return Err(format!("a unique key has 1 to {KEY_BYTES} bytes"));
+    }
+    Ok(text.to_owned())
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
@@ -91,16 +103,31 @@ impl Enqueue {
             "-" => self.with_options(NewJob::raw(&self.kind, read_payload()?.trim())?),
             payload => self.with_options(NewJob::raw(&self.kind, payload)?),
         };
-        let id: JobId = connect::queue(arguments, Patience::Minute, &self.queue, io)?.add(job)?;
+        let job = match &self.unique {
+            Some(key) => job.unique(key),
+            None => job,
+        };
+        let queue = connect::queue(arguments, Patience::Minute, &self.queue, io)?;
+        let added = queue.add_unique(job)?;
+        let id = added.id();
+        let (ending, is_new) = match added {
+            Unique::Inserted(_) => (Ending::Done, true),
+            Unique::Existing(_) => (Ending::NothingMatched, false),
+        };
         if arguments.json {
-            json_line(
-                io.out,
-                &json!({ "id": id.get(), "queue": self.queue, "kind": self.kind }),
-            )?;
+            let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
+            if let Some(key) = &self.unique {
+                line["unique"] = json!(key);
+                line["stored"] = json!(is_new);
+            }
+            json_line(io.out, &line)?;
         } else {
             writeln!(io.out, "{id}")?;
         }
-        Ok(Ending::Done)
+        if !is_new {
+            io.say(format!("nothing was stored: job {id} has this key"));
+        }
+        Ok(ending)
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {

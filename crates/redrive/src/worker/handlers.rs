@@ -244,6 +244,14 @@ fn transact<P>(
         return Ok(false);
     }
     function(job, &mut transaction)?;
+    if job.facts.is_unique {
+        transaction
+            .query_typed(
+                sql::FREE_KEY.text,
+                &[(&job.id().get(), postgres::types::Type::INT8)],
+            )
+            .map_err(|error| failed("free the key of", error))?;
+    }
     transaction
         .commit()
         .map_err(|error| failed("commit", error))?;

@@ -151,6 +151,8 @@ mod tests {
             generation,
             priority: 0,
             enqueued_at: SystemTime::UNIX_EPOCH,
+            is_unique: false,
+            outage_age: None,
         };
         Settlement {
             lease,
@@ -158,6 +160,7 @@ mod tests {
             facts,
             run_time: Duration::ZERO,
             verdict,
+            in_outage: false,
         }
     }
 

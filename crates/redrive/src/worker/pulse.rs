@@ -179,7 +179,7 @@ impl Pulse<'_> {
     /// One step of the ring, if there was work since the last; more while there is something to do.
     fn turn_ring(&mut self) -> Result<()> {
         let counts = self.state.counts.read();
-        let worked = counts.done + counts.retried + counts.dead + counts.snoozed;
+        let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
         let idle = worked == self.claimed_at_last_turn;
         self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
         self.claimed_at_last_turn = worked;

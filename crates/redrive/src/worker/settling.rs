@@ -209,9 +209,9 @@ fn bare(
                 .is_some_and(|last| last.ordinal == settlement.ordinal);
         let verdict = match &settlement.verdict {
             Verdict::Done => Verdict::Done,
-            Verdict::Retry { delay, .. } | Verdict::Snooze { delay } => {
-                Verdict::Snooze { delay: *delay }
-            }
+            Verdict::Retry { delay, .. }
+            | Verdict::Snooze { delay }
+            | Verdict::Outage { delay, .. } => Verdict::Snooze { delay: *delay },
             Verdict::Dead { reason, .. } => Verdict::Dead {
                 reason: *reason,
                 story: Story::new(
@@ -227,6 +227,7 @@ fn bare(
             facts: settlement.facts.clone(),
             run_time: settlement.run_time,
             verdict,
+            in_outage: settlement.in_outage,
         }]);
         let ends: Vec<LeaseId> = last_of_lease
             .then_some(settlement.lease)
@@ -344,6 +345,7 @@ fn count<'a>(state: &State, written: impl Iterator<Item = &'a Settlement>, wake:
             Verdict::Done => (&counts.done, None),
             Verdict::Retry { delay, .. } => (&counts.retried, Some(*delay)),
             Verdict::Snooze { delay } => (&counts.snoozed, Some(*delay)),
+            Verdict::Outage { delay, .. } => (&counts.outages, Some(*delay)),
             Verdict::Dead { reason, story } => {
                 log::warn!(
                     "job {} of queue `{}` died, {reason}: {}",

@@ -16,6 +16,8 @@ use crate::worker::handlers::Attempted;
 use crate::worker::settling::Message;
 use crate::worker::state::{Overrun, Running, Seat, State, lock};
 
+const FIRST_PARK: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What every slot works with.
 #[derive(Clone)]
 pub(crate) struct Bench {
@@ -117,6 +119,7 @@ fn work(bench: &Bench, seat: &Seat) {
 
 /// Judges an outcome and hands the verdict to the settler.
 pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
+    let in_outage = outcome.is_outage();
     let verdict = judge(
         outcome,
         &Circumstances {
@@ -124,6 +127,8 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
             max_attempts: running.facts.max_attempts,
             cancelled: running.signal.by_operator.load(Ordering::Relaxed),
             backoff: &running.backoff,
+            outage_age: running.facts.outage_age,
+            park: FIRST_PARK,
             random: fastrand::f64(),
         },
     );
@@ -133,6 +138,7 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
         facts: running.facts.clone(),
         run_time: running.started.elapsed(),
         verdict,
+        in_outage,
     };
     // The settler outlives the slots, but for a worker that was dropped without a stop: then
     // the lease runs out and the job comes back.

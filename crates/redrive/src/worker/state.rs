@@ -250,6 +250,7 @@ pub(crate) struct Counters {
     pub(crate) done: AtomicU64,
     pub(crate) retried: AtomicU64,
     pub(crate) snoozed: AtomicU64,
+    pub(crate) outages: AtomicU64,
     pub(crate) dead: AtomicU64,
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
@@ -261,6 +262,7 @@ impl Counters {
             done: self.done.load(Ordering::Relaxed),
             retried: self.retried.load(Ordering::Relaxed),
             snoozed: self.snoozed.load(Ordering::Relaxed),
+            outages: self.outages.load(Ordering::Relaxed),
             dead: self.dead.load(Ordering::Relaxed),
             released: self.released.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
@@ -278,6 +280,8 @@ pub struct Counts {
     pub retried: u64,
     /// Jobs put off by their handlers.
     pub snoozed: u64,
+    /// Attempts that met an outage and were given back.
+    pub outages: u64,
     /// Jobs that became dead letters.
     pub dead: u64,
     /// Jobs given back, unrun or cut off by a stop.
