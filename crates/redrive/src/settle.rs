@@ -30,6 +30,7 @@ pub(crate) struct Settler {
     pub(crate) worker: WorkerId,
     pub(crate) host: Arc<str>,
     pub(crate) version: Arc<str>,
+    pub(crate) pid: i32,
 }
 
 /// A verdict on a leased job.
@@ -92,6 +93,7 @@ pub(crate) fn settle(
             &&*settler.host,
             &&*settler.version,
             &Reason::Manual.as_str(),
+            &settler.pid,
         ],
     )?;
     Ok(rows
@@ -196,5 +198,6 @@ fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<J
         ("worker", settler.worker.0.to_string().into()),
         ("host", (*settler.host).into()),
         ("version", (*settler.version).into()),
+        ("pid", settler.pid.cast_unsigned().into()),
     ]))
 }
