@@ -45,4 +45,73 @@ AS $$
     RETURNING id
 $$;
 
+-- Says what a failure group is: open, acknowledged, resolved or ignored. Letters stay as they
+-- are. Answers whether there is such a group.
+CREATE FUNCTION redrive.mark_group(group_id bigint, state text, person text DEFAULT NULL, why text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF mark_group.state IS NULL OR mark_group.state NOT IN ('open', 'acknowledged', 'resolved', 'ignored') THEN
+        RAISE EXCEPTION 'redrive: % is not a state of a failure group; there are open, acknowledged, resolved, ignored',
+            coalesce(quote_literal(mark_group.state), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- A regression that is not folded yet is taken along, or it would be forgotten.
+    UPDATE redrive.groups g
+    SET state = mark_group.state, regressed_at = f.regressed_at, regressions = f.regressions,
+        resolved_at = CASE mark_group.state WHEN 'resolved' THEN clock_timestamp() ELSE g.resolved_at END
+    FROM redrive.failure_groups f
+    WHERE g.id = mark_group.group_id AND f.id = g.id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(
+        CASE mark_group.state WHEN 'open' THEN 'reopen' WHEN 'acknowledged' THEN 'acknowledge'
+                              WHEN 'resolved' THEN 'resolve' ELSE 'ignore' END || '_group',
+        person, why, NULL, 0, jsonb_build_object('group', mark_group.group_id));
+    RETURN true;
+END
+$$;
+
+-- Writes a note on a failure group, in place of the one that is there; NULL takes it away.
+-- Answers whether there is such a group.
+CREATE FUNCTION redrive.note_group(group_id bigint, note text, person text DEFAULT NULL, why text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET note = left(nullif(btrim(note_group.note), ''), 4096)
+    WHERE g.id = note_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('note_group', person, why, NULL, 0,
+        jsonb_build_object('group', note_group.group_id, 'note', left(note_group.note, 4096)));
+    RETURN true;
+END
+$$;
+
+-- Says whose a failure group is; NULL: nobody's. Answers whether there is such a group.
+CREATE FUNCTION redrive.own_group(group_id bigint, owner text, person text DEFAULT NULL, why text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET owner = left(nullif(btrim(own_group.owner), ''), 200)
+    WHERE g.id = own_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('own_group', person, why, NULL, 0,
+        jsonb_build_object('group', own_group.group_id, 'owner', left(own_group.owner, 200)));
+    RETURN true;
+END
+$$;
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -212,7 +212,7 @@ CREATE OR REPLACE VIEW redrive.letters AS
            l.max_attempts, l.generation, l.crashes, l.history, l.worker_id, l.host, l.version,
            l.discard_reason, l.enqueued_at, l.died_at, l.changed_at,
            l.group_id, l.pid, l.deaths, l.alike, l.edits, l.events, l.run_id, l.run_ordinal, l.policy_id,
-           l.unique_key
+           l.detail_id, l.unique_key
     FROM redrive.dead_letters l
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 

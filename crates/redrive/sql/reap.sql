@@ -30,14 +30,14 @@ ended AS (
     RETURNING l.queue, l.worker_id, l.jobs, l.done, l.cancelled
 ),
 undone AS MATERIALIZED (
-    SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, j.id, j.kind, j.priority,
+    SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, w.pid, j.id, j.kind, j.priority,
            j.payload, j.attempt, j.max_attempts, j.generation, j.refunds, j.enqueued_at,
            j.unique_key, j.outage_since,
            j.crashes + 1 AS crashes, j.id = ANY (e.cancelled) AS is_cancelled,
            j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead,
            redrive.remember(j.history, jsonb_build_object(
                'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
-               'worker', e.worker_id, 'host', w.host, 'version', w.version,
+               'worker', e.worker_id, 'host', w.host, 'version', w.version, 'pid', w.pid,
                'ended_at', clock_timestamp())) AS history
     FROM ended e
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
@@ -71,14 +71,14 @@ died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
-         unique_key)
+         unique_key, pid)
     SELECT u.id, u.queue, u.kind,
            CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
            u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
-           u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key
+           u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid
     FROM undone u
     WHERE u.is_dead
     ON CONFLICT (id) DO UPDATE
@@ -88,7 +88,7 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
-        unique_key = excluded.unique_key,
+        unique_key = excluded.unique_key, pid = excluded.pid,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),

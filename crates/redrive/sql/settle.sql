@@ -12,6 +12,7 @@
 -- $11 uuid     worker         $12 text  host             $13 text  version
 -- $14 text     the reason of a cancelled job: manual
 -- $15 boolean[] whether the attempt met an outage: its job is in one since the first in a row
+-- $16 integer  process id of the worker
 -- Locks: the lease rows, the letters of redriven jobs.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
@@ -101,10 +102,11 @@ died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, error_detail, payload, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
-         enqueued_at, unique_key)
+         enqueued_at, unique_key, pid)
     SELECT s.id, s.queue, s.kind, s.reason, s.error_class, s.error_message, s.error_detail,
            s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
-           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at, s.unique_key
+           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at, s.unique_key,
+           $16::integer
     FROM settled s
     WHERE s.verdict = 'dead'
     ON CONFLICT (id) DO UPDATE
@@ -114,7 +116,7 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
-        unique_key = excluded.unique_key,
+        unique_key = excluded.unique_key, pid = excluded.pid,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),

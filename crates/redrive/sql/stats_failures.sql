@@ -1,13 +1,31 @@
--- Purpose: the open letters of each queue by what went wrong.
+-- Purpose: the open letters of each queue by failure group, with the newest and the oldest of each.
 -- Called by: stats.rs.
 -- $1 text      queue; NULL: all
 -- Locks: none.
--- Index relied on: dead_letters_open_for_redrive.
--- Rows: one a (queue, reason, error class), the most first. Zero rows: no open letter.
-SELECT l.queue::text, l.reason, l.error_class, count(*) AS letters,
-       (array_agg(l.error_message ORDER BY l.died_at DESC, l.id DESC))[1] AS sample,
-       min(l.died_at) AS first_at, max(l.died_at) AS last_at
-FROM redrive.dead_letters l
-WHERE l.state = 'open' AND ($1::text IS NULL OR l.queue = $1)
-GROUP BY l.queue, l.reason, l.error_class
-ORDER BY l.queue, letters DESC, l.reason, l.error_class
+-- Index relied on: dead_letters_waiting_by_group, twice a group.
+-- Rows: one a failure group with open letters, the most first, the first 1,000. Zero rows: no
+--       open letter.
+SELECT f.id, f.queue, f.error_class, f.open AS letters, newest.reason, newest.error_message AS sample,
+       oldest.died_at AS first_at, newest.died_at AS last_at
+FROM (
+    SELECT g.id, g.queue, g.error_class, g.open
+    FROM redrive.failure_groups g
+    WHERE g.open > 0 AND ($1::text IS NULL OR g.queue = $1)
+    ORDER BY g.open DESC, g.id
+    LIMIT 1000
+) f
+CROSS JOIN LATERAL (
+    SELECT l.reason, l.error_message, l.died_at
+    FROM redrive.dead_letters l
+    WHERE l.group_id = f.id AND l.state = 'open'
+    ORDER BY l.group_id, l.died_at DESC, l.id DESC
+    LIMIT 1
+) newest
+CROSS JOIN LATERAL (
+    SELECT l.died_at
+    FROM redrive.dead_letters l
+    WHERE l.group_id = f.id AND l.state = 'open'
+    ORDER BY l.group_id, l.died_at, l.id
+    LIMIT 1
+) oldest
+ORDER BY f.queue, f.open DESC, f.error_class, f.id

@@ -12,8 +12,9 @@ use crate::name;
 
 /// The longest error class kept, in bytes.
 const CLASS_BYTES: usize = 1024;
-/// The longest error message kept, in bytes.
-const MESSAGE_BYTES: usize = 8 * 1024;
+/// The longest error message kept, in bytes; a longer one is whole at the head of the detail,
+/// which is stored once for the letters that died alike.
+pub(crate) const MESSAGE_BYTES: usize = 2 * 1024;
 /// The longest detail (cause chain, backtrace) kept, in bytes.
 const DETAIL_BYTES: usize = 64 * 1024;
 
@@ -163,7 +164,15 @@ impl Failure {
     /// Adds a detail that the letter keeps: a response body, a cause.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Failure {
-        self.story.detail = Some(clip(detail.into(), DETAIL_BYTES));
+        let detail = detail.into();
+        self.story.detail = Some(clip(
+            // A message that was too long is there already, and stays.
+            match self.story.detail.take() {
+                Some(message) if self.story.is_cut() => format!("{message}\n{detail}"),
+                Some(_) | None => detail,
+            },
+            DETAIL_BYTES,
+        ));
         self
     }
 
@@ -199,11 +208,33 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn new(class: &str, message: String, detail: Option<String>) -> Story {
+        let detail = if message.len() > MESSAGE_BYTES {
+            let after = detail.map_or_else(String::new, |detail| format!("\n{detail}"));
+            Some(format!("{message}{after}"))
+        } else {
+            detail
+        };
         Story {
             class: clip(class.to_owned(), CLASS_BYTES),
             message: clip(message, MESSAGE_BYTES),
             detail: detail.map(|detail| clip(detail, DETAIL_BYTES)),
         }
+    }
+
+    /// The same story after the hook of the program has taken out what must not be kept. A hook
+    /// that panics loses the text, and nothing else.
+    pub(crate) fn redacted(self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> Story {
+        let cleaned = |text: &str| {
+            catch_unwind(AssertUnwindSafe(|| redact(text)))
+                .unwrap_or_else(|_| "[redacted: the hook panicked]".to_owned())
+        };
+        let detail = self.detail.as_deref().map(cleaned);
+        Story::new(&self.class, cleaned(&self.message), detail)
+    }
+
+    /// Whether the message was too long, so that the detail begins with it.
+    fn is_cut(&self) -> bool {
+        self.message.contains(CUT)
     }
 
     /// The story of a job that an operator cancelled and that has none of its own.
@@ -236,9 +267,11 @@ fn shown(error: &dyn StdError) -> String {
         .unwrap_or_else(|_| "an error whose Display panics".to_owned())
 }
 
+/// What stands for the middle of a text that was cut.
+const CUT: &str = "\n[... cut ...]\n";
+
 /// Cuts a text to its head and its tail, and replaces NUL, which the database cannot hold.
 pub(crate) fn clip(text: String, bytes: usize) -> String {
-    const CUT: &str = "\n[... cut ...]\n";
     let text = if text.contains('\0') {
         text.replace('\0', "\u{fffd}")
     } else {
@@ -320,6 +353,29 @@ mod tests {
         }
         let long = Failure::outage("down").dependency("x".repeat(1000));
         assert_eq!(long.dependency.map(|name| name.len()), Some(100));
+    }
+
+    #[test]
+    fn a_long_message_is_whole_at_the_head_of_the_detail() {
+        let long = format!("{}{}", "x".repeat(5_000), "end");
+        let story = Failure::reject(long.clone()).detail("and more").story;
+        assert!(story.message.len() <= MESSAGE_BYTES);
+        assert_eq!(story.detail.as_deref(), Some(&*format!("{long}\nand more")));
+        let short = Failure::reject("short").detail("one").detail("two").story;
+        assert_eq!(short.detail.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_hook_cleans_every_text_and_may_panic() {
+        let story = || Failure::reject("card 4111").detail("of 4111").story;
+        let cleaned = story().redacted(&|text| text.replace("4111", "****"));
+        assert_eq!(
+            (&*cleaned.message, cleaned.detail.as_deref()),
+            ("card ****", Some("of ****"))
+        );
+        let lost = story().redacted(&|_| panic!("in the hook"));
+        assert_eq!(lost.class, "Rejected");
+        assert_eq!(lost.message, "[redacted: the hook panicked]");
     }
 
     #[test]

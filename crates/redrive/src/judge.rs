@@ -45,6 +45,28 @@ pub(crate) enum Verdict {
     Dead { reason: Reason, story: Story },
 }
 
+impl Verdict {
+    /// The same verdict with a story that the program's hook has cleaned.
+    pub(crate) fn redacted(self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> Verdict {
+        match self {
+            Verdict::Done => Verdict::Done,
+            Verdict::Snooze { delay } => Verdict::Snooze { delay },
+            Verdict::Retry { delay, story } => Verdict::Retry {
+                delay,
+                story: story.redacted(redact),
+            },
+            Verdict::Outage { delay, story } => Verdict::Outage {
+                delay,
+                story: story.redacted(redact),
+            },
+            Verdict::Dead { reason, story } => Verdict::Dead {
+                reason,
+                story: story.redacted(redact),
+            },
+        }
+    }
+}
+
 /// What the verdict depends on besides the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {

@@ -12,13 +12,15 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::event::{LetterEvent, events};
 use crate::filter::Letters;
+use crate::group::GroupId;
+use crate::history::{AttemptRecord, attempts};
 use crate::job::JobId;
 use crate::payload::JsonText;
 use crate::reason::Reason;
@@ -85,33 +87,6 @@ impl FromStr for LetterState {
     }
 }
 
-/// One attempt in the history of a job or letter.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct AttemptRecord {
-    /// The generation it belongs to: how often the job had been redriven.
-    pub generation: u32,
-    /// Its number in the generation, from 1.
-    pub attempt: u32,
-    /// `failed`, or the reason it killed the job for.
-    pub outcome: String,
-    /// How long it ran, in milliseconds.
-    pub run_ms: Option<u64>,
-    /// When it ended, by the database's clock, as ISO 8601.
-    pub ended_at: Option<String>,
-    /// The class of its error.
-    pub error_class: Option<String>,
-    /// The message of its error, cut to 1,000 bytes.
-    pub error_message: Option<String>,
-    /// The worker that ran it.
-    pub worker: Option<String>,
-    /// The host of that worker.
-    pub host: Option<String>,
-    /// The version of the program on it.
-    pub version: Option<String>,
-}
-
 /// A dead letter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -131,17 +106,26 @@ pub struct Letter {
     /// The message of the last error.
     pub error_message: String,
     /// The cause chain and the backtrace of the last error, head and tail when they were long.
+    /// A long one is kept once for the letters of a failure group whose details begin alike.
     pub error_detail: Option<String>,
+    /// Whether the detail is one that its failure group shares.
+    pub detail_is_shared: bool,
+    /// Its failure group: letters that died of the same thing.
+    pub group: GroupId,
     /// The payload, unless it was captured and is not JSON.
     pub payload: Option<Box<RawValue>>,
     /// The bytes of a captured failure.
     pub raw: Option<Vec<u8>>,
     /// What the bytes are.
     pub content_type: Option<String>,
+    /// The headers of a captured failure: a JSON object.
+    pub headers: Option<Box<RawValue>>,
     /// Where a captured failure came from.
     pub source: Option<String>,
     /// Its position there.
     pub position: Option<String>,
+    /// How often that position was captured.
+    pub seen: u64,
     /// The priority it is redriven with.
     pub priority: i16,
     /// Attempts made in the last generation.
@@ -150,14 +134,28 @@ pub struct Letter {
     pub max_attempts: u32,
     /// How often it had been redriven when it died last.
     pub generation: u32,
+    /// How often it has died.
+    pub deaths: u32,
+    /// How often in a row it died of the same thing after a person redrove it.
+    pub alike: u32,
+    /// How often its payload was edited.
+    pub edits: u32,
     /// Its attempts: the oldest and the newest ones, over all generations.
     pub history: Vec<AttemptRecord>,
+    /// What happened to it besides: the oldest and the newest.
+    pub events: Vec<LetterEvent>,
+    /// The redrive run that sent it back last.
+    pub run: Option<i64>,
+    /// The policy that sent it back last.
+    pub policy: Option<i64>,
     /// The worker that saw it die.
     pub worker: Option<Uuid>,
     /// The host of that worker.
     pub host: Option<String>,
     /// The version of the program on it.
     pub version: Option<String>,
+    /// The process of that worker.
+    pub pid: Option<u32>,
     /// Why an operator discarded it.
     pub discard_reason: Option<String>,
     /// When the job was first enqueued.
@@ -229,6 +227,8 @@ impl Database {
 fn letter(row: &Row) -> Result<Letter> {
     let payload: Option<JsonText> = row.get("payload");
     let history: JsonText = row.get("history");
+    let headers: Option<JsonText> = row.get("headers");
+    let unsigned = |column| row.get::<_, i32>(column).unsigned_abs();
     Ok(Letter {
         id: JobId::new(row.get("id")),
         queue: row.get("queue"),
@@ -238,29 +238,33 @@ fn letter(row: &Row) -> Result<Letter> {
         error_class: row.get("error_class"),
         error_message: row.get("error_message"),
         error_detail: row.get("error_detail"),
+        detail_is_shared: row.get::<_, Option<i64>>("detail_id").is_some(),
+        group: GroupId::new(row.get("group_id")),
         payload: payload.map(|payload| payload.raw_value()).transpose()?,
         raw: row.get("raw"),
         content_type: row.get("content_type"),
+        headers: headers.map(|headers| headers.raw_value()).transpose()?,
         source: row.get("source"),
         position: row.get("position"),
+        seen: row.get::<_, i64>("seen").unsigned_abs(),
         priority: row.get("priority"),
-        attempts: row.get::<_, i32>("attempts").unsigned_abs(),
-        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-        generation: row.get::<_, i32>("generation").unsigned_abs(),
+        attempts: unsigned("attempts"),
+        max_attempts: unsigned("max_attempts"),
+        generation: unsigned("generation"),
+        deaths: unsigned("deaths"),
+        alike: u32::from(row.get::<_, i16>("alike").unsigned_abs()),
+        edits: unsigned("edits"),
         history: attempts(&history)?,
+        events: events(&row.get("events"))?,
+        run: row.get("run_id"),
+        policy: row.get("policy_id"),
         worker: row.get("worker_id"),
         host: row.get("host"),
         version: row.get("version"),
+        pid: row.get::<_, Option<i32>>("pid").map(i32::cast_unsigned),
         discard_reason: row.get("discard_reason"),
         enqueued_at: row.get("enqueued_at"),
         died_at: row.get("died_at"),
         changed_at: row.get("changed_at"),
-    })
-}
-
-/// Reads a stored history.
-pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
-    serde_json::from_slice(&history.0).map_err(|error| {
-        Error::invalid("the stored history of the job cannot be read").caused_by(error)
     })
 }

@@ -30,12 +30,15 @@ mod run;
 mod settle;
 mod worker;
 
+mod event;
 mod group;
+mod history;
 mod letter;
 
 mod act;
 mod filter;
 
+mod audit;
 mod capture;
 mod discard;
 mod live;
@@ -43,16 +46,19 @@ mod redrive;
 mod stats;
 
 pub use act::Act;
+pub use audit::{Audit, AuditRecord};
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use capture::{Capture, Captured};
 pub use database::{Database, DatabaseBuilder, connect};
 pub use enqueue::Unique;
 pub use error::{Error, Result};
+pub use event::LetterEvent;
 pub use failure::Failure;
 pub use filter::Letters;
-pub use group::GroupId;
+pub use group::{FailureGroup, GroupId, GroupState, Groups};
+pub use history::AttemptRecord;
 pub use job::{Job, JobId, KEY_BYTES, LONGEST_DELAY, MOST_ATTEMPTS, NewJob, PRIORITY_LIMIT};
-pub use letter::{AttemptRecord, Letter, LetterCount, LetterState};
+pub use letter::{Letter, LetterCount, LetterState};
 pub use live::{Cancelled, LiveJob, Place};
 pub use name::NAME_CHARACTERS;
 pub use payload::{PAYLOAD_BYTES, Payload};

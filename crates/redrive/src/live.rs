@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::history::{AttemptRecord, attempts};
 use crate::job::{JobId, check_priority};
-use crate::letter::{AttemptRecord, attempts};
 use crate::payload::JsonText;
 use crate::sql;
 

@@ -30,6 +30,7 @@ pub(crate) struct Settler {
     pub(crate) worker: WorkerId,
     pub(crate) host: Arc<str>,
     pub(crate) version: Arc<str>,
+    pub(crate) pid: i32,
 }
 
 /// A verdict on a leased job.
@@ -95,6 +96,7 @@ pub(crate) fn settle(
             &&*settler.version,
             &Reason::Manual.as_str(),
             &columns.in_outage,
+            &settler.pid,
         ],
     )?;
     Ok(rows
@@ -203,5 +205,6 @@ fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<J
         ("worker", settler.worker.0.to_string().into()),
         ("host", (*settler.host).into()),
         ("version", (*settler.version).into()),
+        ("pid", settler.pid.cast_unsigned().into()),
     ]))
 }

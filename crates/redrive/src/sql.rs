@@ -42,6 +42,7 @@ statements! {
     LEAVE = "leave";
     REAP = "reap";
     TURN_RING = "turn_ring";
+    FOLD_LETTERS = "fold_letters";
     CAPTURE = "capture";
     LETTERS = "letters";
     COUNT_LETTERS = "count_letters";
@@ -51,6 +52,11 @@ statements! {
     LIVE_JOB = "live_job";
     CANCEL = "cancel";
     SET_PRIORITY = "set_priority";
+    GROUPS = "groups";
+    MARK_GROUP = "mark_group";
+    NOTE_GROUP = "note_group";
+    OWN_GROUP = "own_group";
+    AUDIT = "audit";
     DRAINED = "drained";
     STATS = "stats";
     STATS_FAILURES = "stats_failures";

@@ -1,9 +1,11 @@
-//! Stats: the numbers of the queues, for a person who asks. They are counted, row by row.
+//! Stats: the numbers of the queues, for a person who asks. Jobs are counted row by row, letters
+//! by the totals of their failure groups.
 
 use std::time::{Duration, SystemTime};
 
 use crate::database::Database;
 use crate::error::Result;
+use crate::group::GroupId;
 use crate::letter::LETTERS_TIMEOUT;
 use crate::reason::Reason;
 use crate::sql;
@@ -36,15 +38,19 @@ pub struct QueueStats {
     pub discarded: u64,
     /// Letters that died the same way after too many redrives.
     pub quarantined: u64,
-    /// The open letters by what went wrong, the most first.
+    /// When the oldest open letter died last.
+    pub oldest_open: Option<SystemTime>,
+    /// The open letters by failure group, the most first.
     pub failures: Vec<FailureCount>,
 }
 
-/// Open letters with the same reason and error class.
+/// Open letters of one failure group.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FailureCount {
-    /// Why they died.
+    /// The group.
+    pub group: GroupId,
+    /// Why the newest of them died.
     pub reason: Reason,
     /// The class of their error.
     pub error_class: String,
@@ -74,6 +80,7 @@ impl Database {
                 .iter()
                 .map(|row| {
                     let failure = FailureCount {
+                        group: GroupId::new(row.get("id")),
                         reason: row.get::<_, &str>("reason").parse()?,
                         error_class: row.get("error_class"),
                         letters: count(row, "letters"),
@@ -111,6 +118,7 @@ impl Database {
                         recovered: count(row, "recovered"),
                         discarded: count(row, "discarded"),
                         quarantined: count(row, "quarantined"),
+                        oldest_open: row.get("oldest_open"),
                     }
                 })
                 .collect())

@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::settle::Settler;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
 use crate::worker::slot::{self, Bench};
-use crate::worker::state::{Config, End, State};
+use crate::worker::state::{Config, End, Redact, State};
 use crate::worker::{Worker, fetch, pulse, settling, watch};
 
 /// The connections that a worker needs for itself: fetcher, settler, pulse, and one for calls.
@@ -49,6 +49,7 @@ pub struct WorkerBuilder {
     backoff: Backoff,
     deadline: Duration,
     version: Option<String>,
+    redact: Option<Redact>,
     trouble: Option<Error>,
 }
 
@@ -63,6 +64,7 @@ impl WorkerBuilder {
             backoff: Backoff::default(),
             deadline: Duration::from_mins(15),
             version: None,
+            redact: None,
             trouble: None,
         }
     }
@@ -114,6 +116,21 @@ impl WorkerBuilder {
     #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> WorkerBuilder {
         self.version = Some(version.into());
+        self
+    }
+
+    /// Takes out of every error text (message, cause chain, backtrace) what must not be kept,
+    /// before it leaves the process: the letter and the history have only what the hook answers.
+    /// When the hook panics the text is lost, and the verdict stands.
+    ///
+    /// What every program must obey, and payloads, are the business of the redactions in the
+    /// database.
+    #[must_use]
+    pub fn redact<F>(mut self, hook: F) -> WorkerBuilder
+    where
+        F: Fn(&str) -> String + Send + Sync + 'static,
+    {
+        self.redact = Some(Arc::new(hook));
         self
     }
 
@@ -216,6 +233,7 @@ impl WorkerBuilder {
                 .take()
                 .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
                 .into(),
+            pid: std::process::id().cast_signed(),
         };
         let config = Config {
             queue: self.queue,
@@ -227,6 +245,7 @@ impl WorkerBuilder {
             poll: self.poll,
             backoff: self.backoff,
             deadline: self.deadline,
+            redact: self.redact,
             segment_bytes: SEGMENT_BYTES,
         };
         let (state, room) = State::new(config, settler);

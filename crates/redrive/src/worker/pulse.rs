@@ -30,6 +30,9 @@ const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
+/// How often a worker folds the counts of letters, and one that idles.
+const FOLD_EVERY: Duration = Duration::from_secs(5);
+const FOLD_EVERY_IDLE: Duration = Duration::from_mins(1);
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
 /// longer than a call takes.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
@@ -56,6 +59,8 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
                 .mul_f64(fastrand::f64()),
         reap_from: now,
         ring_at: now + RING_EVERY,
+        fold_at: now + FOLD_EVERY.mul_f64(fastrand::f64()),
+        worked_at_last_fold: 0,
         listening: Listening::No,
         claimed_at_last_turn: 0,
     };
@@ -90,6 +95,8 @@ struct Pulse<'a> {
     /// No reaping before: after an outage the other workers get time to renew.
     reap_from: Instant,
     ring_at: Instant,
+    fold_at: Instant,
+    worked_at_last_fold: u64,
     listening: Listening,
     claimed_at_last_turn: u64,
 }
@@ -116,6 +123,9 @@ impl Pulse<'_> {
         }
         if now >= self.ring_at {
             self.turn_ring()?;
+        }
+        if now >= self.fold_at {
+            self.fold_letters()?;
         }
         self.listen()
     }
@@ -200,6 +210,20 @@ impl Pulse<'_> {
                 }
                 Ok(())
             })
+    }
+
+    /// Folds what changed in the numbers of failure groups into their totals, if there was work.
+    fn fold_letters(&mut self) -> Result<()> {
+        let counts = self.state.counts.read();
+        let worked = counts.done + counts.retried + counts.dead + counts.snoozed;
+        let idle = worked == self.worked_at_last_fold;
+        self.fold_at = Instant::now() + if idle { FOLD_EVERY_IDLE } else { FOLD_EVERY };
+        self.worked_at_last_fold = worked;
+        self.lane
+            .call("fold the counts of letters", self.timeout(), |session| {
+                session.query("fold the counts of letters", &sql::FOLD_LETTERS, &[])
+            })
+            .map(drop)
     }
 
     /// Waits for notifications, for a moment.

@@ -137,7 +137,10 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
         ordinal: running.ordinal,
         facts: running.facts.clone(),
         run_time: running.started.elapsed(),
-        verdict,
+        verdict: match &bench.state.config.redact {
+            Some(redact) => verdict.redacted(&**redact),
+            None => verdict,
+        },
         in_outage,
     };
     // The settler outlives the slots, but for a worker that was dropped without a stop: then

@@ -28,8 +28,13 @@ pub(crate) struct Config {
     pub(crate) poll: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
+    /// Takes out of error texts what must not be kept.
+    pub(crate) redact: Option<Redact>,
     pub(crate) segment_bytes: i64,
 }
+
+/// A hook that cleans an error text.
+pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A channel that nothing is ever sent on: its end is the signal.
 pub(crate) type Ended = Receiver<std::convert::Infallible>;
