@@ -273,7 +273,9 @@ fn exactly_one_of_many_workers_probes() {
         breaker(db, "queue:orders").map(|breaker| breaker.state),
         Some(BreakerState::Closed)
     );
-    workers.into_iter().for_each(|worker| drop(stop(worker)));
+    for worker in workers {
+        stop(worker);
+    }
 }
 
 #[test]
