@@ -434,3 +434,88 @@ fn a_url_is_never_printed() {
         );
     }
 }
+
+#[test]
+fn a_unique_job_is_stored_once_and_the_exit_code_tells() {
+    let db = TestDatabase::migrated();
+    let enqueue = ["enqueue", "orders", "order", "{}", "--unique", "today"];
+    let first = redrive(&db, &enqueue).exits_with(0);
+    let again = redrive(&db, &enqueue).exits_with(1);
+    assert_eq!(again.out, first.out, "the id of the one that has the key");
+    assert!(again.err.contains("nothing was stored"), "{}", again.err);
+    let mut json = enqueue.to_vec();
+    json.push("--json");
+    let told = redrive(&db, &json).exits_with(1).lines();
+    assert_eq!(
+        (&told[0]["stored"], &told[0]["unique"]),
+        (&Value::Bool(false), &Value::from("today"))
+    );
+    assert_eq!(told[0]["id"].to_string(), first.out.trim());
+    redrive(&db, &["enqueue", "orders", "order", "{}", "--unique", ""]).exits_with(2);
+    assert_eq!(ready(&db.queue("orders")), 1);
+}
+
+#[test]
+fn breakers_are_opened_listed_and_closed() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["breaker", "list"]).exits_with(1);
+    let open = [
+        "breaker",
+        "open",
+        "queue:orders",
+        "--why",
+        "an \u{1b}[31mupgrade",
+    ];
+    let told = redrive(&db, &open).exits_with(0);
+    assert_eq!(
+        told.out,
+        "breaker queue:orders is open until it is closed\n"
+    );
+    let told = redrive(&db, &["breaker", "open", "payments-api", "--for", "30m"]).exits_with(0);
+    assert_eq!(
+        told.out,
+        "breaker payments-api is open for 30m, then a job is tried\n"
+    );
+    let list = redrive(&db, &["breaker", "list"]).exits_with(0);
+    assert_eq!(list.out.lines().count(), 3, "{}", list.out);
+    assert!(
+        list.out.contains("operator") && list.out.contains("never"),
+        "{}",
+        list.out
+    );
+    assert!(!list.out.contains('\u{1b}'), "{:?}", list.out);
+    let lines = redrive(&db, &["breaker", "list", "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!(
+        (&lines[1]["name"], &lines[1]["probe_at"]),
+        (&Value::from("queue:orders"), &Value::Null)
+    );
+    assert_eq!(
+        (&lines[0]["state"], &lines[0]["cause"]),
+        (&Value::from("open"), &Value::from("operator"))
+    );
+
+    redrive(&db, &["breaker", "close", "queue:orders"]).exits_with(0);
+    let told = redrive(&db, &["breaker", "close", "queue:orders"]).exits_with(1);
+    assert!(told.err.contains("is not open"), "{}", told.err);
+    assert_eq!(
+        redrive(&db, &["breaker", "list", "--json"])
+            .exits_with(0)
+            .lines()
+            .len(),
+        1
+    );
+    assert_eq!(
+        redrive(&db, &["breaker", "list", "--all", "--json"])
+            .exits_with(0)
+            .lines()
+            .len(),
+        2
+    );
+    redrive(&db, &["breaker", "open", "queue:"]).exits_with(2);
+    redrive(&db, &["breaker", "open", "x", "--for", "0s"]).exits_with(2);
+    let who = "SELECT count(*) FROM redrive.audit WHERE person LIKE '%@%'";
+    let acts: i64 = db.client().query_one(who, &[]).unwrap().get(0);
+    assert_eq!(acts, 3);
+}

@@ -17,7 +17,9 @@ mod unique;
 mod claim;
 mod lease;
 
+mod breaker;
 mod deadline;
+mod dependency;
 mod retry;
 mod transaction;
 mod wake;

@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
+use crate::command::breaker::Breaker;
 use crate::command::dlq::Dlq;
 use crate::command::enqueue::Enqueue;
 use crate::command::job::Job;
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Stats(Stats),
     Job(Job),
     Dlq(Dlq),
+    Breaker(Breaker),
     Prune(Prune),
 }
 

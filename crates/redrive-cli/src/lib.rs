@@ -8,6 +8,7 @@ mod error;
 mod letter;
 mod lines;
 mod logging;
+mod person;
 mod progress;
 mod render;
 mod shell;
@@ -87,6 +88,7 @@ fn dispatch(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         Command::Stats(command) => command.run(arguments, io),
         Command::Job(command) => command.run(arguments, io),
         Command::Dlq(command) => command.run(arguments, io),
+        Command::Breaker(command) => command.run(arguments, io),
         Command::Prune(command) => command.run(arguments, io),
     }
 }

@@ -21,6 +21,8 @@ use captured::Captured;
 
 /// What a command exits with when no retry can help: `EX_DATAERR` of sysexits.h.
 const REJECTED: i32 = 65;
+/// The exit status by which a command says that something it needs is down (`EX_UNAVAILABLE`).
+const OUTAGE: i32 = 69;
 /// How often a running command is looked at: how late it learns that it is cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has between SIGTERM and SIGKILL, at most.
@@ -210,7 +212,7 @@ fn listen(child: &mut Child, captured: &Arc<Mutex<Captured>>) -> Receiver<()> {
     ended
 }
 
-/// What an exit status means: 0 done, 65 rejected, anything else another attempt.
+/// What an exit status means: 0 done, 65 rejected, 69 an outage, anything else another attempt.
 fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
     if status.success() {
         if !stderr.is_empty() {
@@ -239,6 +241,7 @@ fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Resu
     log::info!("job {} failed with {class}: {message}", job.id());
     let failure = match status.code() {
         Some(REJECTED) => Failure::reject(message),
+        Some(OUTAGE) => Failure::outage(message),
         _ => Failure::retry(message),
     };
     Err(match stderr.is_empty() {
@@ -288,6 +291,11 @@ mod tests {
         assert!(
             retry.contains("Retry") && retry.contains("exit 1") && retry.contains("exited with 1"),
             "{retry}"
+        );
+        let outage = told("echo 'no route' >&2; exit 69");
+        assert!(
+            outage.contains("wish: Outage") && outage.contains("no route"),
+            "{outage}"
         );
         let killed = told("kill -9 $$");
         assert!(

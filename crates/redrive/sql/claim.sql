@@ -12,6 +12,7 @@
 -- $9 smallint[], $10 bigint[], $11 smallint[]
 --               where to look: ranges of the claim index, in order, each from after
 --               (-priority, id) to below -priority; see claim/mark.rs
+-- $12 text[]    kinds to leave where they are, because a breaker is open; NULL: none
 -- Locks: row locks on the jobs it takes; rows locked by others are skipped.
 -- Index relied on: jobs_for_claim, by range, merged over the segments. Sequential scans must
 --                  be off: an empty table teaches the planner a plan that a full one dies of.
@@ -31,6 +32,7 @@ WITH picked AS MATERIALIZED (
             AND -j.priority < range.to_rank
             AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
             AND (j.crashes = 0 OR $6::integer > 0)
+            AND ($12::text[] IS NULL OR j.kind <> ALL ($12::text[]))
         ORDER BY -j.priority, j.id
         LIMIT $4
         FOR UPDATE SKIP LOCKED

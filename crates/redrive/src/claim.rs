@@ -33,6 +33,8 @@ pub(crate) struct Claim {
     pub(crate) worker: WorkerId,
     /// The kinds the worker handles; `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
+    /// The kinds to leave where they are, because a breaker is open; `None`: none.
+    pub(crate) except: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
     /// How many jobs at most.
@@ -96,6 +98,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             &from_ranks,
             &from_ids,
             &to_ranks,
+            &claim.except.as_deref(),
         ],
     )?;
 

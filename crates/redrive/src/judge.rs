@@ -24,9 +24,20 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Whether something that the job needs was down.
-    pub(crate) fn is_outage(&self) -> bool {
-        matches!(self, Outcome::Failed(failure) if failure.wish == Wish::Outage)
+    /// What was down, if the handler named it, and the message, when something that the job needs
+    /// was down.
+    pub(crate) fn outage(&self) -> Option<(Option<&str>, &str)> {
+        match self {
+            Outcome::Failed(failure) if failure.wish == Wish::Outage => {
+                Some((failure.dependency.as_deref(), &failure.story.message))
+            }
+            Outcome::Done
+            | Outcome::Failed(_)
+            | Outcome::Panicked(_)
+            | Outcome::Undecodable(_)
+            | Outcome::Unhandled(_)
+            | Outcome::TimedOut(_) => None,
+        }
     }
 }
 

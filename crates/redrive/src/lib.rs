@@ -19,6 +19,7 @@ pub mod migrate;
 mod session;
 mod sql;
 
+mod breaker;
 mod claim;
 mod copy;
 mod enqueue;
@@ -48,6 +49,7 @@ mod stats;
 pub use act::Act;
 pub use audit::{Audit, AuditRecord};
 pub use backoff::{Backoff, LONGEST_BACKOFF};
+pub use breaker::{Breaker, BreakerCause, BreakerState};
 pub use capture::{Capture, Captured};
 pub use database::{Database, DatabaseBuilder, connect};
 pub use enqueue::Unique;

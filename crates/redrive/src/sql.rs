@@ -32,6 +32,10 @@ statements! {
     PROMOTE = "promote";
     CLAIM = "claim";
     UNSERVED = "unserved";
+    TRIP_BREAKER = "trip_breaker";
+    OPEN_BREAKERS = "open_breakers";
+    TAKE_PROBE = "take_probe";
+    END_PROBE = "end_probe";
     SETTLE_DONE = "settle_done";
     SETTLE = "settle";
     SETTLE_OWN = "settle_own";
@@ -58,6 +62,9 @@ statements! {
     OWN_GROUP = "own_group";
     AUDIT = "audit";
     DRAINED = "drained";
+    BREAKERS = "breakers";
+    OPEN_BREAKER = "open_breaker";
+    CLOSE_BREAKER = "close_breaker";
     STATS = "stats";
     STATS_FAILURES = "stats_failures";
     SCHEMA_VERSION = "schema_version";

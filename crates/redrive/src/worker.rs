@@ -6,6 +6,8 @@
 
 mod builder;
 mod fetch;
+mod flood;
+mod gates;
 mod handlers;
 mod ledger;
 mod pulse;

@@ -29,8 +29,9 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 ///
 /// The payload is the stdin of the command, and the job's facts are in its environment.
 ///
-/// Exit status 0: done. 65: rejected, the job becomes a dead letter. Any other status, or death by
-/// a signal: another attempt after a backoff. The last line of stderr is the error's message, all
+/// Exit status 0: done. 65: rejected, the job becomes a dead letter. 69: what it needs is down, the
+/// attempt does not count, and after five in a row the queue waits (see `redrive breaker`). Any
+/// other status, or death by a signal: another attempt after a backoff. The last line of stderr is the error's message, all
 /// of it (head and tail when long) its detail, `exit 1` or `signal 9` its class.
 ///
 /// The stdout of the commands is the stdout of the worker; commands that run at the same time may
@@ -187,8 +188,8 @@ fn report(stopped: &Stopped, arguments: &Arguments, io: &mut Streams<'_>) -> Res
         return json_line(
             io.out,
             &json!({
-                "done": counts.done, "retried": counts.retried, "dead": counts.dead,
-                "released": released, "lost": counts.lost,
+                "done": counts.done, "retried": counts.retried, "outages": counts.outages,
+                "dead": counts.dead, "released": released, "lost": counts.lost,
             }),
         );
     }
@@ -201,6 +202,7 @@ fn report(stopped: &Stopped, arguments: &Arguments, io: &mut Streams<'_>) -> Res
     let numbers = [
         ("done", counts.done),
         ("retried", counts.retried),
+        ("outages", counts.outages),
         ("dead", counts.dead),
         ("released", released),
         ("lost", counts.lost),

@@ -19,6 +19,7 @@ use crate::name;
 use crate::payload::Payload;
 use crate::queue::Queue;
 use crate::settle::Settler;
+use crate::worker::flood::Flood;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
@@ -50,6 +51,8 @@ pub struct WorkerBuilder {
     deadline: Duration,
     version: Option<String>,
     redact: Option<Redact>,
+    trip_after: u32,
+    flood: Option<(usize, Duration)>,
     trouble: Option<Error>,
 }
 
@@ -65,6 +68,8 @@ impl WorkerBuilder {
             deadline: Duration::from_mins(15),
             version: None,
             redact: None,
+            trip_after: 5,
+            flood: None,
             trouble: None,
         }
     }
@@ -131,6 +136,31 @@ impl WorkerBuilder {
         F: Fn(&str) -> String + Send + Sync + 'static,
     {
         self.redact = Some(Arc::new(hook));
+        self
+    }
+
+    /// After how many outages in a row ([`Failure::outage`]) the breaker opens. Defaults to 5;
+    /// 1 to 1000.
+    ///
+    /// They are counted in this process, over all its slots, apart for each dependency; any other
+    /// end of a job that needs the same breaks the row. So with several slots it opens as soon as
+    /// that many have failed, at the same time or one after another. Jobs in hand that were not
+    /// started go back then.
+    #[must_use]
+    pub fn breaker_after(mut self, outages: u32) -> WorkerBuilder {
+        self.trip_after = outages;
+        self
+    }
+
+    /// Opens the breaker of the queue when this worker writes more than so many letters within a
+    /// span of time, so that jobs wait instead of dying, all of them, of what is a bug or an
+    /// outage that nobody named. Off by default; 1 to 1,000,000 letters, 1 second to 24 hours.
+    ///
+    /// Cancelled jobs do not count. Nothing is dropped: what died is a letter. A single job is tried now and then, and only when
+    /// one succeeds does the breaker close by itself.
+    #[must_use]
+    pub fn flood_guard(mut self, letters: usize, per: Duration) -> WorkerBuilder {
+        self.flood = Some((letters, per));
         self
     }
 
@@ -247,6 +277,8 @@ impl WorkerBuilder {
             deadline: self.deadline,
             redact: self.redact,
             segment_bytes: SEGMENT_BYTES,
+            trip_after: self.trip_after,
+            flood: self.flood.map(|(letters, per)| Flood::new(letters, per)),
         };
         let (state, room) = State::new(config, settler);
         let state = Arc::new(state);
@@ -342,6 +374,27 @@ impl WorkerBuilder {
             .find(|deadline| !within(deadline, ms, 24 * hour))
         {
             return refuse(format!("has a deadline of {deadline:?}, not 1 ms to 24 h"));
+        }
+        if !(1..=1000).contains(&self.trip_after) {
+            return refuse(format!(
+                "opens breakers after {} outages, not 1 to 1000",
+                self.trip_after
+            ));
+        }
+        if let Some((letters, per)) = &self.flood
+            && !((1..=1_000_000).contains(letters) && within(per, second, 24 * hour))
+        {
+            return refuse(format!(
+                "guards against {letters} letters within {per:?}, not 1 to 1,000,000 within 1 s to 24 h"
+            ));
+        }
+        for dependency in self.handlers.dependencies().values() {
+            name::check("dependency", dependency)?;
+            if dependency.starts_with("queue:") {
+                return refuse(format!(
+                    "has a dependency `{dependency}`: what begins with `queue:` is a queue"
+                ));
+            }
         }
         let connections = self.queue.database().connections();
         if connections < WORKER_CONNECTIONS {

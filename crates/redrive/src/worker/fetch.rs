@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, select};
 
+use crate::breaker::{Ended, Probe, end_probe, open_breakers, take_probe};
 use crate::claim::demand::{demand, wanted};
 use crate::claim::mark::{Got, Look, Marks};
 use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim};
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::lane::Lane;
 use crate::promote::{PROMOTE_LIMIT, promote};
 use crate::sql;
+use crate::worker::gates::{Due, Plan};
 use crate::worker::settling::Message;
 use crate::worker::state::{State, lock};
 
@@ -30,6 +32,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often a worker says again that there are jobs that it does not handle.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
+
+/// How late a fetcher that may claim nothing may notice that it may.
+const SHUT: Duration = Duration::from_millis(250);
 
 /// Why the fetcher is woken.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +67,7 @@ pub(crate) fn work(
         lingered: 0,
         pause: PAUSE,
         unserved_at: Instant::now(),
+        except: None,
     };
     while !state.stopping.is_ended() {
         let demand = demand(
@@ -77,8 +83,20 @@ pub(crate) fn work(
             }
             continue;
         }
-        match fetcher.round(demand) {
-            Ok(claimed) if claimed.is_empty() => fetcher.idle(wake),
+        let plan = state
+            .gates
+            .plan(state.config.kinds.as_deref(), Instant::now());
+        let claimed = match &plan.probe {
+            Some(due) => fetcher.probe(due, &plan),
+            None if plan.is_shut => {
+                fetcher.wait_for_a_breaker(wake, plan.next);
+                continue;
+            }
+            None => fetcher.round(demand, &plan.except),
+        };
+        match claimed {
+            Ok(claimed) if claimed.is_empty() && plan.probe.is_some() => {}
+            Ok(claimed) if claimed.is_empty() => fetcher.idle(wake, plan.next),
             Ok(claimed) => {
                 if claimed.len() < demand {
                     fetcher.busy_since = Instant::now();
@@ -145,12 +163,15 @@ struct Fetcher<'a> {
     lingered: u32,
     pause: Duration,
     unserved_at: Instant,
+    /// The kinds that are left where they are.
+    except: Option<Arc<[String]>>,
 }
 
 impl Fetcher<'_> {
     /// Moves due jobs if it is time, and claims.
-    fn round(&mut self, demand: usize) -> Result<Vec<Claimed>> {
+    fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<Claimed>> {
         let now = Instant::now();
+        self.leave(except);
         if self.due_at.is_some_and(|due_at| due_at <= now)
             || now.duration_since(self.promoted_at) >= self.promote_every()
         {
@@ -178,20 +199,22 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
+    /// From here on these kinds are left where they are.
+    fn leave(&mut self, except: &[String]) {
+        if self.except.as_deref().unwrap_or_default() != except {
+            self.except = (!except.is_empty()).then(|| except.into());
+            // Below the marks there may be what was left there.
+            self.marks = Marks::new();
+        }
+    }
+
     fn claim(&mut self, limit: usize) -> Result<Vec<Claimed>> {
         let look = self.marks.look(Instant::now());
         self.last_look = look;
         let request = Claim {
-            queue: self.state.config.queue.shared_name(),
-            worker: self.state.settler.worker,
-            kinds: self.state.config.kinds.clone(),
-            alone: Arc::clone(&self.state.config.alone),
             limit,
-            suspects: match *lock(&self.state.suspect) {
-                Some(_) => Suspects::Leave,
-                None => Suspects::One,
-            },
             ranges: self.marks.ranges(look),
+            ..self.request()
         };
         let asked_at = Instant::now();
         let claimed = self.call("claim jobs", move |session| claim(session, &request))?;
@@ -206,6 +229,101 @@ impl Fetcher<'_> {
         self.marks
             .note(look, asked_at, asked_at.elapsed(), got, ids);
         Ok(claimed)
+    }
+
+    /// A claim of one job, wherever it is.
+    fn request(&self) -> Claim {
+        Claim {
+            queue: self.state.config.queue.shared_name(),
+            worker: self.state.settler.worker,
+            kinds: self.state.config.kinds.clone(),
+            except: self.except.clone(),
+            alone: Arc::clone(&self.state.config.alone),
+            limit: 1,
+            suspects: match *lock(&self.state.suspect) {
+                Some(_) => Suspects::Leave,
+                None => Suspects::One,
+            },
+            ranges: Marks::new().ranges(Look::Full),
+        }
+    }
+
+    /// Claims one job to see whether what a breaker is of is back, if nobody else does.
+    fn probe(&mut self, due: &Due, plan: &Plan) -> Result<Vec<Claimed>> {
+        let asked_at = Instant::now();
+        // Until it is known that the right to a probe is had.
+        self.state.gates.put_off(due, asked_at);
+        let except: Vec<String> = match &due.kinds {
+            // What other breakers are of is left alone.
+            None => plan.except.clone(),
+            Some(_) => Vec::new(),
+        };
+        self.promote()?;
+        let lasting = self.state.config.lease;
+        let kinds: Option<Arc<[String]>> = match &due.kinds {
+            Some(kinds) => Some(kinds.as_slice().into()),
+            None => self.state.config.kinds.clone(),
+        };
+        let request = Claim {
+            kinds: kinds.clone(),
+            except: (!except.is_empty()).then(|| except.into()),
+            ..self.request()
+        };
+        let (name, cause) = (due.name.clone(), due.cause);
+        let had = self.call("probe", move |session| {
+            let queue = Arc::clone(&request.queue);
+            let taken = take_probe(
+                session,
+                &name,
+                request.worker,
+                lasting,
+                &queue,
+                kinds.as_deref(),
+            )?;
+            let Some(number) = taken else {
+                // It may be closed, or somebody else's for a while.
+                return Ok(Err(open_breakers(session)?));
+            };
+            let probe = Probe {
+                name,
+                cause,
+                number,
+            };
+            let claimed = claim(session, &request)?;
+            if claimed.is_empty() {
+                end_probe(session, &probe, Ended::GiveBack)?;
+            }
+            Ok(Ok((probe, claimed)))
+        })?;
+        let (probe, claimed) = match had {
+            Ok(had) => had,
+            Err(open) => {
+                self.state.gates.learn(open, Instant::now());
+                // What is still due is not to be had.
+                self.state.gates.put_off(due, Instant::now());
+                return Ok(Vec::new());
+            }
+        };
+        if let Some(job) = claimed.first() {
+            log::info!("breaker `{}` is probed by job {}", probe.name, job.facts.id);
+            let gates = &self.state.gates;
+            gates.probing(job.lease, probe, asked_at + lasting);
+        }
+        Ok(claimed)
+    }
+
+    /// Waits until a probe is due, or the breaker is closed.
+    fn wait_for_a_breaker(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
+        let until_next = next.map_or(SHUT, |at| at.saturating_duration_since(Instant::now()));
+        let nap = until_next.clamp(Duration::from_millis(1), SHUT);
+        select! {
+            recv(wake) -> first => match first {
+                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.heed(why)),
+                Err(_) => self.rest(nap),
+            },
+            recv(after(nap)) -> _ => {}
+            recv(self.state.stop) -> _ => {}
+        }
     }
 
     fn promote_every(&self) -> Duration {
@@ -232,7 +350,7 @@ impl Fetcher<'_> {
     }
 
     /// Nothing was ready: says so in the database, looks once more, then waits.
-    fn idle(&mut self, wake: &Receiver<Wake>) {
+    fn idle(&mut self, wake: &Receiver<Wake>, next_probe: Option<Instant>) {
         let nap = match self.waiting {
             Waiting::Yes => self.naptime(),
             Waiting::No if self.lingered < LINGERS => {
@@ -248,6 +366,8 @@ impl Fetcher<'_> {
             }
         };
         self.mention_unserved();
+        let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
+        let nap = until_probe.map_or(nap, |probe| nap.min(probe.max(Duration::from_millis(1))));
         select! {
             recv(wake) -> first => match first {
                 // What came with it is answered by the same look.

@@ -36,6 +36,7 @@ const PUT_OFF: Duration = Duration::from_secs(5);
 pub struct HandlerOptions {
     backoff: Option<Backoff>,
     deadline: Option<Duration>,
+    dependency: Option<String>,
 }
 
 impl HandlerOptions {
@@ -55,6 +56,16 @@ impl HandlerOptions {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> HandlerOptions {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// Names what the jobs of the kind need: an API, a file share. Its outages
+    /// ([`Failure::outage`]) open the breaker of that name, and while it is open, in any queue,
+    /// jobs of this kind are not claimed; those of other kinds are. Defaults to the breaker of the
+    /// whole queue. A name as that of a queue, not beginning with `queue:`.
+    #[must_use]
+    pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
+        self.dependency = Some(name.into());
         self
     }
 }
@@ -78,6 +89,7 @@ pub(crate) struct Handler {
     call: Call,
     backoff: Option<Backoff>,
     deadline: Option<Duration>,
+    dependency: Option<String>,
     in_transaction: bool,
 }
 
@@ -145,6 +157,15 @@ impl Handlers {
             .iter()
             .filter(|(_, handler)| handler.in_transaction);
         with.map(|(kind, _)| kind.clone()).collect()
+    }
+
+    /// What the kinds need, of those that were registered with a dependency.
+    pub(crate) fn dependencies(&self) -> HashMap<String, String> {
+        let with = self.by_kind.iter().filter_map(|(kind, handler)| {
+            let dependency = handler.dependency.clone()?;
+            Some((kind.clone(), dependency))
+        });
+        with.collect()
     }
 
     /// Every deadline and backoff that was given, for the check at start.
@@ -272,6 +293,7 @@ fn handler(options: HandlerOptions, call: Call, in_transaction: bool) -> Handler
         call,
         backoff: options.backoff,
         deadline: options.deadline,
+        dependency: options.dependency,
         in_transaction,
     }
 }

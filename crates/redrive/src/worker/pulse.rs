@@ -10,6 +10,7 @@ use crossbeam_channel::{Sender, TryRecvError};
 use postgres::fallible_iterator::FallibleIterator;
 use uuid::Uuid;
 
+use crate::breaker::open_breakers;
 use crate::claim::LeaseId;
 use crate::error::{Error, Result};
 use crate::job::milliseconds;
@@ -41,7 +42,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Renews for the first time: the worker has a row, and trust in its leases.
 pub(crate) fn register(state: &Arc<State>, lane: &mut Lane) -> Result<()> {
-    renew(state, lane).map(drop)
+    renew(state, lane).map(drop)?;
+    look_at_breakers(state, lane).map(drop)
 }
 
 /// Beats until the worker is over.
@@ -113,6 +115,7 @@ impl Pulse<'_> {
                 self.reap_from = Instant::now() + self.state.config.lease;
             }
             self.heed(&renewed.cancelled);
+            self.learn()?;
             self.give_back_unknown(&renewed.leases)?;
         }
         if now >= self.reap_at {
@@ -143,6 +146,14 @@ impl Pulse<'_> {
                 running.signal.cancelled.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Learns what the breakers are like, and tells the fetcher.
+    fn learn(&mut self) -> Result<()> {
+        if look_at_breakers(self.state, &mut self.lane)? {
+            _ = self.wake.try_send(Wake::Work);
+        }
+        Ok(())
     }
 
     /// A lease in the database that nobody here knows is a claim whose answer was lost.
@@ -229,23 +240,26 @@ impl Pulse<'_> {
     /// Waits for notifications, for a moment.
     fn listen(&mut self) -> Result<()> {
         let listening = self.listening;
-        let (ready, cancels) =
-            self.lane
-                .call("listen", self.timeout() + LISTEN, move |session| {
-                    if listening == Listening::No {
-                        start_listening(session)?;
-                    }
-                    receive(session)
-                })?;
+        let heard = self
+            .lane
+            .call("listen", self.timeout() + LISTEN, move |session| {
+                if listening == Listening::No {
+                    start_listening(session)?;
+                }
+                receive(session)
+            })?;
         self.listening = Listening::Yes;
-        if ready.iter().any(|queue| queue == self.state.queue()) {
+        if heard.ready.iter().any(|queue| queue == self.state.queue()) {
             // Full means that the fetcher is awake already.
             _ = self.wake.try_send(Wake::Work);
         }
         let me = self.state.settler.worker.0.to_string();
-        if cancels.contains(&me) {
+        if heard.cancels.contains(&me) {
             // The renewal tells which jobs are meant.
             self.renew_at = Instant::now();
+        }
+        if heard.breakers > 0 {
+            self.learn()?;
         }
         Ok(())
     }
@@ -271,17 +285,28 @@ impl Pulse<'_> {
 fn start_listening(session: &mut Session) -> Result<()> {
     session
         .client()
-        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel")
+        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker")
         .map_err(|error| Error::from_postgres("listen for notifications", error))
 }
 
-/// The payloads of the notifications on the two channels, ready and cancel.
-fn receive(session: &mut Session) -> Result<(Vec<String>, Vec<String>)> {
-    let (mut ready, mut cancels) = (Vec::new(), Vec::new());
+/// What was notified, by channel.
+#[derive(Default)]
+struct Heard {
+    /// Queues with jobs.
+    ready: Vec<String>,
+    /// Workers one of whose jobs was cancelled.
+    cancels: Vec<String>,
+    /// How many breakers changed.
+    breakers: usize,
+}
+
+fn receive(session: &mut Session) -> Result<Heard> {
+    let mut heard = Heard::default();
     let mut notifications = session.client().notifications();
     let mut take = |notification: postgres::Notification| match notification.channel() {
-        "redrive_ready" => ready.push(notification.payload().to_owned()),
-        "redrive_cancel" => cancels.push(notification.payload().to_owned()),
+        "redrive_ready" => heard.ready.push(notification.payload().to_owned()),
+        "redrive_cancel" => heard.cancels.push(notification.payload().to_owned()),
+        "redrive_breaker" => heard.breakers += 1,
         _ => {}
     };
     let failed = |error| Error::from_postgres("listen for notifications", error);
@@ -294,7 +319,14 @@ fn receive(session: &mut Session) -> Result<(Vec<String>, Vec<String>)> {
             take(next);
         }
     }
-    Ok((ready, cancels))
+    Ok(heard)
+}
+
+/// Learns what the breakers are like; answers whether the worker may claim more than before.
+fn look_at_breakers(state: &Arc<State>, lane: &mut Lane) -> Result<bool> {
+    let deadline = state.config.queue.database().call_timeout();
+    let open = lane.call("look at the breakers", deadline, open_breakers)?;
+    Ok(state.gates.learn(open, Instant::now()))
 }
 
 /// What a renewal answers.

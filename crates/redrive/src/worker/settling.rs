@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
+use crate::breaker::{Ended, end_probe, open_breakers, trip};
 use crate::claim::LeaseId;
 use crate::error::Result;
 use crate::failure::Story;
@@ -14,6 +15,7 @@ use crate::judge::Verdict;
 use crate::lane::Lane;
 use crate::settle::{Settlement, release, settle, settle_done};
 use crate::worker::fetch::Wake;
+use crate::worker::gates::Report;
 use crate::worker::ledger::{Due, Flush, Ledger};
 use crate::worker::state::{State, lock};
 
@@ -35,6 +37,8 @@ pub(crate) enum Message {
     Unrun { lease: LeaseId },
     /// The lease ended some other way: in its handler's transaction, or lost.
     Gone { lease: LeaseId },
+    /// A breaker is to be opened, or its probe has ended. Comes after the verdict that tells so.
+    Report(Report),
     /// Write everything, give back the rest, and end.
     Finish(Finish),
 }
@@ -57,6 +61,7 @@ pub(crate) fn work(
     wake: &Sender<Wake>,
 ) {
     let mut ledger = Ledger::default();
+    let mut reports = Vec::new();
     loop {
         let first = match ledger.next_due() {
             Some(due) => inbox.recv_deadline(due),
@@ -82,6 +87,7 @@ pub(crate) fn work(
                 Message::Opened { lease, jobs } => ledger.open(lease, jobs, now),
                 Message::Settled(settlement) => ledger.settled(settlement, now),
                 Message::Unrun { lease } => ledger.unrun(lease),
+                Message::Report(report) => reports.push(report),
                 Message::Gone { lease } => {
                     ledger.gone(lease);
                     state.forget(&[lease]);
@@ -89,6 +95,7 @@ pub(crate) fn work(
                 Message::Finish(finish) => {
                     let due = ledger.take_due(now, Flush::Everything);
                     write(state, &mut lane, due, wake, finish.until);
+                    tell(state, &mut lane, &mut reports, wake, finish.until);
                     let released = release_all(state, &mut lane, finish.started, finish.until);
                     // The one who stops may have given up waiting.
                     _ = finish.reply.send(released);
@@ -98,6 +105,72 @@ pub(crate) fn work(
         }
         let due = ledger.take_due(now, Flush::Ripe);
         write(state, &mut lane, due, wake, until_distrusted(state));
+        tell(
+            state,
+            &mut lane,
+            &mut reports,
+            wake,
+            until_distrusted(state),
+        );
+    }
+}
+
+/// Writes what there is to say about breakers.
+fn tell(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    reports: &mut Vec<Report>,
+    wake: &Sender<Wake>,
+    until: Instant,
+) {
+    for report in reports.drain(..) {
+        match report {
+            Report::Trip(news) => {
+                log::warn!(
+                    "breaker `{}` opens, {}: {}",
+                    news.name,
+                    news.cause,
+                    news.message
+                );
+                let tripped = trying(state, until, || {
+                    let news = news.clone();
+                    lane.call("open a breaker", call_timeout(state), move |session| {
+                        trip(session, &news)
+                    })
+                });
+                match tripped {
+                    Ok(gated) => state.gates.confirm(gated, Instant::now()),
+                    Err(error) => {
+                        log::error!("breaker `{}` could not be opened: {error}", news.name);
+                        state.gates.abandon(&news.name);
+                    }
+                }
+            }
+            Report::Probed(probe, ended) => {
+                match ended {
+                    Ended::Close => log::info!("breaker `{}` closes", probe.name),
+                    Ended::Reopen => log::info!("breaker `{}` stays open", probe.name),
+                    Ended::GiveBack => {}
+                }
+                let gated = trying(state, until, || {
+                    let probe = probe.clone();
+                    lane.call("end a probe", call_timeout(state), move |session| {
+                        end_probe(session, &probe, ended)?;
+                        open_breakers(session)
+                    })
+                });
+                match gated {
+                    Ok(gated) => {
+                        state.gates.learn(gated, Instant::now());
+                        _ = wake.try_send(Wake::Work);
+                    }
+                    // Its right runs out, and somebody else tries.
+                    Err(error) => {
+                        log::warn!("the probe of breaker `{}` was in vain: {error}", probe.name);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::claim::Claimed;
+use crate::claim::{Claimed, LeaseId};
 use crate::error::{Error, Result};
 use crate::failure::Story;
-use crate::judge::{Circumstances, Outcome, judge};
+use crate::judge::{Circumstances, Outcome, Verdict, judge};
+use crate::reason::Reason;
 use crate::settle::Settlement;
+use crate::worker::gates::{Attempt, Report};
 use crate::worker::handlers::Attempted;
 use crate::worker::settling::Message;
 use crate::worker::state::{Overrun, Running, Seat, State, lock};
-
-const FIRST_PARK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What every slot works with.
 #[derive(Clone)]
@@ -56,11 +56,15 @@ pub(crate) fn start(bench: &Bench) -> Result<()> {
 fn work(bench: &Bench, seat: &Seat) {
     let state = &bench.state;
     for claimed in &bench.jobs {
-        // The worker stops, or its leases may be somebody else's by now: start nothing.
-        if state.stopping.is_ended() || !state.trust.holds(Instant::now()) {
+        // The worker stops, its leases may be somebody else's by now, or a breaker is open: start
+        // nothing.
+        let is_gated = state.gates.stops(claimed.lease, &claimed.facts.kind);
+        if is_gated || state.stopping.is_ended() || !state.trust.holds(Instant::now()) {
             _ = bench.settle.send(Message::Unrun {
                 lease: claimed.lease,
             });
+            let (lease, kind) = (claimed.lease, &claimed.facts.kind);
+            report(bench, lease, kind, Attempt::Unrun);
             state.finished(None);
             continue;
         }
@@ -101,6 +105,7 @@ fn work(bench: &Bench, seat: &Seat) {
                 _ = bench.settle.send(Message::Gone {
                     lease: running.lease,
                 });
+                report(bench, running.lease, &running.facts.kind, Attempt::Done);
                 state.finished(Some(running.started.elapsed()));
             }
             Attempted::Lost => {
@@ -108,6 +113,7 @@ fn work(bench: &Bench, seat: &Seat) {
                 _ = bench.settle.send(Message::Gone {
                     lease: running.lease,
                 });
+                report(bench, running.lease, &running.facts.kind, Attempt::Unrun);
                 state.finished(Some(running.started.elapsed()));
             }
         }
@@ -119,7 +125,34 @@ fn work(bench: &Bench, seat: &Seat) {
 
 /// Judges an outcome and hands the verdict to the settler.
 pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
-    let in_outage = outcome.is_outage();
+    let (lease, kind) = (running.lease, &running.facts.kind);
+    let outage = outcome.outage();
+    let in_outage = outage.is_some();
+    let gates = &bench.state.gates;
+    let (park, reports) = match outage {
+        Some((dependency, message)) => {
+            let attempt = Attempt::Outage {
+                dependency,
+                message,
+            };
+            let reports = gates.note(lease, kind, attempt, Instant::now());
+            (gates.park(kind, dependency), reports)
+        }
+        None => {
+            let attempt = match outcome {
+                Outcome::Done => Attempt::Done,
+                Outcome::Failed(_)
+                | Outcome::Panicked(_)
+                | Outcome::Undecodable(_)
+                | Outcome::Unhandled(_)
+                | Outcome::TimedOut(_) => Attempt::Other,
+            };
+            (
+                Duration::ZERO,
+                gates.note(lease, kind, attempt, Instant::now()),
+            )
+        }
+    };
     let verdict = judge(
         outcome,
         &Circumstances {
@@ -128,10 +161,18 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
             cancelled: running.signal.by_operator.load(Ordering::Relaxed),
             backoff: &running.backoff,
             outage_age: running.facts.outage_age,
-            park: FIRST_PARK,
+            park,
             random: fastrand::f64(),
         },
     );
+    let flooded = match &verdict {
+        Verdict::Dead { reason, .. } if *reason != Reason::Manual => flood(&bench.state),
+        Verdict::Dead { .. }
+        | Verdict::Done
+        | Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Outage { .. } => None,
+    };
     let settlement = Settlement {
         lease: running.lease,
         ordinal: running.ordinal,
@@ -146,7 +187,27 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     // The settler outlives the slots, but for a worker that was dropped without a stop: then
     // the lease runs out and the job comes back.
     _ = bench.settle.send(Message::Settled(settlement));
+    for report in reports.into_iter().chain(flooded) {
+        _ = bench.settle.send(Message::Report(report));
+    }
     bench.state.finished(Some(running.started.elapsed()));
+}
+
+/// Takes note of a letter; opens the breaker of the queue when there are more than the guard allows.
+fn flood(state: &State) -> Option<Report> {
+    let mut guard = lock(&state.flood);
+    let guard = guard.as_mut()?;
+    let now = Instant::now();
+    let message = guard.is_over(now).then(|| guard.message())?;
+    state.gates.flood(&message, now)
+}
+
+/// Takes note of an end that has no verdict, for the breakers.
+fn report(bench: &Bench, lease: LeaseId, kind: &str, attempt: Attempt<'_>) {
+    let reports = bench.state.gates.note(lease, kind, attempt, Instant::now());
+    for report in reports {
+        _ = bench.settle.send(Message::Report(report));
+    }
 }
 
 /// A job of a kind that has no handler: it is not claimed, but handlers may have been rearranged

@@ -13,6 +13,8 @@ use crate::claim::LeaseId;
 use crate::job::{Facts, Signal};
 use crate::queue::Queue;
 use crate::settle::Settler;
+use crate::worker::flood::Flood;
+use crate::worker::gates::Gates;
 use crate::worker::handlers::Handlers;
 
 /// The configuration of a running worker, checked.
@@ -31,6 +33,9 @@ pub(crate) struct Config {
     /// Takes out of error texts what must not be kept.
     pub(crate) redact: Option<Redact>,
     pub(crate) segment_bytes: i64,
+    /// After how many outages in a row a breaker opens.
+    pub(crate) trip_after: u32,
+    pub(crate) flood: Option<Flood>,
 }
 
 /// A hook that cleans an error text.
@@ -71,6 +76,9 @@ pub(crate) struct State {
     pub(crate) stopping: End,
     pub(crate) stop: Ended,
     pub(crate) trust: Trust,
+    pub(crate) gates: Gates,
+    /// The flood guard; `None`: there is none.
+    pub(crate) flood: Mutex<Option<Flood>>,
     pub(crate) counts: Counters,
     /// Why the worker stops by itself, if it does.
     pub(crate) failure: OnceLock<String>,
@@ -90,15 +98,23 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config, settler: Settler) -> (State, Receiver<()>) {
+    pub(crate) fn new(mut config: Config, settler: Settler) -> (State, Receiver<()>) {
         let (stopping, stop) = End::new();
         let (room, has_room) = bounded(1);
+        let gates = Gates::new(
+            config.queue.name(),
+            config.trip_after,
+            config.handlers.dependencies(),
+        );
+        let flood = Mutex::new(config.flood.take());
         let state = State {
             config,
             settler,
             stopping,
             stop,
             trust: Trust::new(),
+            gates,
+            flood,
             counts: Counters::default(),
             failure: OnceLock::new(),
             held: Mutex::default(),

@@ -1,0 +1,200 @@
+//! The outage class: what a job needs is down, and the job does not pay for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::{Cancelled, Failure, Job, JobId, LetterState, NewJob, Place, Reason, Worker};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, letters_in, lose_leases, stop,
+    wait_until, worker,
+};
+
+/// For how long a live job has met nothing but outages, in whole hours; `None`: it has not.
+fn hours_in_outage(test: &TestDatabase, id: JobId) -> Option<i64> {
+    let asked = "SELECT (extract(epoch FROM clock_timestamp() - outage_since) / 3600)::bigint \
+                 FROM redrive.live_jobs WHERE id = $1";
+    let row = test.client().query_one(asked, &[&id.get()]).unwrap();
+    row.get(0)
+}
+
+/// The delayed jobs are due, and their outages are older by so many hours.
+fn later(test: &TestDatabase, hours: i32) {
+    let age = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second', \
+               outage_since = outage_since - $1::integer * interval '1 hour'";
+    test.client().execute(age, &[&hours]).unwrap();
+}
+
+/// A worker whose breaker stays closed for as long as these tests take.
+fn patient(test: &TestDatabase, handler: fn(&Job<Order>) -> Result<(), Failure>) -> Worker {
+    let builder = worker(&test.queue("orders")).breaker_after(1000);
+    builder.handle(handler).start().unwrap()
+}
+
+#[test]
+fn an_outage_charges_no_attempt_and_is_told() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = patient(&test, |job| match job.payload().number {
+        1 => Err(Failure::outage("the gateway is down").class("GatewayDown")),
+        _ => Ok(()),
+    });
+    let once = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    let id = queue.add(once).unwrap();
+    for outages in 1..=3 {
+        counted(&worker, "an outage", |counts| counts.outages == outages);
+        if outages < 3 {
+            later(&test, 0);
+        }
+    }
+    assert_eq!(stop(worker).counts.retried, 0);
+    let job = queue.database().job(id).unwrap().expect("a live job");
+    assert_eq!(
+        (job.place, job.attempts, job.max_attempts),
+        (Place::Delayed, 0, 1)
+    );
+    assert_eq!(job.history.len(), 3);
+    for attempt in &job.history {
+        assert_eq!(
+            (
+                &*attempt.outcome,
+                attempt.attempt,
+                attempt.error_class.as_deref()
+            ),
+            ("outage", 1, Some("GatewayDown"))
+        );
+    }
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+}
+
+#[test]
+fn after_a_day_an_outage_is_a_failure_like_any_other() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = patient(&test, |_| {
+        Err(Failure::outage("down").dependency("payments"))
+    });
+    let twice = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2);
+    let id = queue.add(twice).unwrap();
+    counted(&worker, "an outage", |counts| counts.outages == 1);
+    later(&test, 23);
+    counted(&worker, "another", |counts| counts.outages == 2);
+    assert_eq!(
+        hours_in_outage(&test, id),
+        Some(23),
+        "since the first in a row"
+    );
+    later(&test, 2);
+    // Both of its attempts are used up now, one after the other.
+    counted(&worker, "its death", |counts| counts.dead == 1);
+    let counts = stop(worker).counts;
+    assert_eq!((counts.outages, counts.retried), (2, 1));
+    let letter = queue.database().letter(id).unwrap().expect("a letter");
+    assert_eq!((letter.reason, letter.attempts), (Reason::Exhausted, 2));
+    let outcomes: Vec<&str> = letter
+        .history
+        .iter()
+        .map(|attempt| &*attempt.outcome)
+        .collect();
+    assert_eq!(outcomes, ["outage", "outage", "failed", "exhausted"]);
+}
+
+#[test]
+fn any_other_verdict_ends_the_outage_of_a_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .breaker_after(1000)
+        .handle({
+            let gate = gate.clone();
+            let failed = AtomicBool::new(false);
+            move |job: &Job<Order>| {
+                if job.attempt() == 1 && !failed.swap(true, Ordering::SeqCst) {
+                    return Err(Failure::outage("down"));
+                }
+                if job.attempt() == 1 {
+                    return Err(Failure::retry("of its own").after(Duration::from_hours(1)));
+                }
+                gate.pass();
+                Err(Failure::outage("down again"))
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "an outage", |counts| counts.outages == 1);
+    later(&test, 20);
+    counted(&worker, "a failure", |counts| counts.retried == 1);
+    assert_eq!(hours_in_outage(&test, id), None);
+    later(&test, 0);
+    gate.wait_for(1);
+    gate.open();
+    counted(&worker, "another outage", |counts| counts.outages == 2);
+    assert_eq!(hours_in_outage(&test, id), Some(0), "it begins anew");
+    stop(worker);
+}
+
+#[test]
+fn a_crash_and_a_release_do_not_end_the_outage_of_a_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let id = queue.enqueue(&Hold {}).unwrap();
+    let (gate, down) = (Gate::new(), Arc::new(AtomicBool::new(true)));
+    let start = || {
+        let (gate, down) = (gate.clone(), Arc::clone(&down));
+        let handler = move |_: &Job<Hold>| {
+            if down.load(Ordering::SeqCst) {
+                return Err(Failure::outage("down"));
+            }
+            gate.pass();
+            Ok(())
+        };
+        worker(&queue).handle(handler).start().unwrap()
+    };
+    let first = start();
+    counted(&first, "an outage", |counts| counts.outages == 1);
+    stop(first);
+    down.store(false, Ordering::SeqCst);
+    later(&test, 5);
+    let released = start();
+    gate.wait_for(1);
+    released.stop(Duration::ZERO).unwrap();
+    assert_eq!(hours_in_outage(&test, id), Some(5), "given back");
+    let lost = start();
+    gate.wait_for(2);
+    assert_eq!(hours_in_outage(&test, id), Some(5), "in its lease");
+    assert_eq!(lose_leases(&mut test.client()), [Lost::Back(id)]);
+    drop(lost);
+    gate.open();
+}
+
+#[test]
+fn a_cancelled_job_that_meets_an_outage_dies() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Err(Failure::outage("down"))
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    assert_eq!(queue.database().cancel(id).unwrap(), Cancelled::Asked);
+    gate.open();
+    wait_until("its death", SOON, || {
+        letters_in(queue.database(), "orders", LetterState::Open) == 1
+    });
+    stop(worker);
+    let letter = queue.database().letter(id).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.reason, &*letter.error_message),
+        (Reason::Manual, "down")
+    );
+}
