@@ -8,8 +8,10 @@ mod error;
 mod letter;
 mod lines;
 mod logging;
+mod person;
 mod progress;
 mod render;
+mod run;
 mod shell;
 mod table;
 

@@ -1,5 +1,5 @@
 //! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does its share
-//! of what any worker does for all: reap, and turn the ring.
+//! of what any worker does for all: reap, turn the ring, and drive redrive runs that nobody drives.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::reap::reap;
+use crate::redrive::{Driven, Found, find_run};
 use crate::session::Session;
 use crate::settle::release;
 use crate::sql;
@@ -28,6 +29,9 @@ const REAP_EVERY: Duration = Duration::from_secs(10);
 /// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// How often a worker looks for a redrive run that nobody drives, and how soon again after trouble
+/// with one.
+const RUNS_EVERY: Duration = Duration::from_secs(5);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
@@ -56,6 +60,9 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
                 .mul_f64(fastrand::f64()),
         reap_from: now,
         ring_at: now + RING_EVERY,
+        // Each worker at a moment of its own.
+        runs_at: now + RUNS_EVERY.mul_f64(fastrand::f64()),
+        run: None,
         listening: Listening::No,
         claimed_at_last_turn: 0,
     };
@@ -90,6 +97,9 @@ struct Pulse<'a> {
     /// No reaping before: after an outage the other workers get time to renew.
     reap_from: Instant,
     ring_at: Instant,
+    runs_at: Instant,
+    /// The redrive run that it drives.
+    run: Option<Found>,
     listening: Listening,
     claimed_at_last_turn: u64,
 }
@@ -116,6 +126,11 @@ impl Pulse<'_> {
         }
         if now >= self.ring_at {
             self.turn_ring()?;
+        }
+        if now >= self.runs_at {
+            // Until it is known how this goes: not again at once.
+            self.runs_at = now + RUNS_EVERY;
+            self.drive_run()?;
         }
         self.listen()
     }
@@ -200,6 +215,30 @@ impl Pulse<'_> {
                 }
                 Ok(())
             })
+    }
+
+    /// One step of a redrive run, of this worker's or of one that nobody drives: a small batch a
+    /// beat, so that the worker's own jobs do not wait for it.
+    fn drive_run(&mut self) -> Result<()> {
+        let me = self.state.settler.worker.0;
+        let mut mine = self.run.take();
+        let driven = self
+            .lane
+            .call("drive a redrive run", self.timeout(), move |session| {
+                if mine.is_none() {
+                    mine = find_run(session, me)?;
+                }
+                let Some(mut run) = mine else { return Ok(None) };
+                let step = run.step(session)?;
+                Ok(Some((run, step)))
+            })?;
+        if let Some((run, step)) = driven
+            && step.driven == Driven::Running
+        {
+            self.run = Some(run);
+            self.runs_at = Instant::now() + step.wait;
+        }
+        Ok(())
     }
 
     /// Waits for notifications, for a moment.
