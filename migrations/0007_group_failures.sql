@@ -259,6 +259,16 @@ BEGIN
 END
 $$;
 
+-- Whether two groups are the same failure, only in two queues: a redrive may lead into another.
+CREATE FUNCTION redrive.is_alike(one bigint, other bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.groups a
+        JOIN redrive.groups b ON b.kind = a.kind AND b.error_class = a.error_class AND b.title = a.title
+        WHERE a.id = one AND b.id = other)
+$$;
+
 -- A redriven job died: the same letter opens again, and remembers how it died before. When it
 -- is the third time in a row that it died of the same thing after a redrive, it is quarantined.
 CREATE FUNCTION redrive.reopen() RETURNS trigger
@@ -270,7 +280,7 @@ BEGIN
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'reason', OLD.reason,
         'error_class', OLD.error_class, 'group', OLD.group_id));
     NEW.alike := CASE
-        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id THEN 0
+        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_alike(NEW.group_id, OLD.group_id) THEN 0
         WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
         -- A policy has a limit of its own.
         ELSE OLD.alike

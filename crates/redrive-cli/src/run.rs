@@ -133,7 +133,10 @@ pub(crate) fn story(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write
     known("by", run.person.clone());
     known("why", run.why.clone());
     known("to queue", run.to_queue.clone());
-    known("priority", run.priority.map(|priority| priority.to_string()));
+    known(
+        "priority",
+        run.priority.map(|priority| priority.to_string()),
+    );
     known("ended", run.ended_at.map(|at| format!("{} ago", ago(at))));
     if run.state == RunState::Running {
         let stage = run.stage_to.map(|to| {

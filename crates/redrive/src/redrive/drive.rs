@@ -80,12 +80,12 @@ impl RunDriver {
         let mut steps = self.steps.clone();
         // Should the answer be lost, the decision may have been carried out: look again first.
         self.steps.next = Pace::Go;
-        let (step, next) = self
-            .db
-            .call_within("drive a redrive run", LETTERS_TIMEOUT, move |session| {
-                let step = steps.step(session)?;
-                Ok((step, steps.next))
-            })?;
+        let (step, next) =
+            self.db
+                .call_within("drive a redrive run", LETTERS_TIMEOUT, move |session| {
+                    let step = steps.step(session)?;
+                    Ok((step, steps.next))
+                })?;
         self.steps.next = next;
         Ok(step)
     }

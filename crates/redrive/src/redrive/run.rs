@@ -178,10 +178,7 @@ impl FromStr for RunState {
             .into_iter()
             .find(|state| state.as_str() == text)
             .ok_or_else(|| {
-                Error::invalid(format!(
-                    "`{}` is not a state of a run",
-                    text.escape_debug()
-                ))
+                Error::invalid(format!("`{}` is not a state of a run", text.escape_debug()))
             })
     }
 }

@@ -45,9 +45,7 @@ impl Discard {
             Plan::These => self.these(&db, arguments, io),
             Plan::Bulk => {
                 let closed = self.choice.in_bulk(&act, &db, |which| {
-                    Ok(db
-                        .discard(which, &person::act(Some(&self.why)))?
-                        .len() as u64)
+                    Ok(db.discard(which, &person::act(Some(&self.why)))?.len() as u64)
                 })?;
                 report(closed, &[], arguments, io)?;
                 Ok(if closed > 0 {

@@ -159,9 +159,7 @@ impl Resume {
         }
         match change {
             // It ran already; now the workers know.
-            Some(change) if change.became == RunState::Running => {
-                tell(self.id, db, arguments, io)
-            }
+            Some(change) if change.became == RunState::Running => tell(self.id, db, arguments, io),
             change => changed(self.id, change, db, arguments, io),
         }
     }
