@@ -30,6 +30,8 @@ mod dead;
 mod capture;
 mod discard;
 mod redrive;
+mod runs;
+mod runs_killed;
 
 mod crash;
 mod faults;

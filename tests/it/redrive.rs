@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use redrive::{
-    Act, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Reason, Worker,
+    Act, Failure, Job, JobId, LetterState, Letters, NewJob, Place, Queue, Reason, RedriveOptions,
+    Skip, Worker,
 };
 use redrive_tests::{
     Order, TestDatabase, counted, drained, letters, letters_in, stats, stop, worker,
@@ -92,7 +93,7 @@ fn a_redriven_job_that_is_done_recovers_its_letter() {
         .unwrap();
     assert_eq!(
         (again.redriven, again.skipped),
-        (vec![], ids),
+        (vec![], ids.iter().map(|id| (*id, Skip::NotOpen)).collect()),
         "a recovered letter is closed"
     );
 }
@@ -151,7 +152,7 @@ fn a_redriven_job_that_dies_again_opens_the_same_letter_one_generation_on() {
         db.redrive(&Letters::ids([id]), &Act::new())
             .unwrap()
             .skipped,
-        [id]
+        [(id, Skip::Quarantined)]
     );
 }
 
@@ -169,7 +170,15 @@ fn ids_that_are_not_open_are_told_as_skipped() {
     let asked = [ids[0], ids[1], ids[2], live, unknown];
     let redriven = db.redrive(&Letters::ids(asked), &Act::new()).unwrap();
     assert_eq!(redriven.redriven, [ids[2]]);
-    assert_eq!(redriven.skipped, [ids[0], ids[1], live, unknown]);
+    assert_eq!(
+        redriven.skipped,
+        [
+            (ids[0], Skip::NotOpen),
+            (ids[1], Skip::NotOpen),
+            (live, Skip::Gone),
+            (unknown, Skip::Gone)
+        ]
+    );
     // A state other than open is never redriven, even when it is asked for.
     for state in [LetterState::Discarded, LetterState::Redriving] {
         assert_eq!(
@@ -388,4 +397,209 @@ fn letters_that_die_again_during_a_redrive_are_not_taken_again() {
         .letters(&Letters::queue("orders").limit(5000))
         .unwrap();
     assert!(again.iter().all(|letter| letter.generation == 1));
+}
+
+/// The letters that the audit says an act changed, and how many rows it has of it.
+fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
+    let asked =
+        "SELECT coalesce(sum(letters), 0)::bigint, count(*) FROM redrive.audit WHERE verb = $1";
+    let row = test.client().query_one(asked, &[&verb]).unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn every_batch_is_audited_with_who_and_why() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 1200);
+    let act = Act::new().person("maria@ops-1").why("the gateway is fixed");
+    let which = Letters::queue("orders").limit(1100);
+    assert_eq!(db.redrive(&which, &act).unwrap().redriven.len(), 1100);
+    assert_eq!(audited(&test, "redrive"), (1100, 3));
+    db.discard(&Letters::all(), &act).unwrap();
+    assert_eq!(audited(&test, "discard"), (100, 1));
+    let asked = "SELECT DISTINCT person, why, role, filter ->> 'queue' FROM redrive.audit WHERE verb = 'redrive'";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    let told: (&str, &str, &str, &str) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    assert_eq!(
+        told,
+        ("maria@ops-1", "the gateway is fixed", "postgres", "orders")
+    );
+    // What changes nothing is no act.
+    db.redrive(&Letters::queue("nowhere"), &act).unwrap();
+    assert_eq!(audited(&test, "redrive").1, 3);
+}
+
+#[test]
+fn letters_go_to_another_queue_with_other_options() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = letters(&queue, 1)[0];
+    let slow = test.queue("slow");
+    let worker = worker(&slow)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    let options = RedriveOptions::new()
+        .to_queue("slow")
+        .priority(-7)
+        .max_attempts(2);
+    let done = db
+        .redrive_with(&Letters::ids([id]), &options, &Act::new())
+        .unwrap();
+    assert_eq!((done.redriven, done.unserved), (vec![id], vec![]));
+    drained(&slow);
+    stop(worker);
+    let letter = db.letter(id).unwrap().expect("dead again");
+    assert_eq!(
+        (&*letter.queue, letter.priority, letter.max_attempts),
+        ("slow", -7, 2)
+    );
+    // The queue is in the fingerprint, and yet it is the same failure.
+    let alike = "SELECT alike FROM redrive.dead_letters WHERE id = $1";
+    let row = test.client().query_one(alike, &[&id.get()]).unwrap();
+    assert_eq!(row.get::<_, i16>(0), 1);
+    for wrong in [
+        RedriveOptions::new().to_queue(" "),
+        RedriveOptions::new().priority(1001),
+        RedriveOptions::new().max_attempts(0),
+        RedriveOptions::new().force(),
+    ] {
+        let refused = db.redrive_with(&Letters::all(), &wrong, &Act::new());
+        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn letters_that_nobody_would_take_are_told() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 3);
+    let preview = |options: &RedriveOptions| {
+        let preview = db.preview_redrive(&Letters::all(), options).unwrap();
+        assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
+        preview
+            .unserved
+            .iter()
+            .map(|to| (to.queue.clone(), to.kind.clone(), to.letters))
+            .collect::<Vec<_>>()
+    };
+    let here = RedriveOptions::new();
+    let there = RedriveOptions::new().to_queue("nowhere");
+    let waiting = |queue: &str| vec![(queue.to_owned(), "order".to_owned(), 3)];
+    assert_eq!(preview(&here), waiting("orders"));
+    let other = worker(&queue)
+        .handle_kind("other", |_| Ok(()))
+        .start()
+        .unwrap();
+    assert_eq!(preview(&here), waiting("orders"), "it takes another kind");
+    let any = worker(&queue).handle_any(|_| Ok(())).start().unwrap();
+    assert_eq!(preview(&here), []);
+    assert_eq!(preview(&there), waiting("nowhere"));
+    stop(other);
+    stop(any);
+}
+
+#[test]
+fn only_force_with_a_reason_moves_a_quarantined_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let (worker, fixed) = fixable(&queue);
+    let id = queue
+        .add(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
+        .unwrap();
+    drained(&queue);
+    for _ in 0..3 {
+        db.redrive(&Letters::ids([id]), &Act::new()).unwrap();
+        drained(&queue);
+    }
+    let state = || db.letter(id).unwrap().expect("a letter").state;
+    assert_eq!(state(), LetterState::Quarantined);
+    let force = RedriveOptions::new().force();
+    let forced = |act: &Act| db.redrive_with(&Letters::ids([id]), &force, act);
+    let refused = forced(&Act::new()).expect_err("no reason");
+    assert!(refused.to_string().contains("needs a reason"), "{refused}");
+    // It is one more try and no pardon.
+    let act = Act::new().why("the supplier says it works");
+    assert_eq!(forced(&act).unwrap().redriven, [id]);
+    drained(&queue);
+    assert_eq!(state(), LetterState::Quarantined);
+    fixed.store(true, Ordering::SeqCst);
+    assert_eq!(forced(&act).unwrap().redriven, [id]);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(state(), LetterState::Recovered);
+    let asked = "SELECT count(*) FILTER (WHERE e ->> 'event' = 'redriven'), \
+                 count(*) FILTER (WHERE e ->> 'event' = 'forced' AND e ->> 'why' LIKE 'the supplier%') \
+                 FROM redrive.dead_letters, jsonb_array_elements(events) e";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3, 2));
+}
+
+#[test]
+fn sql_redrives_and_discards_in_the_callers_transaction() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 5);
+    let mut client = test.client();
+    let redrive = "SELECT redrive.redrive('{\"queue\": \"orders\"}', 'fixed', 'maria', most => 3)";
+    let mut transaction = client.transaction().unwrap();
+    assert_eq!(
+        transaction
+            .query_one(redrive, &[])
+            .unwrap()
+            .get::<_, i64>(0),
+        3
+    );
+    transaction.rollback().unwrap();
+    assert_eq!(audited(&test, "redrive"), (0, 0));
+    assert!(live(&test).is_empty());
+    client.query_one(redrive, &[]).unwrap();
+    assert_eq!(audited(&test, "redrive"), (3, 1));
+    assert_eq!(
+        live(&test).into_keys().collect::<Vec<_>>(),
+        ids[..3].iter().map(|id| id.get()).collect::<Vec<_>>()
+    );
+    let discard = "SELECT redrive.discard('{\"state\": \"open\"}', 'sold out')";
+    assert_eq!(client.query_one(discard, &[]).unwrap().get::<_, i64>(0), 2);
+    assert_eq!(audited(&test, "discard"), (2, 1));
+    for (wrong, why) in [
+        ("SELECT redrive.discard('{}', ' ')", "needs a reason"),
+        ("SELECT redrive.discard('{}', NULL)", "needs a reason"),
+        (
+            "SELECT redrive.redrive('{}', force => true)",
+            "needs a reason",
+        ),
+        (
+            "SELECT redrive.redrive('{}', priority => 1001)",
+            "priority 1001",
+        ),
+        (
+            "SELECT redrive.redrive('{}', max_attempts => 0)",
+            "max_attempts 0",
+        ),
+        (
+            "SELECT redrive.redrive('{}', to_queue => ' x')",
+            "queue name",
+        ),
+        (
+            "SELECT redrive.redrive('{\"quue\": 1}')",
+            "quue is not a key",
+        ),
+        ("SELECT redrive.redrive(NULL)", "a filter is a JSON object"),
+        ("SELECT redrive.create_run('{}', rate => 0)", "the rate 0"),
+        (
+            "SELECT redrive.create_run('{}', canary => -1)",
+            "the canary -1",
+        ),
+        ("SELECT redrive.change_run(1, 'stop')", "stop is not pause"),
+    ] {
+        let refused = client.query(wrong, &[]).expect_err(wrong);
+        let told = refused.as_db_error().expect("the server's words").message();
+        assert!(told.contains(why), "{wrong}: {told}");
+    }
 }

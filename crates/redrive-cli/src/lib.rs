@@ -11,6 +11,7 @@ mod logging;
 mod person;
 mod progress;
 mod render;
+mod run;
 mod shell;
 mod table;
 

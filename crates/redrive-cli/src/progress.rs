@@ -13,7 +13,7 @@ impl Progress {
         Progress::with(
             ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()),
             what,
-            "{prefix} {bar:30} {pos}/{len} {per_sec} {eta}",
+            "{prefix} {bar:20} {pos}/{len} {per_sec} {eta} {msg}",
         )
     }
 

@@ -1,6 +1,6 @@
 //! Discard and prune: letters that nobody wants any more.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::act::Act;
 use crate::database::Database;
@@ -11,6 +11,8 @@ use crate::job::{JobId, milliseconds};
 use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
+/// How many letters one statement closes.
+const DISCARD_BATCH: u64 = 500;
 /// How many letters one statement deletes.
 const PRUNE_BATCH: i64 = 1000;
 /// The longest reason for a discard that is kept, in bytes.
@@ -19,20 +21,41 @@ const WHY_BYTES: usize = 1024;
 impl Database {
     /// Closes open letters for good, and keeps why. They stay until they are pruned.
     ///
-    /// Answers the ids of those that were closed.
+    /// Answers the ids of those that were closed. Each batch writes its row of the audit in its own
+    /// transaction.
     ///
     /// # Errors
     /// *Invalid* when no reason is given; when the database refuses or does not answer.
     pub fn discard(&self, which: &Letters, act: &Act) -> Result<Vec<JobId>> {
+        const DOING: &str = "discard letters";
         let Some(why) = act.reason() else {
             return Err(Error::invalid("a discard needs a reason"));
         };
-        self.in_batches(
-            "discard letters",
-            &sql::DISCARD,
-            which,
-            Some(&clip(why.to_owned(), WHY_BYTES)),
-        )
+        which.refuse_after()?;
+        let why = clip(why.to_owned(), WHY_BYTES);
+        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut closed = Vec::new();
+        let mut as_of: Option<SystemTime> = None;
+        while left > 0 {
+            let limit = i64::try_from(left.min(DISCARD_BATCH)).unwrap_or(i64::MAX);
+            let (filter, act, why) = (which.filter()?, act.clone(), why.clone());
+            let (ids, moment) = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+                let rows = session.query(
+                    DOING,
+                    &sql::DISCARD,
+                    &[&filter, &as_of, &limit, &why, &act.by()],
+                )?;
+                let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
+                Ok((ids, rows.first().map(|row| row.get("as_of"))))
+            })?;
+            if ids.is_empty() {
+                break;
+            }
+            as_of = moment;
+            left -= ids.len() as u64;
+            closed.extend(ids);
+        }
+        Ok(closed)
     }
 
     /// Deletes letters that were recovered or discarded longer ago than `older_than`, in batches.

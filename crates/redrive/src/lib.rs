@@ -67,7 +67,10 @@ pub use payload::{PAYLOAD_BYTES, Payload};
 pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;
-pub use redrive::Redriven;
+pub use redrive::{
+    CreatedRun, Driven, Preview, PreviewGroup, Rate, RedriveOptions, RedriveRun, Redriven,
+    RunChange, RunDriver, RunId, RunOptions, RunState, Skip, Step, Unserved,
+};
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};
 pub use worker::{

@@ -51,6 +51,15 @@ statements! {
     LETTERS = "letters";
     COUNT_LETTERS = "count_letters";
     REDRIVE = "redrive";
+    REFUSED = "refused";
+    UNSERVED_LETTERS = "unserved_letters";
+    PREVIEW_REDRIVE = "preview_redrive";
+    CREATE_RUN = "create_run";
+    TAKE_RUN = "take_run";
+    DRIVE_RUN = "drive_run";
+    CHANGE_RUN = "change_run";
+    RUNS = "runs";
+    RUN_SKIPS = "run_skips";
     DISCARD = "discard";
     PRUNE = "prune";
     LIVE_JOB = "live_job";

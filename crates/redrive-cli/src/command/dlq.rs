@@ -3,9 +3,11 @@
 mod bulk;
 mod capture;
 mod discard;
+mod drive;
 mod filter;
 mod list;
 mod redrive;
+mod runs;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -28,6 +30,7 @@ enum Act {
     Redrive(redrive::Redrive),
     Discard(discard::Discard),
     Capture(capture::Capture),
+    Runs(runs::Runs),
 }
 
 impl Dlq {
@@ -38,6 +41,7 @@ impl Dlq {
             Act::Redrive(command) => command.run(arguments, io),
             Act::Discard(command) => command.run(arguments, io),
             Act::Capture(command) => command.run(arguments, io),
+            Act::Runs(command) => command.run(arguments, io),
         }
     }
 }

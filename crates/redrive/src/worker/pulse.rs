@@ -1,5 +1,5 @@
 //! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does its share
-//! of what any worker does for all: reap, and turn the ring.
+//! of what any worker does for all: reap, turn the ring, and drive redrive runs that nobody drives.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::reap::reap;
+use crate::redrive::{Driven, Found, find_run};
 use crate::session::Session;
 use crate::settle::release;
 use crate::sql;
@@ -29,6 +30,9 @@ const REAP_EVERY: Duration = Duration::from_secs(10);
 /// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// How often a worker looks for a redrive run that nobody drives, and how soon again after trouble
+/// with one.
+const RUNS_EVERY: Duration = Duration::from_secs(5);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// How often a worker folds the counts of letters, and one that idles.
@@ -63,6 +67,9 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         ring_at: now + RING_EVERY,
         fold_at: now + FOLD_EVERY.mul_f64(fastrand::f64()),
         worked_at_last_fold: 0,
+        // Each worker at a moment of its own.
+        runs_at: now + RUNS_EVERY.mul_f64(fastrand::f64()),
+        run: None,
         listening: Listening::No,
         claimed_at_last_turn: 0,
     };
@@ -99,6 +106,9 @@ struct Pulse<'a> {
     ring_at: Instant,
     fold_at: Instant,
     worked_at_last_fold: u64,
+    runs_at: Instant,
+    /// The redrive run that it drives.
+    run: Option<Found>,
     listening: Listening,
     claimed_at_last_turn: u64,
 }
@@ -129,6 +139,11 @@ impl Pulse<'_> {
         }
         if now >= self.fold_at {
             self.fold_letters()?;
+        }
+        if now >= self.runs_at {
+            // Until it is known how this goes: not again at once.
+            self.runs_at = now + RUNS_EVERY;
+            self.drive_run()?;
         }
         self.listen()
     }
@@ -235,6 +250,30 @@ impl Pulse<'_> {
                 session.query("fold the counts of letters", &sql::FOLD_LETTERS, &[])
             })
             .map(drop)
+    }
+
+    /// One step of a redrive run, of this worker's or of one that nobody drives: a small batch a
+    /// beat, so that the worker's own jobs do not wait for it.
+    fn drive_run(&mut self) -> Result<()> {
+        let me = self.state.settler.worker.0;
+        let mut mine = self.run.take();
+        let driven = self
+            .lane
+            .call("drive a redrive run", self.timeout(), move |session| {
+                if mine.is_none() {
+                    mine = find_run(session, me)?;
+                }
+                let Some(mut run) = mine else { return Ok(None) };
+                let step = run.step(session)?;
+                Ok(Some((run, step)))
+            })?;
+        if let Some((run, step)) = driven
+            && step.driven == Driven::Running
+        {
+            self.run = Some(run);
+            self.runs_at = Instant::now() + step.wait;
+        }
+        Ok(())
     }
 
     /// Waits for notifications, for a moment.

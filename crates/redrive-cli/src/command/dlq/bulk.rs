@@ -81,6 +81,23 @@ impl Choice {
         letters.state(LetterState::Open)
     }
 
+    /// The same, in whatever state: what acts takes only the states that it can act on.
+    pub(crate) fn all(&self) -> Letters {
+        if self.ids.is_empty() {
+            self.filter.letters(self.queue.as_deref())
+        } else {
+            self.filter.narrow(Letters::ids(self.ids.iter().copied()))
+        }
+    }
+
+    /// All of them, up to the limit.
+    pub(crate) fn bulk(&self) -> Letters {
+        match self.limit {
+            Some(limit) => self.all().limit(limit),
+            None => self.all(),
+        }
+    }
+
     /// How many of `matching` letters the limit allows.
     pub(crate) fn limited(&self, matching: u64) -> u64 {
         self.limit.map_or(matching, |limit| limit.min(matching))
@@ -120,7 +137,7 @@ impl Choice {
             writeln!(
                 io.out,
                 "\nNothing was changed. To act:\n  {}",
-                self.words(act)
+                self.words(act, &[])
             )?;
         }
         if count.letters == 0 {
@@ -130,8 +147,8 @@ impl Choice {
         Ok(crate::Ending::Done)
     }
 
-    /// The command line that acts.
-    fn words(&self, act: &Act<'_>) -> String {
+    /// The command line that acts; `more` are options of its own.
+    pub(crate) fn words(&self, act: &Act<'_>, more: &[String]) -> String {
         let mut words: Vec<String> = vec!["redrive dlq".to_owned(), act.command.to_owned()];
         words.extend(self.queue.as_deref().map(quoted));
         if !self.ids.is_empty() {
@@ -141,6 +158,7 @@ impl Choice {
         words.extend(self.filter.words());
         words.extend(self.limit.map(|limit| format!("--limit {limit}")));
         words.extend(act.why.map(|why| format!("--why {}", quoted(why))));
+        words.extend(more.iter().cloned());
         if self.ids.is_empty() {
             words.push("--yes".to_owned());
         }

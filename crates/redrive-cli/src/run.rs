@@ -1,0 +1,162 @@
+//! How a redrive run is shown: to people, and as JSON.
+
+use std::io::Write;
+
+use redrive::{Rate, RedriveRun, RunState, Skip};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::duration::{ago, rfc3339};
+use crate::error::Result;
+use crate::render::{clean, counted, grouped};
+
+/// A run as one line of JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunLine<'a> {
+    run: i64,
+    state: &'static str,
+    filter: &'a RawValue,
+    person: Option<&'a str>,
+    why: Option<&'a str>,
+    to_queue: Option<&'a str>,
+    priority: Option<i16>,
+    rate: Option<u32>,
+    canary: u64,
+    stage: u32,
+    stage_to: Option<u64>,
+    is_driven: bool,
+    letters: u64,
+    tried: u64,
+    redriven: u64,
+    skipped: u64,
+    recovered: u64,
+    died_alike: u64,
+    died_differently: u64,
+    still_running: u64,
+    halted_because: Option<&'a str>,
+    created_at: String,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+}
+
+impl RunLine<'_> {
+    /// The line of a run.
+    pub(crate) fn of(run: &RedriveRun) -> RunLine<'_> {
+        RunLine {
+            run: run.id.get(),
+            state: run.state.as_str(),
+            filter: &run.filter,
+            person: run.person.as_deref(),
+            why: run.why.as_deref(),
+            to_queue: run.to_queue.as_deref(),
+            priority: run.priority,
+            rate: per_second(run.rate),
+            canary: run.canary,
+            stage: run.stage,
+            stage_to: run.stage_to,
+            is_driven: run.is_driven,
+            letters: run.total,
+            tried: run.tried,
+            redriven: run.sent,
+            skipped: run.skipped,
+            recovered: run.recovered,
+            died_alike: run.died_alike,
+            died_differently: run.died_differently,
+            still_running: run.still_running,
+            halted_because: run.halted_because.as_deref(),
+            created_at: rfc3339(run.created_at),
+            started_at: run.started_at.map(rfc3339),
+            ended_at: run.ended_at.map(rfc3339),
+        }
+    }
+}
+
+fn per_second(rate: Rate) -> Option<u32> {
+    match rate {
+        Rate::PerSecond(rate) => Some(rate.get()),
+        _ => None,
+    }
+}
+
+/// How fast a run goes, in words.
+fn pace(run: &RedriveRun) -> String {
+    let rate = per_second(run.rate).map_or_else(
+        || "as fast as it goes".to_owned(),
+        |rate| format!("{} a second", grouped(rate.into())),
+    );
+    match run.canary {
+        0 => rate,
+        canary => format!("{rate}, after a canary of {}", grouped(canary)),
+    }
+}
+
+/// What became of the letters of a run.
+pub(crate) fn report(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
+    writeln!(
+        out,
+        "run {} {}: {} redriven of {}",
+        run.id,
+        run.state,
+        grouped(run.sent),
+        grouped(run.total)
+    )?;
+    if let Some(why) = &run.halted_because {
+        writeln!(out, "  because          {}", clean(why))?;
+    }
+    let mut lines = vec![
+        ("recovered", run.recovered),
+        ("died again alike", run.died_alike),
+        ("died differently", run.died_differently),
+        ("still running", run.still_running),
+    ];
+    if run.tried < run.total {
+        lines.push(("not tried", run.total - run.tried));
+    }
+    for (what, letters) in lines {
+        writeln!(out, "  {what:<16} {:>9}", grouped(letters))?;
+    }
+    for (skip, letters) in skips {
+        writeln!(out, "  {:<16} {:>9}  {skip}", "skipped", grouped(*letters))?;
+    }
+    Ok(())
+}
+
+/// All there is to know of a run.
+pub(crate) fn story(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
+    report(run, skips, out)?;
+    let mut facts = vec![
+        ("filter", run.filter.get().to_owned()),
+        ("pace", pace(run)),
+        ("made", format!("{} ago", ago(run.created_at))),
+    ];
+    let mut known = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    known("by", run.person.clone());
+    known("why", run.why.clone());
+    known("to queue", run.to_queue.clone());
+    known(
+        "priority",
+        run.priority.map(|priority| priority.to_string()),
+    );
+    known("ended", run.ended_at.map(|at| format!("{} ago", ago(at))));
+    if run.state == RunState::Running {
+        let stage = run.stage_to.map(|to| {
+            format!(
+                "{}, to letter {} of {}",
+                run.stage + 1,
+                grouped(to.min(run.total)),
+                counted(run.total, "letter")
+            )
+        });
+        known("stage", stage);
+        let driven = match run.is_driven {
+            true => "driven",
+            false => "waiting for a worker, or `dlq runs resume`",
+        };
+        known("driver", Some(driven.to_owned()));
+    }
+    writeln!(out)?;
+    for (name, value) in facts {
+        writeln!(out, "  {name:<16} {}", clean(&value))?;
+    }
+    Ok(())
+}
