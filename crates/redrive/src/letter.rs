@@ -20,8 +20,9 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::filter::Letters;
 use crate::job::JobId;
-use crate::payload::JsonText;
+use crate::payload::{Json, JsonText};
 use crate::reason::Reason;
+use crate::session::Session;
 use crate::sql;
 
 /// Where a letter is in its life.
@@ -138,6 +139,8 @@ pub struct Letter {
     pub raw: Option<Vec<u8>>,
     /// What the bytes are.
     pub content_type: Option<String>,
+    /// The headers of a captured failure: a JSON object, as a rule.
+    pub headers: Option<Box<RawValue>>,
     /// Where a captured failure came from.
     pub source: Option<String>,
     /// Its position there.
@@ -226,8 +229,16 @@ impl Database {
     }
 }
 
+/// The first letter that a filter means, as a session sees it.
+pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
+    let nowhere: Option<i64> = None;
+    let rows = session.query("read a letter", &sql::LETTERS, &[filter, &nowhere, &1_i64])?;
+    rows.first().map(letter).transpose()
+}
+
 fn letter(row: &Row) -> Result<Letter> {
     let payload: Option<JsonText> = row.get("payload");
+    let headers: Option<JsonText> = row.get("headers");
     let history: JsonText = row.get("history");
     Ok(Letter {
         id: JobId::new(row.get("id")),
@@ -241,6 +252,7 @@ fn letter(row: &Row) -> Result<Letter> {
         payload: payload.map(|payload| payload.raw_value()).transpose()?,
         raw: row.get("raw"),
         content_type: row.get("content_type"),
+        headers: headers.map(|headers| headers.raw_value()).transpose()?,
         source: row.get("source"),
         position: row.get("position"),
         priority: row.get("priority"),

@@ -37,15 +37,27 @@ mod act;
 mod filter;
 
 mod capture;
+mod captures;
+mod complaint;
 mod discard;
+mod edit;
 mod live;
+mod number;
 mod redrive;
+mod registry;
+mod sink;
 mod stats;
+mod validate;
+mod version;
+mod walk;
 
 pub use act::Act;
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use capture::{Capture, Captured};
+pub use captures::MOST_CAPTURED_BYTES;
+pub use complaint::Complaint;
 pub use database::{Database, DatabaseBuilder, connect};
+pub use edit::{Edit, Edited, Preview, Previewed};
 pub use error::{Error, Result};
 pub use failure::Failure;
 pub use filter::Letters;
@@ -59,8 +71,12 @@ pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;
 pub use redrive::Redriven;
+pub use registry::Handlers;
+pub use sink::{Deliveries, Sink, Undelivered};
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};
+pub use validate::{Validation, Validators};
+pub use version::Version;
 pub use worker::{
     Counts, HandlerOptions, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
 };
