@@ -103,8 +103,12 @@ impl Captured {
         self
     }
 
-    /// Checks what the database would refuse.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Checks what would be refused, before anything is sent.
+    ///
+    /// # Errors
+    /// *Invalid* when a name is not good, the source or position has a NUL character, or the bytes
+    /// are over [`MOST_CAPTURED_BYTES`].
+    pub fn check(&self) -> Result<()> {
         name::check("queue", &self.queue)?;
         name::check("kind", &self.kind)?;
         if self.source.contains('\0') || self.position.contains('\0') {

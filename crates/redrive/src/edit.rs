@@ -222,7 +222,7 @@ impl Database {
         let mut done = Edited::default();
         let mut refused = Complaints::default();
         let mut handled: HashSet<i64> = HashSet::new();
-        self.each_editable(which, |page| {
+        self.each_editable(which, |page| -> Result<()> {
             handled.extend(page.iter().map(|letter| letter.id.get()));
             self.edit_page(which, page, edit, act, &mut done, &mut refused)?;
             refused.fold(self)
@@ -233,14 +233,18 @@ impl Database {
         Ok(done)
     }
 
-    /// Tells what an edit would do, and does nothing; the limit defaults to 50.
+    /// Tells of each letter what an edit would do, and does nothing.
     ///
     /// # Errors
-    /// *Invalid* with [`Letters::after`]; when the database refuses or does not answer.
-    pub fn preview_edit(&self, which: &Letters, edit: &Edit) -> Result<Vec<Preview>> {
-        let mut previews = Vec::new();
-        let limited = which.clone().limit(which.limit.unwrap_or(50));
-        self.each_editable(&limited, |page| {
+    /// What `visit` answers, which ends it; *invalid* with [`Letters::after`]; when the database
+    /// refuses or does not answer.
+    pub fn preview_edit<E: From<Error>>(
+        &self,
+        which: &Letters,
+        edit: &Edit,
+        mut visit: impl FnMut(&Preview) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_editable(which, |page| {
             for letter in page {
                 let made = edit.make(letter.payload.as_deref().map(RawValue::get));
                 let after = match made {
@@ -248,22 +252,21 @@ impl Database {
                     Ok(Made::New(json)) => Previewed::Changed(json.raw_value()?),
                     Err(why) => Previewed::Refused(why),
                 };
-                previews.push(Preview {
+                visit(&Preview {
                     id: letter.id,
                     before: letter.payload,
                     after,
-                });
+                })?;
             }
             Ok(())
-        })?;
-        Ok(previews)
+        })
     }
 
-    fn each_editable(
+    fn each_editable<E: From<Error>>(
         &self,
         which: &Letters,
-        mut visit: impl FnMut(Vec<Editable>) -> Result<()>,
-    ) -> Result<()> {
+        mut visit: impl FnMut(Vec<Editable>) -> Result<(), E>,
+    ) -> Result<(), E> {
         which.refuse_after()?;
         let mut left = which.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);

@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn numbers_that_would_be_rounded_are_found() {
         for (json, number) in [
-            ("18446744073709551616", None),
+            // Two to the power of 64, which a double holds and writes as 18446744073709552000.
+            ("18446744073709551616", Some("18446744073709551616")),
             ("18446744073709551617", Some("18446744073709551617")),
             (
                 r#"{"a": [1, 0.12345678901234567890]}"#,

@@ -2,11 +2,16 @@
 
 mod bulk;
 mod capture;
+mod chosen;
+mod deliver;
 mod discard;
+mod edit;
+mod export;
 mod filter;
 mod list;
 mod redrive;
 mod show;
+mod validate;
 
 use clap::{Args, Subcommand};
 
@@ -28,6 +33,10 @@ enum Act {
     Redrive(redrive::Redrive),
     Discard(discard::Discard),
     Capture(capture::Capture),
+    Validate(validate::Validate),
+    Edit(edit::Edit),
+    Deliver(deliver::Deliver),
+    Export(export::Export),
 }
 
 impl Dlq {
@@ -38,6 +47,10 @@ impl Dlq {
             Act::Redrive(command) => command.run(arguments, io),
             Act::Discard(command) => command.run(arguments, io),
             Act::Capture(command) => command.run(arguments, io),
+            Act::Validate(command) => command.run(arguments, io),
+            Act::Edit(command) => command.run(arguments, io),
+            Act::Deliver(command) => command.run(arguments, io),
+            Act::Export(command) => command.run(arguments, io),
         }
     }
 }
