@@ -199,7 +199,8 @@ CREATE FUNCTION redrive.capture_letters(
     SET search_path = pg_catalog, pg_temp
 AS $$
     WITH given AS MATERIALIZED (
-        SELECT g.*
+        -- Ids in the order in which the failures are given: whatever walks by ids keeps it.
+        SELECT g.*, nextval('redrive.job_id') AS id
         FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
                     error_classes, error_messages, error_details) WITH ORDINALITY
             AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
@@ -212,9 +213,9 @@ AS $$
     ),
     captured AS (
         INSERT INTO redrive.dead_letters AS l
-            (source, "position", queue, kind, reason, raw, payload, content_type, headers,
+            (id, source, "position", queue, kind, reason, raw, payload, content_type, headers,
              error_class, error_message, error_detail, enqueued_at, seen)
-        SELECT f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),

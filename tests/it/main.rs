@@ -26,7 +26,11 @@ mod dead;
 
 mod capture;
 mod discard;
+mod edit;
+mod export;
 mod redrive;
+mod sink;
+mod validate;
 
 mod crash;
 mod faults;
@@ -46,5 +50,6 @@ mod ring;
 mod bad_input;
 
 mod cli;
+mod kit;
 
 mod tidy;

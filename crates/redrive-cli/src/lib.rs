@@ -49,7 +49,9 @@ fn run_as(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> ExitCode {
-    let mut command = Arguments::command().name(program.name.clone());
+    let mut command = Arguments::command()
+        .name(program.name.clone())
+        .bin_name(program.name.clone());
     if let Some(version) = &program.version {
         command = command.version(version.clone());
     }
