@@ -3,7 +3,7 @@
 use std::thread;
 
 use redrive::{Act, Capture, Captured, Job, LetterState, Letters, Reason};
-use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
+use redrive_tests::{Order, TestDatabase, drained, ran, stats, stop, worker};
 
 fn captured(position: &str, raw: &[u8]) -> Captured {
     Captured::new("kafka:orders", position, "orders", "order", raw)
@@ -215,4 +215,218 @@ fn huge_texts_and_odd_headers_do_not_stop_a_capture() {
     ] {
         assert!(db.capture(&bad).expect_err("a bad name").is_invalid());
     }
+}
+
+#[test]
+fn many_are_captured_as_one_by_one_would_be() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    let odd: [&[u8]; 8] = [
+        b"{\"number\": 1}",
+        br#"{"number": 1, "#,
+        b"{\"a\": \"\0\"}",
+        br#"{"a": "\u0000"}"#,
+        br#""\ud800""#,
+        b"\xff\xfe",
+        b"1e999999",
+        &deep,
+    ];
+    let events: Vec<Captured> = (0..2300)
+        .map(|n| captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}")))
+        .collect();
+    let answers = db.capture_many(&events).unwrap();
+    assert_eq!(answers.len(), 2300);
+    let one_by_one = test.open();
+    for (n, raw) in odd.iter().enumerate() {
+        let Capture::New(id) = answers[n + 2000] else {
+            panic!("{n}: {:?}", answers[n + 2000])
+        };
+        let letter = db.letter(id).unwrap().expect("a letter");
+        assert!(letter.raw.as_deref() == Some(*raw), "{n}: other bytes");
+        let alone = captured(&format!("alone {n}"), raw);
+        let Capture::New(id) = one_by_one.capture(&alone).unwrap() else {
+            panic!("not new")
+        };
+        let alone = db.letter(id).unwrap().expect("a letter");
+        let json =
+            |letter: &redrive::Letter| letter.payload.as_ref().map(|json| json.get().to_owned());
+        assert_eq!(json(&letter), json(&alone), "{n}");
+        assert_eq!(letter.error_message, format!("at {}", n + 2000));
+    }
+    // Once more: the same letters, counted.
+    let again = db.capture_many(&events).unwrap();
+    for (first, second) in answers.iter().zip(&again) {
+        let Capture::New(id) = first else {
+            panic!("not new")
+        };
+        assert_eq!(second, &Capture::Known(*id));
+    }
+    assert_eq!(stats(&db, "orders").expect("letters").open, 2308);
+}
+
+#[test]
+fn a_position_that_comes_twice_at_once_is_one_letter() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let events = [
+        captured("1", b"first"),
+        captured("2", b"other"),
+        captured("1", b"second"),
+        captured("1", b"third"),
+    ];
+    let answers = db.capture_many(&events).unwrap();
+    let [
+        Capture::New(first),
+        Capture::New(_),
+        Capture::Known(second),
+        Capture::Known(third),
+    ] = answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((first, first), (second, third));
+    let letter = db.letter(first).unwrap().expect("a letter");
+    assert_eq!(letter.raw.as_deref(), Some(&b"first"[..]));
+    let seen = "SELECT seen FROM redrive.letters WHERE id = $1";
+    let row = test.client().query_one(seen, &[&first.get()]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), 3);
+    assert!(db.capture_many(&[]).unwrap().is_empty());
+    let bad = [captured("7", b"good"), captured("8\0", b"bad")];
+    assert!(db.capture_many(&bad).expect_err("NUL").is_invalid());
+    assert_eq!(stats(&db, "orders").expect("letters").open, 2);
+}
+
+#[test]
+fn many_who_capture_the_same_at_once_make_each_once() {
+    let test = TestDatabase::migrated();
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            let db = test.open();
+            thread::spawn(move || {
+                // In different orders, so that they would wait for each other.
+                let mut events: Vec<Captured> = (0..700)
+                    .map(|n| captured(&n.to_string(), b"{}").error("E", format!("code {}", n % 9)))
+                    .collect();
+                events.rotate_left(n * 150);
+                let answers = db.capture_many(&events).unwrap();
+                answers
+                    .iter()
+                    .filter(|answer| matches!(answer, Capture::New(_)))
+                    .count()
+            })
+        })
+        .collect();
+    let new: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("a capturer"))
+        .sum();
+    assert_eq!(new, 700);
+    let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (700, 2800));
+}
+
+#[test]
+fn a_file_is_captured_and_its_bad_lines_are_named() {
+    let test = TestDatabase::migrated();
+    let line = |position: u32, rest: &str| {
+        format!(
+            r#"{{"source":"kafka","position":"{position}","queue":"orders","kind":"order",{rest}}}"#
+        )
+    };
+    let lines = [
+        line(
+            1,
+            r#""payload":{"number":1},"headers":{"trace":"abc"},"error_class":"E","error_message":"m""#,
+        ),
+        "{broken".to_owned(),
+        line(2, r#""raw":"{\"number\": \u0000""#),
+        line(3, r#""raw_base64":"//4=""#),
+        line(4, r#""raw_base64":"?""#),
+        String::new(),
+        line(5, r#""raw":"","colour":"red""#),
+        line(1, r#""payload":{"number":1}"#),
+    ];
+    let file = std::env::temp_dir().join(format!("{}.captures.ndjson", test.name()));
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let path = file.to_str().expect("a path in UTF-8");
+    let told = ran(&test, &["dlq", "capture", "--file", path]).exits_with(1);
+    assert_eq!(told.out, "3 failures captured, 1 known before\n");
+    for bad in [
+        "line 2: ",
+        "line 5: raw_base64",
+        "line 7: unknown field",
+        "3 bad lines",
+    ] {
+        assert!(told.err.contains(bad), "{bad}: {}", told.err);
+    }
+    let again = ran(&test, &["dlq", "capture", "--file", path, "--json"]).exits_with(1);
+    assert_eq!(
+        again.lines(),
+        [serde_json::json!({ "new": 0, "known": 4, "bad_lines": 3 })]
+    );
+    std::fs::remove_file(&file).unwrap();
+    let found = test.open().letters(&Letters::queue("orders")).unwrap();
+    let raw = |position: &str| {
+        let letter = found
+            .iter()
+            .find(|letter| letter.position.as_deref() == Some(position));
+        letter
+            .and_then(|letter| letter.raw.clone())
+            .expect("a letter with bytes")
+    };
+    assert_eq!(raw("1"), b"{\"number\":1}");
+    assert_eq!(raw("2"), b"{\"number\": \0");
+    assert_eq!(raw("3"), b"\xff\xfe");
+    ran(&test, &["dlq", "capture", "--file", "/nowhere.ndjson"]).exits_with(2);
+    ran(&test, &["dlq", "capture", "kafka", "1"]).exits_with(2);
+}
+
+#[expect(dead_code, reason = "a test has no use for its main")]
+#[path = "../../crates/redrive/examples/stream_consumer.rs"]
+mod stream_consumer;
+
+#[test]
+fn a_consumer_of_a_stream_loses_nothing_and_captures_nothing_twice() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut log = Vec::new();
+    for order in 0..250 {
+        match order % 50 {
+            7 => log.extend(b"{\"order\": \xff"),
+            9 => log.extend(format!("{{\"order\": {order}, \"cents\": 0}}").bytes()),
+            _ => log.extend(format!("{{\"order\": {order}, \"cents\": 100}}").bytes()),
+        }
+        log.push(b'\n');
+    }
+    let consume = |from| {
+        let consumed =
+            stream_consumer::consume(&log[..], "log:orders", from, &db, stream_consumer::process)
+                .unwrap();
+        (consumed.processed, consumed.captured, consumed.next_offset)
+    };
+    assert_eq!(consume(0), (240, 10, 250));
+    // It was killed before its offset was committed, and begins again with the last batch.
+    assert_eq!(consume(200), (48, 2, 250));
+    assert_eq!(consume(250), (0, 0, 250));
+    let found = db.letters(&Letters::queue("orders")).unwrap();
+    assert_eq!(found.len(), 10);
+    let count = |class: &str| {
+        found
+            .iter()
+            .filter(|letter| letter.error_class == class)
+            .count()
+    };
+    assert_eq!((count("Undecodable"), count("OrderRefused")), (5, 5));
+    let odd = found
+        .iter()
+        .find(|letter| letter.position.as_deref() == Some("57"))
+        .expect("the event at this offset");
+    assert_eq!(odd.raw.as_deref(), Some(&b"{\"order\": \xff"[..]));
+    // Mended and valid, it is a job like any other.
+    let set = redrive::Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();
+    db.edit(&Letters::ids([odd.id]), &set, &Act::new()).unwrap();
+    let redriven = db.redrive(&Letters::ids([odd.id]), &Act::new()).unwrap();
+    assert_eq!(redriven.redriven, [odd.id]);
 }

@@ -29,9 +29,13 @@ mod dead;
 
 mod capture;
 mod discard;
+mod edit;
+mod export;
 mod redrive;
 mod runs;
 mod runs_killed;
+mod sink;
+mod validate;
 
 mod crash;
 mod faults;
@@ -51,5 +55,6 @@ mod ring;
 mod bad_input;
 
 mod cli;
+mod kit;
 
 mod tidy;

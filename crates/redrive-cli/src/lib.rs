@@ -1,14 +1,18 @@
 #![doc = include_str!("../README.md")]
 
 mod args;
+mod capture_line;
 mod command;
 mod connect;
+mod diff;
 mod duration;
 mod error;
+mod interrupt;
 mod letter;
 mod lines;
 mod logging;
 mod person;
+mod program;
 mod progress;
 mod render;
 mod run;
@@ -19,11 +23,13 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Arguments, Command};
 use crate::error::{Error, Result};
 use crate::render::{Looks, clean};
+
+pub use crate::program::Program;
 
 /// Runs one command line, the program's name first, and answers the exit code.
 ///
@@ -34,12 +40,31 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(args) {
+    run_as(&Program::new("redrive"), args, out, err)
+}
+
+/// The same with what a program registered.
+fn run_as(
+    program: &Program,
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> ExitCode {
+    let mut command = Arguments::command()
+        .name(program.name.clone())
+        .bin_name(program.name.clone());
+    if let Some(version) = &program.version {
+        command = command.version(version.clone());
+    }
+    let parsed = command
+        .try_get_matches_from(args)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(told) => return tell(&told, out, err),
     };
     logging::start(arguments.verbose);
-    let mut io = Streams { out, err };
+    let mut io = Streams { out, err, program };
     match dispatch(&arguments, &mut io).and_then(|ending| Ok(io.out.flush().map(|()| ending)?)) {
         Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
         Ok(Ending::NothingMatched) => ExitCode::from(1),
@@ -56,12 +81,14 @@ pub fn run(
     }
 }
 
-/// Where a command writes to.
+/// Where a command writes to, and for which program.
 struct Streams<'a> {
     /// What was asked for.
     out: &'a mut dyn Write,
     /// What is said about it.
     err: &'a mut dyn Write,
+    /// What the program registered.
+    program: &'a Program,
 }
 
 impl Streams<'_> {

@@ -1,11 +1,9 @@
-//! NDJSON: one payload a line, read with bounded memory; a bad line is named by its number.
+//! NDJSON: one payload or object a line, read with bounded memory; a bad line is named by its
+//! number.
 
 use std::io::{self, BufRead, Read as _};
 
 use redrive::{NewJob, PAYLOAD_BYTES};
-
-/// The longest line that is read: a payload, and the line break.
-const LINE_BYTES: u64 = PAYLOAD_BYTES as u64 + 2;
 
 /// The payloads of a file, line by line. Blank lines are passed over, and counted.
 #[derive(Debug)]
@@ -13,6 +11,8 @@ pub(crate) struct Lines<R> {
     reader: R,
     number: u64,
     bytes: u64,
+    /// The most bytes of a line, without its line break.
+    most: usize,
 }
 
 /// A line that cannot be a payload.
@@ -25,11 +25,18 @@ pub(crate) struct BadLine {
 }
 
 impl<R: BufRead> Lines<R> {
+    /// Lines of payloads.
     pub(crate) fn new(reader: R) -> Lines<R> {
+        Lines::of(reader, PAYLOAD_BYTES)
+    }
+
+    /// Lines of at most so many bytes.
+    pub(crate) fn of(reader: R, most: usize) -> Lines<R> {
         Lines {
             reader,
             number: 0,
             bytes: 0,
+            most,
         }
     }
 
@@ -40,12 +47,24 @@ impl<R: BufRead> Lines<R> {
 
     /// The next payload as a job of a kind, or why its line is bad; `None` at the end.
     pub(crate) fn next_job(&mut self, kind: &str) -> io::Result<Option<Result<NewJob, BadLine>>> {
+        self.next_as(|text| {
+            NewJob::raw(kind, text).map_err(|error| crate::error::Error::from(error).told())
+        })
+    }
+
+    /// What the next line is read as, or why it is bad; `None` at the end.
+    pub(crate) fn next_as<T>(
+        &mut self,
+        read_as: impl FnOnce(&str) -> Result<T, String>,
+    ) -> io::Result<Option<Result<T, BadLine>>> {
+        // A line of just the limit, and its line break.
+        let limit = self.most as u64 + 2;
         loop {
             let mut line = Vec::new();
             let read = self
                 .reader
                 .by_ref()
-                .take(LINE_BYTES)
+                .take(limit)
                 .read_until(b'\n', &mut line)?;
             if read == 0 {
                 return Ok(None);
@@ -53,7 +72,7 @@ impl<R: BufRead> Lines<R> {
             self.number += 1;
             self.bytes += read as u64;
             let mut too_long = false;
-            if read as u64 == LINE_BYTES && line.last() != Some(&b'\n') {
+            if read as u64 == limit && line.last() != Some(&b'\n') {
                 self.bytes += self.reader.skip_until(b'\n')? as u64;
                 too_long = true;
             }
@@ -64,9 +83,7 @@ impl<R: BufRead> Lines<R> {
                 })))
             };
             if too_long {
-                return bad(format!(
-                    "the line is over the limit of {PAYLOAD_BYTES} bytes"
-                ));
+                return bad(format!("the line is over the limit of {} bytes", self.most));
             }
             // Some programs put a byte order mark before the first line.
             let line = line
@@ -80,9 +97,9 @@ impl<R: BufRead> Lines<R> {
             if text.is_empty() {
                 continue;
             }
-            return match NewJob::raw(kind, text) {
-                Ok(job) => Ok(Some(Ok(job))),
-                Err(error) => bad(crate::error::Error::from(error).told()),
+            return match read_as(text) {
+                Ok(value) => Ok(Some(Ok(value))),
+                Err(why) => bad(why),
             };
         }
     }

@@ -164,6 +164,11 @@ impl Looks {
         Looks { coloured: false }
     }
 
+    #[cfg(test)]
+    pub(crate) fn coloured() -> Looks {
+        Looks { coloured: true }
+    }
+
     /// Whether there is colour at all.
     pub(crate) fn colours(self) -> bool {
         self.coloured
@@ -180,6 +185,16 @@ impl Looks {
             Style::new().bold().fg_color(Some(AnsiColor::Red.into())),
             text,
         )
+    }
+
+    /// What is not there any more.
+    pub(crate) fn gone(self, text: &str) -> String {
+        self.styled(Style::new().fg_color(Some(AnsiColor::Red.into())), text)
+    }
+
+    /// What is there now.
+    pub(crate) fn added(self, text: &str) -> String {
+        self.styled(Style::new().fg_color(Some(AnsiColor::Green.into())), text)
     }
 
     fn styled(self, style: Style, text: &str) -> String {

@@ -1,5 +1,5 @@
-//! Commands as handlers: a job is the stdin and the environment of a shell command, and its exit
-//! status is the outcome.
+//! Commands as handlers, sinks and validators: a job or letter is the stdin and the environment of
+//! a shell command, and its exit status is the outcome.
 
 mod captured;
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::{Failure, Job};
+use redrive::{Failure, Job, Letter};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::value::RawValue;
 
@@ -56,24 +56,93 @@ impl Shell {
 
     /// Runs the command for a job, to its end.
     pub(crate) fn handle(&self, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
-        let mut child = self.start(job).map_err(|error| {
+        self.run(&Errand {
+            subject: format!("job {}", job.id()),
+            environment: vec![
+                ("REDRIVE_JOB_ID", job.id().to_string()),
+                ("REDRIVE_QUEUE", job.queue().to_owned()),
+                ("REDRIVE_KIND", job.kind().to_owned()),
+                ("REDRIVE_ATTEMPT", job.attempt().to_string()),
+                ("REDRIVE_MAX_ATTEMPTS", job.max_attempts().to_string()),
+                ("REDRIVE_GENERATION", job.generation().to_string()),
+                ("REDRIVE_PRIORITY", job.priority().to_string()),
+                ("REDRIVE_ENQUEUED_AT", rfc3339(job.enqueued_at())),
+            ],
+            input: line_of(job.payload()),
+            output: Output::Ours,
+            is_cancelled: &|| job.is_cancelled(),
+            // It could not finish; that is not its fault, so the attempt does not count.
+            cut_short: || Failure::snooze(Duration::ZERO).class("cancelled"),
+        })
+    }
+
+    /// Runs the command for a letter, to its end or the deadline.
+    pub(crate) fn handle_letter(
+        &self,
+        letter: &Letter,
+        output: Output,
+        deadline: Duration,
+    ) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let mut environment = vec![
+            ("REDRIVE_LETTER_ID", letter.id.to_string()),
+            ("REDRIVE_QUEUE", letter.queue.clone()),
+            ("REDRIVE_KIND", letter.kind.clone()),
+            ("REDRIVE_STATE", letter.state.to_string()),
+            ("REDRIVE_REASON", letter.reason.to_string()),
+            ("REDRIVE_ERROR_CLASS", letter.error_class.clone()),
+            ("REDRIVE_ERROR_MESSAGE", letter.error_message.clone()),
+            ("REDRIVE_GENERATION", letter.generation.to_string()),
+            ("REDRIVE_ENQUEUED_AT", rfc3339(letter.enqueued_at)),
+            ("REDRIVE_DIED_AT", rfc3339(letter.died_at)),
+        ];
+        let captured = [
+            ("REDRIVE_SOURCE", &letter.source),
+            ("REDRIVE_POSITION", &letter.position),
+            ("REDRIVE_CONTENT_TYPE", &letter.content_type),
+        ];
+        environment.extend(
+            captured
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.clone()?))),
+        );
+        let headers = letter.headers.as_deref().map(RawValue::get);
+        environment.extend(headers.map(|headers| ("REDRIVE_HEADERS", headers.to_owned())));
+        self.run(&Errand {
+            subject: format!("letter {}", letter.id),
+            environment,
+            // Captured bytes go as they came, without a line break of ours.
+            input: letter.raw.clone().unwrap_or_else(|| {
+                let payload = letter.payload.as_deref();
+                payload.map(line_of).unwrap_or_default()
+            }),
+            output,
+            is_cancelled: &|| begin.elapsed() > deadline,
+            cut_short: || {
+                Failure::retry("the command was ended: it took too long").class("timeout")
+            },
+        })
+    }
+
+    /// Runs the command, to its end.
+    fn run(&self, errand: &Errand<'_>) -> Result<(), Failure> {
+        let mut child = self.start(errand).map_err(|error| {
             Failure::retry(format!("could not start `sh`: {error}")).class("spawn")
         })?;
         let captured = Arc::new(Mutex::new(Captured::default()));
-        feed(&mut child, job.payload().get());
+        feed(&mut child, errand.input.clone());
         let stderr_ended = listen(&mut child, &captured);
         let child = Arc::new(Mutex::new(child));
         lock(&self.running).push(Arc::clone(&child));
-        let ended = self.wait(&child, &stderr_ended, job);
+        let ended = self.wait(&child, &stderr_ended, errand);
         lock(&self.running).retain(|other| !Arc::ptr_eq(other, &child));
         // Usually it has ended already.
         _ = stderr_ended.recv_timeout(STDERR_GRACE);
         let captured = lock(&captured).text();
         match ended {
-            Ok(Ended::ByItself(status)) => outcome(status, captured, job),
-            // It could not finish; that is not its fault, so the attempt does not count.
+            Ok(Ended::ByItself(status)) => outcome(status, captured, &errand.subject),
             Ok(Ended::ByUs) => {
-                let failure = Failure::snooze(Duration::ZERO).class("cancelled");
+                let failure = (errand.cut_short)();
                 Err(if captured.is_empty() {
                     failure
                 } else {
@@ -104,19 +173,17 @@ impl Shell {
         }
     }
 
-    fn start(&self, job: &Job<Box<RawValue>>) -> io::Result<Child> {
+    fn start(&self, errand: &Errand<'_>) -> io::Result<Child> {
+        let environment = errand.environment.iter();
         Command::new("sh")
             .arg("-c")
             .arg(&self.command)
-            .env("REDRIVE_JOB_ID", job.id().to_string())
-            .env("REDRIVE_QUEUE", job.queue())
-            .env("REDRIVE_KIND", job.kind())
-            .env("REDRIVE_ATTEMPT", job.attempt().to_string())
-            .env("REDRIVE_MAX_ATTEMPTS", job.max_attempts().to_string())
-            .env("REDRIVE_GENERATION", job.generation().to_string())
-            .env("REDRIVE_PRIORITY", job.priority().to_string())
-            .env("REDRIVE_ENQUEUED_AT", rfc3339(job.enqueued_at()))
+            .envs(environment.map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
+            .stdout(match errand.output {
+                Output::Ours => Stdio::inherit(),
+                Output::Nowhere => Stdio::null(),
+            })
             .stderr(Stdio::piped())
             // Its own group: a Ctrl-C reaches us alone, and what it starts ends with it.
             .process_group(0)
@@ -129,7 +196,7 @@ impl Shell {
         &self,
         child: &Mutex<Child>,
         stderr_ended: &Receiver<()>,
-        job: &Job<Box<RawValue>>,
+        errand: &Errand<'_>,
     ) -> io::Result<Ended> {
         let mut nap = Duration::from_millis(1);
         let mut told: Option<Instant> = None;
@@ -145,7 +212,7 @@ impl Shell {
             if let Some(status) = lock(child).try_wait()? {
                 return Ok(self.ended(status, told));
             }
-            if job.is_cancelled() || self.ending.load(Ordering::Relaxed) {
+            if (errand.is_cancelled)() || self.ending.load(Ordering::Relaxed) {
                 match told {
                     None => {
                         signal(&mut lock(child), Signal::TERM);
@@ -159,6 +226,35 @@ impl Shell {
             }
         }
     }
+}
+
+/// Where the stdout of a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// To ours.
+    Ours,
+    /// Nobody reads it.
+    Nowhere,
+}
+
+/// What a command is run for.
+struct Errand<'a> {
+    /// The job or letter, for the log.
+    subject: String,
+    environment: Vec<(&'static str, String)>,
+    /// What it reads from its stdin.
+    input: Vec<u8>,
+    output: Output,
+    is_cancelled: &'a dyn Fn() -> bool,
+    /// What it means that it was ended by us.
+    cut_short: fn() -> Failure,
+}
+
+/// JSON as a line.
+fn line_of(json: &RawValue) -> Vec<u8> {
+    let mut line = json.get().as_bytes().to_vec();
+    line.push(b'\n');
+    line
 }
 
 /// How a command ended.
@@ -179,14 +275,12 @@ fn signal(child: &mut Child, signal: Signal) {
     }
 }
 
-/// Writes the payload to the command's stdin, on a thread: it need not read it.
-fn feed(child: &mut Child, payload: &str) {
+/// Writes to the command's stdin, on a thread: it need not read it.
+fn feed(child: &mut Child, input: Vec<u8>) {
     if let Some(mut stdin) = child.stdin.take() {
-        let mut line = payload.to_owned();
-        line.push('\n');
         thread::spawn(move || {
             // A command that does not want its payload is no failure.
-            _ = stdin.write_all(line.as_bytes());
+            _ = stdin.write_all(&input);
         });
     }
 }
@@ -213,10 +307,10 @@ fn listen(child: &mut Child, captured: &Arc<Mutex<Captured>>) -> Receiver<()> {
 }
 
 /// What an exit status means: 0 done, 65 rejected, 69 an outage, anything else another attempt.
-fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
+fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Result<(), Failure> {
     if status.success() {
         if !stderr.is_empty() {
-            log::info!("job {} is done and says: {}", job.id(), stderr.trim_end());
+            log::info!("{subject} is done and says: {}", stderr.trim_end());
         }
         return Ok(());
     }
@@ -238,7 +332,7 @@ fn outcome(status: ExitStatus, stderr: String, job: &Job<Box<RawValue>>) -> Resu
         .map(str::trim)
         .find(|line| !line.is_empty());
     let message = last.map_or(ended, ToOwned::to_owned);
-    log::info!("job {} failed with {class}: {message}", job.id());
+    log::info!("{subject} failed with {class}: {message}");
     let failure = match status.code() {
         Some(REJECTED) => Failure::reject(message),
         Some(OUTAGE) => Failure::outage(message),

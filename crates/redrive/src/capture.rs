@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::captures::MOST_CAPTURED_BYTES;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::clip;
@@ -27,16 +28,16 @@ use crate::sql;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Captured {
-    source: String,
-    position: String,
-    queue: String,
-    kind: String,
-    raw: Vec<u8>,
-    content_type: String,
-    headers: BTreeMap<String, String>,
-    error_class: String,
-    error_message: String,
-    error_detail: Option<String>,
+    pub(crate) source: String,
+    pub(crate) position: String,
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) content_type: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) error_class: String,
+    pub(crate) error_message: String,
+    pub(crate) error_detail: Option<String>,
 }
 
 /// What became of a capture.
@@ -101,6 +102,28 @@ impl Captured {
         self.error_detail = Some(clip(detail.into(), 65536));
         self
     }
+
+    /// Checks what would be refused, before anything is sent.
+    ///
+    /// # Errors
+    /// *Invalid* when a name is not good, the source or position has a NUL character, or the bytes
+    /// are over [`MOST_CAPTURED_BYTES`].
+    pub fn check(&self) -> Result<()> {
+        name::check("queue", &self.queue)?;
+        name::check("kind", &self.kind)?;
+        if self.source.contains('\0') || self.position.contains('\0') {
+            return Err(Error::invalid(
+                "the source or position of a capture has a NUL character",
+            ));
+        }
+        if self.raw.len() > MOST_CAPTURED_BYTES {
+            return Err(Error::invalid(format!(
+                "a capture of {} bytes is over the limit of {MOST_CAPTURED_BYTES}",
+                self.raw.len()
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl Database {
@@ -110,13 +133,7 @@ impl Database {
     /// *Invalid* when a name is not good or the source or position has a NUL character; when the
     /// database refuses or does not answer. Repeating the call is safe.
     pub fn capture(&self, foreign: &Captured) -> Result<Capture> {
-        name::check("queue", &foreign.queue)?;
-        name::check("kind", &foreign.kind)?;
-        if foreign.source.contains('\0') || foreign.position.contains('\0') {
-            return Err(Error::invalid(
-                "the source or position of a capture has a NUL character",
-            ));
-        }
+        foreign.check()?;
         let headers = Json::of(&foreign.headers)?;
         let foreign = foreign.clone();
         self.call("capture a failure", move |session| {

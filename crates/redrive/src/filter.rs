@@ -158,6 +158,13 @@ impl Letters {
         self
     }
 
+    /// Of the letters that are meant those with these ids, which were found by the same filter.
+    pub(crate) fn these(&self, ids: &[JobId]) -> Letters {
+        let mut which = self.clone();
+        which.filter.ids = Some(ids.iter().map(|id| id.get()).collect());
+        which
+    }
+
     /// The ids that were asked for by name.
     pub(crate) fn asked_ids(&self) -> &[i64] {
         self.filter.ids.as_deref().unwrap_or_default()

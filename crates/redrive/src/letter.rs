@@ -22,8 +22,9 @@ use crate::filter::Letters;
 use crate::group::GroupId;
 use crate::history::{AttemptRecord, attempts};
 use crate::job::JobId;
-use crate::payload::JsonText;
+use crate::payload::{Json, JsonText};
 use crate::reason::Reason;
+use crate::session::Session;
 use crate::sql;
 
 /// Where a letter is in its life.
@@ -222,6 +223,13 @@ impl Database {
     pub fn letter(&self, id: JobId) -> Result<Option<Letter>> {
         Ok(self.letters(&Letters::ids([id]))?.pop())
     }
+}
+
+/// The first letter that a filter means, as a session sees it.
+pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
+    let nowhere: Option<i64> = None;
+    let rows = session.query("read a letter", &sql::LETTERS, &[filter, &nowhere, &1_i64])?;
+    rows.first().map(letter).transpose()
 }
 
 fn letter(row: &Row) -> Result<Letter> {

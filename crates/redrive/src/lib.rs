@@ -41,17 +41,29 @@ mod filter;
 
 mod audit;
 mod capture;
+mod captures;
+mod complaint;
 mod discard;
+mod edit;
 mod live;
+mod number;
 mod redrive;
+mod registry;
+mod sink;
 mod stats;
+mod validate;
+mod version;
+mod walk;
 
 pub use act::Act;
 pub use audit::{Audit, AuditRecord};
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use breaker::{Breaker, BreakerCause, BreakerState};
 pub use capture::{Capture, Captured};
+pub use captures::MOST_CAPTURED_BYTES;
+pub use complaint::Complaint;
 pub use database::{Database, DatabaseBuilder, connect};
+pub use edit::{Edit, EditPreview, Edited, Previewed};
 pub use enqueue::Unique;
 pub use error::{Error, Result};
 pub use event::LetterEvent;
@@ -71,8 +83,12 @@ pub use redrive::{
     CreatedRun, Driven, Preview, PreviewGroup, Rate, RedriveOptions, RedriveRun, Redriven,
     RunChange, RunDriver, RunId, RunOptions, RunState, Skip, Step, Unserved,
 };
+pub use registry::Handlers;
+pub use sink::{Deliveries, Sink, Undelivered};
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};
+pub use validate::{Validation, Validators};
+pub use version::Version;
 pub use worker::{
     Counts, HandlerOptions, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
 };

@@ -67,6 +67,12 @@ impl Json {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same text as a value of `serde_json` that keeps it verbatim.
+    pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
+        serde_json::from_str(&self.0)
+            .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))
+    }
 }
 
 /// What PostgreSQL's `jsonb` refuses in text that is JSON: NUL, lone surrogates, and numbers

@@ -48,6 +48,7 @@ statements! {
     TURN_RING = "turn_ring";
     FOLD_LETTERS = "fold_letters";
     CAPTURE = "capture";
+    CAPTURE_LETTERS = "capture_letters";
     LETTERS = "letters";
     COUNT_LETTERS = "count_letters";
     REDRIVE = "redrive";
@@ -62,6 +63,15 @@ statements! {
     RUN_SKIPS = "run_skips";
     DISCARD = "discard";
     PRUNE = "prune";
+    PAGE_LETTERS = "page_letters";
+    MASK = "mask";
+    PAGE_EDITABLE = "page_editable";
+    EDIT_LETTERS = "edit_letters";
+    VERSIONS = "versions";
+    RESTORE_LETTER = "restore_letter";
+    TAKE_LETTER = "take_letter";
+    DELIVERED = "delivered";
+    NOT_DELIVERED = "not_delivered";
     LIVE_JOB = "live_job";
     CANCEL = "cancel";
     SET_PRIORITY = "set_priority";

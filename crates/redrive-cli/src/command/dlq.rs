@@ -2,13 +2,18 @@
 
 mod bulk;
 mod capture;
+mod chosen;
+mod deliver;
 mod discard;
 mod drive;
+mod edit;
+mod export;
 mod filter;
 mod list;
 mod redrive;
 mod runs;
 mod show;
+mod validate;
 
 use clap::{Args, Subcommand};
 
@@ -31,6 +36,10 @@ enum Act {
     Discard(discard::Discard),
     Capture(capture::Capture),
     Runs(runs::Runs),
+    Validate(validate::Validate),
+    Edit(edit::Edit),
+    Deliver(deliver::Deliver),
+    Export(export::Export),
 }
 
 impl Dlq {
@@ -42,6 +51,10 @@ impl Dlq {
             Act::Discard(command) => command.run(arguments, io),
             Act::Capture(command) => command.run(arguments, io),
             Act::Runs(command) => command.run(arguments, io),
+            Act::Validate(command) => command.run(arguments, io),
+            Act::Edit(command) => command.run(arguments, io),
+            Act::Deliver(command) => command.run(arguments, io),
+            Act::Export(command) => command.run(arguments, io),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `redrive work`: a worker whose handler is a shell command.
+//! `redrive work`: a worker whose handler is a shell command, or the program's own.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +16,7 @@ use crate::duration;
 use crate::error::{Error, Result};
 use crate::render::{counted, grouped, json_line};
 use crate::shell::Shell;
-use crate::{Ending, Streams};
+use crate::{Ending, Program, Streams};
 
 /// How often signals and the worker's trouble are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -57,9 +57,9 @@ SIGKILL cannot end its commands: they run on.")]
 pub(crate) struct Work {
     /// The queue.
     queue: String,
-    /// The command, run by `sh -c`.
+    /// The command, run by `sh -c`; by default a program's own handlers, if it has some.
     #[arg(long, value_name = "COMMAND")]
-    exec: String,
+    exec: Option<String>,
     /// How many commands run at a time; by default as many as the machine has processors.
     #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
@@ -90,11 +90,20 @@ enum Why {
 
 impl Work {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
+        if self.exec.is_none() && io.program.handlers.is_empty() {
+            return Err(Error::new(
+                "no handler: give --exec COMMAND, which runs for each job",
+            ));
+        }
         let queue = connect::queue(arguments, Patience::Endless, &self.queue, io)?;
         let mut signals = Signals::new([SIGTERM, SIGINT])
             .map_err(|error| Error::caused_by("could not listen to signals", error))?;
-        let shell = Arc::new(Shell::new(&self.exec, self.deadline));
-        let worker = self.worker(&queue, &shell)?;
+        // Without a command it has nothing to run, and nothing to end.
+        let shell = Arc::new(Shell::new(
+            self.exec.as_deref().unwrap_or("exit 1"),
+            self.deadline,
+        ));
+        let worker = self.worker(&queue, &shell, io.program)?;
         let why = self.watch(&worker, &queue, &mut signals);
         if why == Why::Signalled {
             io.say(format!(
@@ -109,9 +118,8 @@ impl Work {
         Ok(Ending::Done)
     }
 
-    fn worker(&self, queue: &Queue, shell: &Arc<Shell>) -> Result<Worker> {
-        let mut builder =
-            Worker::builder(queue).version(concat!("redrive-cli ", env!("CARGO_PKG_VERSION")));
+    fn worker(&self, queue: &Queue, shell: &Arc<Shell>, program: &Program) -> Result<Worker> {
+        let mut builder = Worker::builder(queue).version(program.told_version());
         if let Some(slots) = self.slots {
             builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
         }
@@ -120,6 +128,13 @@ impl Work {
         }
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);
+        }
+        if self.exec.is_none() {
+            let handlers = match self.kinds.is_empty() {
+                true => program.handlers.clone(),
+                false => program.handlers.clone().only(&self.kinds),
+            };
+            return Ok(builder.handlers(&handlers).start()?);
         }
         for kind in &self.kinds {
             let shell = Arc::clone(shell);

@@ -1,0 +1,60 @@
+//! Which letters are validated, edited, delivered and exported.
+
+use clap::Args;
+use redrive::{JobId, Letters};
+
+use super::filter::{Filter, quoted};
+
+/// Letters by their ids, or by a queue and a filter.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Chosen {
+    /// The letters of this queue.
+    #[arg(group = "which")]
+    queue: Option<String>,
+    /// These letters.
+    #[arg(long = "id", group = "which", value_name = "ID", num_args = 1.., value_delimiter = ',')]
+    ids: Vec<JobId>,
+    #[command(flatten)]
+    filter: Filter,
+    /// At most this many, in the order of their ids.
+    #[arg(long, conflicts_with = "ids", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+impl Chosen {
+    /// The letters that are meant, in whatever state.
+    pub(crate) fn letters(&self) -> Letters {
+        let letters = if self.ids.is_empty() {
+            self.filter.letters(self.queue.as_deref())
+        } else {
+            self.filter.narrow(Letters::ids(self.ids.iter().copied()))
+        };
+        match self.limit {
+            Some(limit) => letters.limit(limit),
+            None => letters,
+        }
+    }
+
+    /// The ids that were named.
+    pub(crate) fn ids(&self) -> &[JobId] {
+        &self.ids
+    }
+
+    /// Of so many letters that match, how many are meant.
+    pub(crate) fn limited(&self, matching: u64) -> u64 {
+        self.limit.map_or(matching, |limit| limit.min(matching))
+    }
+
+    /// The arguments that mean the same, for a command line to be typed.
+    pub(crate) fn words(&self) -> String {
+        let mut words: Vec<String> = self.queue.as_deref().map(quoted).into_iter().collect();
+        if !self.ids.is_empty() {
+            words.push("--id".to_owned());
+            words.extend(self.ids.iter().map(ToString::to_string));
+        }
+        words.extend(self.filter.words());
+        words.extend(self.limit.map(|limit| format!("--limit {limit}")));
+        words.join(" ")
+    }
+}

@@ -1,0 +1,130 @@
+//! Consumes a log of events, and captures what it cannot process: no event stops the others, and
+//! none is lost.
+//!
+//! The log is a file with one event a line, or stdin; the number of a line is its offset, as in a
+//! partition of Kafka. A real consumer reads from its broker instead, and commits its offset there.
+//!
+//! ```sh
+//! export DATABASE_URL=postgres://postgres@localhost/shop
+//! redrive migrate
+//! cargo run -p redrive --example stream_consumer -- orders.ndjson
+//! redrive dlq list orders
+//! ```
+//!
+//! The events that failed are letters now, with their bytes as they came. Fix what was wrong, look
+//! with `redrive dlq validate`, mend payloads with `redrive dlq edit`, and send them to a worker of
+//! the queue with `redrive dlq redrive`, or back to the broker with `redrive dlq deliver`.
+
+#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader, stdin};
+
+use redrive::{Captured, Database};
+use serde::Deserialize;
+
+/// An event of the log.
+#[derive(Debug, Deserialize)]
+pub(crate) struct OrderPlaced {
+    order: i64,
+    cents: i64,
+}
+
+/// What became of the events of a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Consumed {
+    pub(crate) processed: u64,
+    pub(crate) captured: u64,
+    /// Where the next run begins.
+    pub(crate) next_offset: u64,
+}
+
+/// How many events are processed before the offset moves on.
+const BATCH: u64 = 100;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    let name = std::env::args().nth(1);
+    let log: Box<dyn BufRead> = match &name {
+        Some(file) => Box::new(BufReader::new(File::open(file)?)),
+        None => Box::new(stdin().lock()),
+    };
+    let source = format!("log:{}", name.as_deref().unwrap_or("stdin"));
+    let consumed = consume(log, &source, 0, &db, process)?;
+    println!("{consumed:?}");
+    Ok(())
+}
+
+/// Processes the events of a log from an offset on; what fails is captured.
+///
+/// A batch's failures are letters before its offset is committed. A consumer that is killed in
+/// between begins again with the same batch: it captures the same positions, which changes nothing.
+pub(crate) fn consume(
+    log: impl BufRead,
+    source: &str,
+    from: u64,
+    db: &Database,
+    process: impl Fn(&OrderPlaced) -> Result<(), Box<dyn Error>>,
+) -> Result<Consumed, Box<dyn Error>> {
+    let mut consumed = Consumed {
+        next_offset: from,
+        ..Consumed::default()
+    };
+    let mut failed: Vec<Captured> = Vec::new();
+    // Bytes, not lines of text: an event that is not UTF-8 is just one more that fails.
+    let events = (0..).zip(log.split(b'\n'));
+    for (offset, event) in events.skip_while(|(offset, _)| *offset < from) {
+        let event = event?;
+        match handle(&event, &process) {
+            Ok(()) => consumed.processed += 1,
+            Err(error) => failed.push(captured(source, offset, event, &*error)),
+        }
+        if (offset + 1) % BATCH == 0 {
+            commit(&mut consumed, offset + 1, &mut failed, db)?;
+        }
+        consumed.next_offset = offset + 1;
+    }
+    let end = consumed.next_offset;
+    commit(&mut consumed, end, &mut failed, db)?;
+    Ok(consumed)
+}
+
+fn handle(
+    event: &[u8],
+    process: impl Fn(&OrderPlaced) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    process(&serde_json::from_slice(event)?)
+}
+
+/// A failed event as it will be kept.
+fn captured(source: &str, offset: u64, event: Vec<u8>, error: &(dyn Error + 'static)) -> Captured {
+    let class = match error.is::<serde_json::Error>() {
+        true => "Undecodable",
+        false => "OrderRefused",
+    };
+    Captured::new(source, offset.to_string(), "orders", "order.placed", event)
+        .error(class, error.to_string())
+}
+
+/// Keeps what failed, and only then lets the offset move on.
+fn commit(
+    consumed: &mut Consumed,
+    next_offset: u64,
+    failed: &mut Vec<Captured>,
+    db: &Database,
+) -> Result<(), Box<dyn Error>> {
+    consumed.captured += db.capture_many(failed.iter())?.len() as u64;
+    failed.clear();
+    // Here the offset is committed to the broker.
+    consumed.next_offset = next_offset;
+    Ok(())
+}
+
+/// What the program is for.
+pub(crate) fn process(event: &OrderPlaced) -> Result<(), Box<dyn Error>> {
+    if event.cents <= 0 {
+        return Err(format!("order {} costs {} cents", event.order, event.cents).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Numbers in JSON text: which of them a value of `serde_json` would round.
+//!
+//! `jsonb` holds numbers of any length, `serde_json::Value` does not. An edit goes through a
+//! `Value`, and must not change a digit of what it does not mean to change.
+
+/// The first number of a JSON text that a `Value` cannot hold exactly.
+pub(crate) fn rounded(json: &str) -> Option<&str> {
+    let bytes = json.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => at += string_length(&bytes[at..]),
+            b'-' | b'0'..=b'9' => {
+                let is_of_number = |byte: &u8| b"+-.eE0123456789".contains(byte);
+                let length = bytes[at..]
+                    .iter()
+                    .take_while(|byte| is_of_number(byte))
+                    .count();
+                let number = &json[at..at + length];
+                if !is_kept(number) {
+                    return Some(number);
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The length of the string that a text begins with, quotation marks and all.
+fn string_length(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+fn is_kept(number: &str) -> bool {
+    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
+        return true;
+    }
+    let Ok(value) = number.parse::<f64>() else {
+        return false;
+    };
+    if number.contains(['e', 'E']) {
+        // Every decimal of fifteen digits has a double of its own.
+        let digits = number
+            .split(['e', 'E'])
+            .next()
+            .unwrap_or_default()
+            .bytes()
+            .filter(u8::is_ascii_digit)
+            .count();
+        return value.is_finite() && digits <= 15;
+    }
+    // The shortest decimal that means this double is the number itself, or the number was rounded.
+    let shown = value.to_string();
+    plain(&shown) == plain(number)
+}
+
+/// A decimal without the zeros that mean nothing.
+fn plain(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_value_holds_pass() {
+        for json in [
+            "0",
+            "-7",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "0.1",
+            "1.10",
+            "5.000",
+            "-12.5",
+            "100000000000000000000",
+            "1e21",
+            "1.5E-7",
+            "3.141592653589793",
+            r#"{"a": "123456789012345678901234567890", "b\"": [1, 2.5, "\\"], "c": -0.25}"#,
+        ] {
+            assert_eq!(rounded(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_would_be_rounded_are_found() {
+        for (json, number) in [
+            // Two to the power of 64, which a double holds and writes as 18446744073709552000.
+            ("18446744073709551616", Some("18446744073709551616")),
+            ("18446744073709551617", Some("18446744073709551617")),
+            (
+                r#"{"a": [1, 0.12345678901234567890]}"#,
+                Some("0.12345678901234567890"),
+            ),
+            (
+                r#"["\"", 12345678901234567890123]"#,
+                Some("12345678901234567890123"),
+            ),
+            ("1e999", Some("1e999")),
+            ("1.23456789012345678e5", Some("1.23456789012345678e5")),
+        ] {
+            assert_eq!(rounded(json), number, "{json}");
+        }
+    }
+}
