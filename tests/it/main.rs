@@ -26,6 +26,7 @@ mod dead;
 
 mod capture;
 mod discard;
+mod policy;
 mod redrive;
 
 mod crash;

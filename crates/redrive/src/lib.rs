@@ -39,6 +39,7 @@ mod filter;
 mod capture;
 mod discard;
 mod live;
+mod policy;
 mod redrive;
 mod stats;
 
@@ -55,6 +56,7 @@ pub use letter::{AttemptRecord, Letter, LetterCount, LetterState};
 pub use live::{Cancelled, LiveJob, Place};
 pub use name::NAME_CHARACTERS;
 pub use payload::{PAYLOAD_BYTES, Payload};
+pub use policy::{Hours, LARGEST_POLICY_BATCH, Policy, PolicyBreaker, PolicyMode, PolicyStatus};
 pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;

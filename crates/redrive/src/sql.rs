@@ -46,6 +46,11 @@ statements! {
     REDRIVE = "redrive";
     DISCARD = "discard";
     PRUNE = "prune";
+    SET_POLICY = "set_policy";
+    SET_POLICY_MODE = "set_policy_mode";
+    REMOVE_POLICY = "remove_policy";
+    POLICIES = "policies";
+    RUN_POLICIES = "run_policies";
     LIVE_JOB = "live_job";
     CANCEL = "cancel";
     SET_PRIORITY = "set_priority";

@@ -1,5 +1,5 @@
 //! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does its share
-//! of what any worker does for all: reap, and turn the ring.
+//! of what any worker does for all: reap, turn the ring, and run the policies.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::claim::LeaseId;
 use crate::error::{Error, Result};
 use crate::job::milliseconds;
 use crate::lane::Lane;
+use crate::policy::{Tick, run_policies};
 use crate::reap::reap;
 use crate::session::Session;
 use crate::settle::release;
@@ -28,6 +29,8 @@ const REAP_EVERY: Duration = Duration::from_secs(10);
 /// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// How often a worker looks for policies that are due.
+const POLICIES_EVERY: Duration = Duration::from_secs(5);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
@@ -56,6 +59,10 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
                 .mul_f64(fastrand::f64()),
         reap_from: now,
         ring_at: now + RING_EVERY,
+        policies_at: now
+            + POLICIES_EVERY
+                .min(state.config.lease / 3)
+                .mul_f64(fastrand::f64()),
         listening: Listening::No,
         claimed_at_last_turn: 0,
     };
@@ -90,6 +97,7 @@ struct Pulse<'a> {
     /// No reaping before: after an outage the other workers get time to renew.
     reap_from: Instant,
     ring_at: Instant,
+    policies_at: Instant,
     listening: Listening,
     claimed_at_last_turn: u64,
 }
@@ -116,6 +124,10 @@ impl Pulse<'_> {
         }
         if now >= self.ring_at {
             self.turn_ring()?;
+        }
+        if now >= self.policies_at {
+            self.policies_at = now + POLICIES_EVERY.min(self.state.config.lease / 3);
+            self.run_policies()?;
         }
         self.listen()
     }
@@ -200,6 +212,29 @@ impl Pulse<'_> {
                 }
                 Ok(())
             })
+    }
+
+    /// Runs the policies that are due and that no other process has.
+    fn run_policies(&mut self) -> Result<()> {
+        let worker = self.state.settler.worker.0;
+        let ticks = self
+            .lane
+            .call("run the policies", self.timeout(), move |session| {
+                run_policies(session, worker)
+            })?;
+        for tick in ticks {
+            let Tick {
+                policy,
+                mode,
+                letters,
+                trouble,
+            } = tick;
+            match trouble {
+                Some(trouble) => log::error!("the policy `{policy}` failed: {trouble}"),
+                None => log::info!("the policy `{policy}` ({mode}): letters: {letters}"),
+            }
+        }
+        Ok(())
     }
 
     /// Waits for notifications, for a moment.
