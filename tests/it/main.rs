@@ -27,7 +27,9 @@ mod dead;
 mod capture;
 mod discard;
 mod policy;
+mod redaction;
 mod redrive;
+mod retention;
 
 mod crash;
 mod faults;

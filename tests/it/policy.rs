@@ -408,8 +408,10 @@ fn nothing_goes_into_a_queue_whose_breaker_is_open() {
     letters(&mails, 3);
     client
         .batch_execute(
-            "CREATE TABLE IF NOT EXISTS redrive.breakers (name text PRIMARY KEY, state text NOT NULL); \
-             INSERT INTO redrive.breakers (name, state) VALUES ('queue:orders', 'open')",
+            "CREATE TABLE IF NOT EXISTS redrive.breakers \
+               (name text PRIMARY KEY, state text NOT NULL, why text, delay_ms bigint, probe_at timestamptz); \
+             INSERT INTO redrive.breakers (name, state, why, delay_ms, probe_at) \
+             VALUES ('queue:orders', 'open', 'operator', 1000, clock_timestamp() + interval '1 hour')",
         )
         .unwrap();
     let one = Uuid::new_v4();
@@ -424,7 +426,10 @@ fn nothing_goes_into_a_queue_whose_breaker_is_open() {
     assert_eq!(tick(&mut client, one), Some(("of-all".to_owned(), 3)));
     assert_eq!(tick(&mut client, one), None, "it waits, and keeps its tick");
     client
-        .execute("UPDATE redrive.breakers SET state = 'closed'", &[])
+        .execute(
+            "UPDATE redrive.breakers SET state = 'closed', probe_at = NULL",
+            &[],
+        )
         .unwrap();
     assert_eq!(tick(&mut client, one), Some(("of-orders".to_owned(), 2)));
 }

@@ -36,14 +36,18 @@ mod letter;
 mod act;
 mod filter;
 
+mod archive;
 mod capture;
 mod discard;
 mod live;
 mod policy;
+mod redaction;
 mod redrive;
+mod retention;
 mod stats;
 
 pub use act::Act;
+pub use archive::ArchivedLetter;
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use capture::{Capture, Captured};
 pub use database::{Database, DatabaseBuilder, connect};
@@ -60,7 +64,9 @@ pub use policy::{Hours, LARGEST_POLICY_BATCH, Policy, PolicyBreaker, PolicyMode,
 pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;
+pub use redaction::{Redaction, RedactionId};
 pub use redrive::Redriven;
+pub use retention::{Retention, RetentionAction, RetentionDue};
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};
 pub use worker::{

@@ -46,6 +46,15 @@ statements! {
     REDRIVE = "redrive";
     DISCARD = "discard";
     PRUNE = "prune";
+    APPLY_RETENTION = "apply_retention";
+    SET_RETENTION = "set_retention";
+    REMOVE_RETENTION = "remove_retention";
+    RETENTION = "retention";
+    RETENTION_DUE = "retention_due";
+    ARCHIVED_LETTERS = "archived_letters";
+    ADD_REDACTION = "add_redaction";
+    REMOVE_REDACTION = "remove_redaction";
+    REDACTIONS = "redactions";
     SET_POLICY = "set_policy";
     SET_POLICY_MODE = "set_policy_mode";
     REMOVE_POLICY = "remove_policy";

@@ -1,5 +1,6 @@
 //! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does its share
-//! of what any worker does for all: reap, turn the ring, and run the policies.
+//! of what any worker does for all: reap, turn the ring, run the policies, and apply
+//! retention.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::policy::{Tick, run_policies};
 use crate::reap::reap;
+use crate::retention::retain_a_batch;
 use crate::session::Session;
 use crate::settle::release;
 use crate::sql;
@@ -31,6 +33,9 @@ const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
 /// How often a worker looks for policies that are due.
 const POLICIES_EVERY: Duration = Duration::from_secs(5);
+/// How often a worker takes away letters whose time is over, and how often while there are more.
+const RETAIN_EVERY: Duration = Duration::from_mins(1);
+const RETAIN_MORE: Duration = Duration::from_secs(1);
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
@@ -61,6 +66,10 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         ring_at: now + RING_EVERY,
         policies_at: now
             + POLICIES_EVERY
+                .min(state.config.lease / 3)
+                .mul_f64(fastrand::f64()),
+        retain_at: now
+            + RETAIN_EVERY
                 .min(state.config.lease / 3)
                 .mul_f64(fastrand::f64()),
         listening: Listening::No,
@@ -98,6 +107,7 @@ struct Pulse<'a> {
     reap_from: Instant,
     ring_at: Instant,
     policies_at: Instant,
+    retain_at: Instant,
     listening: Listening,
     claimed_at_last_turn: u64,
 }
@@ -128,6 +138,9 @@ impl Pulse<'_> {
         if now >= self.policies_at {
             self.policies_at = now + POLICIES_EVERY.min(self.state.config.lease / 3);
             self.run_policies()?;
+        }
+        if now >= self.retain_at {
+            self.retain()?;
         }
         self.listen()
     }
@@ -233,6 +246,18 @@ impl Pulse<'_> {
                 Some(trouble) => log::error!("the policy `{policy}` failed: {trouble}"),
                 None => log::info!("the policy `{policy}` ({mode}): letters: {letters}"),
             }
+        }
+        Ok(())
+    }
+
+    /// Takes a batch of the letters away whose time is over.
+    fn retain(&mut self) -> Result<()> {
+        self.retain_at = Instant::now() + RETAIN_EVERY;
+        if self
+            .lane
+            .call("apply retention", self.timeout(), retain_a_batch)?
+        {
+            self.retain_at = Instant::now() + RETAIN_MORE;
         }
         Ok(())
     }
