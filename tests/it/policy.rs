@@ -562,3 +562,107 @@ fn a_policy_takes_only_what_its_filter_and_its_letters_allow() {
         assert!(error.is_invalid(), "{error}");
     }
 }
+
+/// Runs a command line; answers what it printed.
+#[track_caller]
+fn told(test: &TestDatabase, code: u8, arguments: &[&str]) -> String {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let program = [
+        "redrive",
+        "--database-url",
+        test.url(),
+        "--no-wait",
+        "dlq",
+        "policies",
+    ];
+    let arguments = program
+        .iter()
+        .chain(arguments)
+        .map(std::ffi::OsString::from);
+    let ended = redrive_cli::run(arguments, &mut out, &mut err);
+    let err = String::from_utf8(err).unwrap();
+    assert_eq!(ended, std::process::ExitCode::from(code), "{err}");
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn policies_are_set_listed_paused_and_removed_on_the_command_line() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3);
+    let mut client = test.client();
+    told(&test, 1, &["list"]);
+    let set = [
+        "set",
+        "events",
+        "orders",
+        "--every",
+        "6h",
+        "--batch",
+        "2",
+        "--generations",
+        "240",
+        "--growth",
+        "1.5",
+        "--why",
+        "the partner sleeps",
+    ];
+    assert!(told(&test, 0, &set).contains("up to 2 letters back every 6h"));
+    assert_eq!(
+        tick(&mut client, Uuid::new_v4()),
+        Some(("events".to_owned(), 2))
+    );
+    let list = told(&test, 0, &["list"]);
+    assert!(
+        list.lines().all(|line| line.chars().count() <= 80),
+        "{list}"
+    );
+    for word in [
+        "events",
+        "active",
+        "6h",
+        "240",
+        "5h 59m",
+        "2, ",
+        "queue orders",
+    ] {
+        assert!(list.contains(word), "`{word}` in {list}");
+    }
+    told(&test, 0, &["pause", "events"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&told(&test, 0, &["list", "--json"])).unwrap();
+    assert_eq!(
+        (
+            &json["mode"],
+            &json["sent"],
+            &json["filter"]["queue"],
+            &json["every_ms"]
+        ),
+        (
+            &"paused".into(),
+            &2.into(),
+            &"orders".into(),
+            &21_600_000.into()
+        )
+    );
+    told(&test, 0, &["resume", "events", "--dry-run"]);
+    assert_eq!(status(queue.database(), "events").mode, PolicyMode::DryRun);
+    for refused in [
+        ["set", "p", "--hours=9-9"],
+        ["set", "p", "--every=0s"],
+        ["set", "p", "--growth=0.1"],
+    ] {
+        told(&test, 2, &refused);
+    }
+    told(&test, 0, &["remove", "events"]);
+    told(&test, 1, &["remove", "events"]);
+    told(&test, 1, &["pause", "events"]);
+    let person: String = client
+        .query_one(
+            "SELECT person FROM redrive.audit WHERE why = 'the partner sleeps'",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    assert!(person.contains('@'), "{person}");
+}

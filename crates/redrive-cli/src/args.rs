@@ -7,6 +7,7 @@ use crate::command::enqueue::Enqueue;
 use crate::command::job::Job;
 use crate::command::migrate::Migrate;
 use crate::command::prune::Prune;
+use crate::command::redact::Redact;
 use crate::command::stats::Stats;
 use crate::command::work::Work;
 
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Job(Job),
     Dlq(Dlq),
     Prune(Prune),
+    Redact(Redact),
 }
 
 #[cfg(test)]

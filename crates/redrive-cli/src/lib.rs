@@ -8,6 +8,7 @@ mod error;
 mod letter;
 mod lines;
 mod logging;
+mod person;
 mod progress;
 mod render;
 mod shell;
@@ -88,6 +89,7 @@ fn dispatch(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         Command::Job(command) => command.run(arguments, io),
         Command::Dlq(command) => command.run(arguments, io),
         Command::Prune(command) => command.run(arguments, io),
+        Command::Redact(command) => command.run(arguments, io),
     }
 }
 

@@ -1,11 +1,14 @@
 //! `redrive dlq`: dead letters.
 
+mod archive;
 mod bulk;
 mod capture;
 mod discard;
 mod filter;
 mod list;
+mod policies;
 mod redrive;
+pub(crate) mod retention;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -28,6 +31,9 @@ enum Act {
     Redrive(redrive::Redrive),
     Discard(discard::Discard),
     Capture(capture::Capture),
+    Policies(policies::Policies),
+    Retention(retention::Retention),
+    Archive(archive::Archive),
 }
 
 impl Dlq {
@@ -38,6 +44,9 @@ impl Dlq {
             Act::Redrive(command) => command.run(arguments, io),
             Act::Discard(command) => command.run(arguments, io),
             Act::Capture(command) => command.run(arguments, io),
+            Act::Policies(command) => command.run(arguments, io),
+            Act::Retention(command) => command.run(arguments, io),
+            Act::Archive(command) => command.run(arguments, io),
         }
     }
 }
