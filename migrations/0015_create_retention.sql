@@ -161,6 +161,19 @@ AS $$
     ORDER BY q.queue, r.state, r.queue NULLS LAST
 $$;
 
+-- At the end of the work: groups that no letter is in any more, and that nothing has died of for
+-- ninety days, with their details.
+CREATE FUNCTION redrive.forget_empty_groups() RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF to_regprocedure('redrive.forget_groups(interval)') IS NOT NULL THEN
+        PERFORM redrive.forget_groups('90 days');
+    END IF;
+END
+$$;
+
 -- Does what the rules say, to up to `most` letters, and writes the audit; answers how many went.
 -- Call it again while it answers `most`. Workers call it once a minute, as `patience` 'none':
 -- then only one of them gets to work, and the others are answered NULL.
@@ -197,13 +210,8 @@ BEGIN
         END IF;
         taken := taken + moved;
     END LOOP;
-    -- At the end of the work: what belonged to letters and to groups that are gone.
     IF taken BETWEEN 1 AND most - 1 THEN
-        IF to_regprocedure('redrive.forget_groups(interval)') IS NOT NULL THEN
-            PERFORM redrive.forget_groups('90 days');
-        END IF;
-        DELETE FROM redrive.details d
-        WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = d.group_id);
+        PERFORM redrive.forget_empty_groups();
     END IF;
     RETURN taken;
 END
@@ -253,6 +261,9 @@ BEGIN
         PERFORM redrive.record_act(
             'prune', person, why, '{"state": ["recovered", "discarded"]}', taken,
             jsonb_build_object('older_than', older_than));
+    END IF;
+    IF taken BETWEEN 1 AND most - 1 THEN
+        PERFORM redrive.forget_empty_groups();
     END IF;
     RETURN taken;
 END

@@ -77,7 +77,7 @@ fn fifty_a_tick_every_six_hours_up_to_240_times_with_three_instances() {
     let every = 6 * HOUR;
     let dead = letters(&queue, 120);
     // The ten oldest are mended: their next attempt succeeds.
-    let mended = BTreeSet::from_iter(dead.iter().copied().take(10));
+    let mended: BTreeSet<JobId> = dead.iter().copied().take(10).collect();
     client
         .execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 day' + id * interval '1 second'", &[])
         .unwrap();
