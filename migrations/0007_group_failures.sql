@@ -121,8 +121,43 @@ CREATE TABLE redrive.redactions (
 
 COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
 COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
-COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers, such as /card/number.';
-COMMENT ON COLUMN redrive.redactions.patterns IS 'Regular expressions of PostgreSQL.';
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number.';
+COMMENT ON COLUMN redrive.redactions.patterns IS 'Regular expressions of PostgreSQL, for the texts of errors, headers, and bytes that are not JSON.';
+
+-- A redaction that cannot be applied would be found out at a death.
+CREATE FUNCTION redrive.check_redaction() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    pointer text;
+    pattern text;
+BEGIN
+    IF cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN
+        RAISE EXCEPTION 'redrive: a redaction needs a path or a pattern' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOREACH pointer IN ARRAY NEW.paths LOOP
+        IF coalesce(pointer NOT LIKE '/%' OR pointer ~ '~($|[^01])', true) THEN
+            RAISE EXCEPTION 'redrive: % is not a JSON pointer; one looks like /card/number', coalesce(pointer, 'NULL')
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+    FOREACH pattern IN ARRAY NEW.patterns LOOP
+        IF coalesce(pattern, '') = '' THEN
+            RAISE EXCEPTION 'redrive: a pattern of a redaction is empty' USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        BEGIN
+            PERFORM regexp_replace('', pattern, '', 'g');
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'redrive: the pattern % of a redaction is not good: %', pattern, SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END LOOP;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.redactions
+    FOR EACH ROW EXECUTE FUNCTION redrive.check_redaction();
 
 -- No foreign keys: their checks would lock the row of the group at every death, and a group is
 -- deleted only when no letter has it.
@@ -229,6 +264,33 @@ BEGIN
 END
 $$;
 
+-- A text without what matches a pattern. When the server cannot tell (it is too much for a regular
+-- expression), nothing of the text is kept: a death is written whatever happens, a secret never.
+CREATE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+BEGIN
+    RETURN regexp_replace(plain, pattern, '[redacted]', 'g');
+EXCEPTION WHEN OTHERS THEN
+    RETURN '[redacted]';
+END
+$$;
+
+-- Bytes without what matches a pattern. Bytes that are not text are dropped whole when a pattern
+-- is found in what is readable of them.
+CREATE FUNCTION redrive.redact_bytes(raw bytea, pattern text) RETURNS bytea
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+BEGIN
+    RETURN convert_to(redrive.redact_text(convert_from(raw, 'UTF8'), pattern), 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN CASE
+        WHEN redrive.redact_text(encode(raw, 'escape'), pattern) = encode(raw, 'escape') THEN raw
+        ELSE '[redacted]'
+    END;
+END
+$$;
+
 -- Takes out of a letter what must not be kept.
 CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
@@ -236,6 +298,7 @@ AS $$
 DECLARE
     rule redrive.redactions;
     pointer text;
+    path text[];
     pattern text;
 BEGIN
     FOR rule IN
@@ -244,21 +307,34 @@ BEGIN
         ORDER BY r.id
     LOOP
         FOREACH pointer IN ARRAY rule.paths LOOP
-            IF letter.payload #> string_to_array(substr(pointer, 2), '/') IS NOT NULL THEN
-                letter.payload := jsonb_set(letter.payload, string_to_array(substr(pointer, 2), '/'), '"[redacted]"');
+            -- An empty text has no parts to split it into, but here it has one: the key `""`.
+            path := CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+                SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+                FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+                ORDER BY p.place) END;
+            IF letter.payload #> path IS NOT NULL THEN
+                letter.payload := jsonb_set(letter.payload, path, '"[redacted]"');
                 -- The bytes that were captured hold the same value.
                 letter.raw := NULL;
             END IF;
         END LOOP;
         FOREACH pattern IN ARRAY rule.patterns LOOP
-            letter.error_message := regexp_replace(letter.error_message, pattern, '[redacted]', 'g');
-            letter.error_detail := regexp_replace(letter.error_detail, pattern, '[redacted]', 'g');
+            letter.error_message := redrive.redact_text(letter.error_message, pattern);
+            letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
             letter.history := (
                 SELECT coalesce(jsonb_agg(
                     CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
-                        'error_message', regexp_replace(a.attempt ->> 'error_message', pattern, '[redacted]', 'g'))
+                        'error_message', redrive.redact_text(a.attempt ->> 'error_message', pattern))
                     ELSE a.attempt END ORDER BY a.place), '[]')
                 FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+            IF jsonb_typeof(letter.headers) = 'object' THEN
+                letter.headers := (
+                    SELECT coalesce(jsonb_object_agg(h.name, redrive.redact_text(h.value, pattern)), '{}')
+                    FROM jsonb_each_text(letter.headers) AS h (name, value));
+            END IF;
+            IF letter.payload IS NULL THEN
+                letter.raw := redrive.redact_bytes(letter.raw, pattern);
+            END IF;
         END LOOP;
     END LOOP;
     RETURN letter;
@@ -362,6 +438,10 @@ CREATE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
+    -- What the first death kept, such as captured bytes, may be redacted by now.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+    END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.events := redrive.tell(OLD.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'reason', OLD.reason,

@@ -8,6 +8,7 @@ use crate::command::enqueue::Enqueue;
 use crate::command::job::Job;
 use crate::command::migrate::Migrate;
 use crate::command::prune::Prune;
+use crate::command::redact::Redact;
 use crate::command::stats::Stats;
 use crate::command::work::Work;
 
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Dlq(Dlq),
     Breaker(Breaker),
     Prune(Prune),
+    Redact(Redact),
 }
 
 #[cfg(test)]

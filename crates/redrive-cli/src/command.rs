@@ -6,5 +6,6 @@ pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod migrate;
 pub(crate) mod prune;
+pub(crate) mod redact;
 pub(crate) mod stats;
 pub(crate) mod work;

@@ -118,6 +118,7 @@ fn dispatch(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         Command::Dlq(command) => command.run(arguments, io),
         Command::Breaker(command) => command.run(arguments, io),
         Command::Prune(command) => command.run(arguments, io),
+        Command::Redact(command) => command.run(arguments, io),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::sql;
 /// How many letters one statement closes.
 const DISCARD_BATCH: u64 = 500;
 /// How many letters one statement deletes.
-const PRUNE_BATCH: i64 = 1000;
+const PRUNE_BATCH: i64 = 5000;
 /// The longest reason for a discard that is kept, in bytes.
 const WHY_BYTES: usize = 1024;
 
@@ -58,18 +58,32 @@ impl Database {
         Ok(closed)
     }
 
-    /// Deletes letters that were recovered or discarded longer ago than `older_than`, in batches.
-    /// Open letters are never deleted. Answers how many are gone.
+    /// Deletes letters that were recovered or discarded longer ago than `older_than`, in batches,
+    /// whatever the [rules of retention](crate::Retention) say. Open letters are never deleted.
+    /// Answers how many are gone.
     ///
     /// # Errors
     /// When the database refuses or does not answer; what was deleted until then is deleted.
     pub fn prune(&self, older_than: Duration) -> Result<u64> {
+        self.prune_by(older_than, &Act::new())
+    }
+
+    /// The same, with who does it and why for the audit.
+    ///
+    /// # Errors
+    /// Those of [`prune`](Database::prune).
+    pub fn prune_by(&self, older_than: Duration, act: &Act) -> Result<u64> {
         let age_ms = milliseconds(older_than);
         let mut pruned = 0;
         loop {
+            let act = act.clone();
             let batch = self.call_within("prune letters", LETTERS_TIMEOUT, move |session| {
-                let rows = session.query("prune letters", &sql::PRUNE, &[&age_ms, &PRUNE_BATCH])?;
-                Ok(rows.len() as u64)
+                let row = session.query_one(
+                    "prune letters",
+                    &sql::PRUNE,
+                    &[&age_ms, &PRUNE_BATCH, &act.by(), &act.reason()],
+                )?;
+                Ok(row.get::<_, i64>("pruned").unsigned_abs())
             })?;
             if batch == 0 {
                 return Ok(pruned);

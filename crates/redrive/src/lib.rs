@@ -39,6 +39,7 @@ mod letter;
 mod act;
 mod filter;
 
+mod archive;
 mod audit;
 mod capture;
 mod captures;
@@ -47,8 +48,11 @@ mod discard;
 mod edit;
 mod live;
 mod number;
+mod policy;
+mod redaction;
 mod redrive;
 mod registry;
+mod retention;
 mod sink;
 mod stats;
 mod validate;
@@ -56,6 +60,7 @@ mod version;
 mod walk;
 
 pub use act::Act;
+pub use archive::ArchivedLetter;
 pub use audit::{Audit, AuditRecord};
 pub use backoff::{Backoff, LONGEST_BACKOFF};
 pub use breaker::{Breaker, BreakerCause, BreakerState};
@@ -76,14 +81,17 @@ pub use letter::{Letter, LetterCount, LetterState};
 pub use live::{Cancelled, LiveJob, Place};
 pub use name::NAME_CHARACTERS;
 pub use payload::{PAYLOAD_BYTES, Payload};
+pub use policy::{Hours, LARGEST_POLICY_BATCH, Policy, PolicyBreaker, PolicyMode, PolicyStatus};
 pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;
+pub use redaction::{Redaction, RedactionId};
 pub use redrive::{
     CreatedRun, Driven, Preview, PreviewGroup, Rate, RedriveOptions, RedriveRun, Redriven,
     RunChange, RunDriver, RunId, RunOptions, RunState, Skip, Step, Unserved,
 };
 pub use registry::Handlers;
+pub use retention::{Retention, RetentionAction, RetentionDue};
 pub use sink::{Deliveries, Sink, Undelivered};
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};

@@ -5,6 +5,7 @@
 //! Bounded channels connect them; the end of a channel is the signal to end.
 
 mod builder;
+mod chores;
 mod fetch;
 mod flood;
 mod gates;

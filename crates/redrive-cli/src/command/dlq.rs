@@ -1,5 +1,6 @@
 //! `redrive dlq`: dead letters.
 
+mod archive;
 mod bulk;
 mod capture;
 mod chosen;
@@ -10,7 +11,9 @@ mod edit;
 mod export;
 mod filter;
 mod list;
+mod policies;
 mod redrive;
+pub(crate) mod retention;
 mod runs;
 mod show;
 mod validate;
@@ -40,6 +43,9 @@ enum Act {
     Edit(edit::Edit),
     Deliver(deliver::Deliver),
     Export(export::Export),
+    Policies(policies::Policies),
+    Retention(retention::Retention),
+    Archive(archive::Archive),
 }
 
 impl Dlq {
@@ -55,6 +61,9 @@ impl Dlq {
             Act::Edit(command) => command.run(arguments, io),
             Act::Deliver(command) => command.run(arguments, io),
             Act::Export(command) => command.run(arguments, io),
+            Act::Policies(command) => command.run(arguments, io),
+            Act::Retention(command) => command.run(arguments, io),
+            Act::Archive(command) => command.run(arguments, io),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does its share
-//! of what any worker does for all: reap, turn the ring, and drive redrive runs that nobody drives.
+//! The pulse: one thread that keeps the worker's leases, listens for wake-ups, and does the
+//! worker's share of the [chores](super::chores).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,29 +15,15 @@ use crate::claim::LeaseId;
 use crate::error::{Error, Result};
 use crate::job::milliseconds;
 use crate::lane::Lane;
-use crate::reap::reap;
-use crate::redrive::{Driven, Found, find_run};
 use crate::session::Session;
 use crate::settle::release;
 use crate::sql;
+use crate::worker::chores::Chores;
 use crate::worker::fetch::Wake;
 use crate::worker::state::{Ended, State, lock};
 
 /// The longest wait for a notification in one call: how late the thread notices its end.
 const LISTEN: Duration = Duration::from_millis(250);
-/// How often a worker looks for lost leases.
-const REAP_EVERY: Duration = Duration::from_secs(10);
-/// How often a worker that works looks at the ring, and one that idles.
-const RING_EVERY: Duration = Duration::from_secs(1);
-const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
-/// How often a worker looks for a redrive run that nobody drives, and how soon again after trouble
-/// with one.
-const RUNS_EVERY: Duration = Duration::from_secs(5);
-/// How many jobs of a paused queue move on in one step of the ring.
-const STRAGGLERS: i32 = 1000;
-/// How often a worker folds the counts of letters, and one that idles.
-const FOLD_EVERY: Duration = Duration::from_secs(5);
-const FOLD_EVERY_IDLE: Duration = Duration::from_mins(1);
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
 /// longer than a call takes.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
@@ -58,20 +44,8 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         lane,
         wake,
         renew_at: now + state.config.lease / 3,
-        // Each worker at a moment of its own.
-        reap_at: now
-            + REAP_EVERY
-                .min(state.config.lease / 3)
-                .mul_f64(fastrand::f64()),
-        reap_from: now,
-        ring_at: now + RING_EVERY,
-        fold_at: now + FOLD_EVERY.mul_f64(fastrand::f64()),
-        worked_at_last_fold: 0,
-        // Each worker at a moment of its own.
-        runs_at: now + RUNS_EVERY.mul_f64(fastrand::f64()),
-        run: None,
+        chores: Chores::new(state),
         listening: Listening::No,
-        claimed_at_last_turn: 0,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = pulse.beat() {
@@ -100,17 +74,8 @@ struct Pulse<'a> {
     lane: Lane,
     wake: &'a Sender<Wake>,
     renew_at: Instant,
-    reap_at: Instant,
-    /// No reaping before: after an outage the other workers get time to renew.
-    reap_from: Instant,
-    ring_at: Instant,
-    fold_at: Instant,
-    worked_at_last_fold: u64,
-    runs_at: Instant,
-    /// The redrive run that it drives.
-    run: Option<Found>,
+    chores: Chores<'a>,
     listening: Listening,
-    claimed_at_last_turn: u64,
 }
 
 impl Pulse<'_> {
@@ -122,28 +87,15 @@ impl Pulse<'_> {
             let renewed = renew(self.state, &mut self.lane)?;
             self.renew_at = Instant::now() + self.state.config.lease / 3;
             if !trusted {
-                self.reap_from = Instant::now() + self.state.config.lease;
+                self.chores.reap_later();
             }
             self.heed(&renewed.cancelled);
             self.learn()?;
             self.give_back_unknown(&renewed.leases)?;
         }
-        if now >= self.reap_at {
-            self.reap_at = now + REAP_EVERY.min(self.state.config.lease / 3);
-            if now >= self.reap_from {
-                self.reap()?;
-            }
-        }
-        if now >= self.ring_at {
-            self.turn_ring()?;
-        }
-        if now >= self.fold_at {
-            self.fold_letters()?;
-        }
-        if now >= self.runs_at {
-            // Until it is known how this goes: not again at once.
-            self.runs_at = now + RUNS_EVERY;
-            self.drive_run()?;
+        if self.chores.run(&mut self.lane)? {
+            // Full means that the fetcher will look anyway.
+            _ = self.wake.try_send(Wake::Work);
         }
         self.listen()
     }
@@ -190,88 +142,6 @@ impl Pulse<'_> {
                 "queue `{}`: jobs released because their claim was never answered: {released}",
                 self.state.queue()
             );
-        }
-        Ok(())
-    }
-
-    fn reap(&mut self) -> Result<()> {
-        let lease = self.state.config.lease;
-        let reaped = self.lane.call(
-            "take back jobs of lost workers",
-            self.timeout(),
-            move |session| reap(session, lease),
-        )?;
-        if reaped.back + reaped.dead > 0 {
-            log::warn!(
-                "jobs of lost workers taken back: {}; dead: {}",
-                reaped.back,
-                reaped.dead
-            );
-            _ = self.wake.try_send(Wake::Work);
-        }
-        Ok(())
-    }
-
-    /// One step of the ring, if there was work since the last; more while there is something to do.
-    fn turn_ring(&mut self) -> Result<()> {
-        let counts = self.state.counts.read();
-        let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
-        let idle = worked == self.claimed_at_last_turn;
-        self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
-        self.claimed_at_last_turn = worked;
-        let bytes = self.state.config.segment_bytes;
-        self.lane
-            .call("turn the ring", self.timeout(), move |session| {
-                // A truncation may be followed by a turn, and that by the next truncation.
-                for _ in 0..4 {
-                    let row = session.query_one(
-                        "turn the ring",
-                        &sql::TURN_RING,
-                        &[&bytes, &STRAGGLERS],
-                    )?;
-                    match row.get("step") {
-                        "nothing" => break,
-                        step => log::debug!("the ring: {step}"),
-                    }
-                }
-                Ok(())
-            })
-    }
-
-    /// Folds what changed in the numbers of failure groups into their totals, if there was work.
-    fn fold_letters(&mut self) -> Result<()> {
-        let counts = self.state.counts.read();
-        let worked = counts.done + counts.retried + counts.dead + counts.snoozed;
-        let idle = worked == self.worked_at_last_fold;
-        self.fold_at = Instant::now() + if idle { FOLD_EVERY_IDLE } else { FOLD_EVERY };
-        self.worked_at_last_fold = worked;
-        self.lane
-            .call("fold the counts of letters", self.timeout(), |session| {
-                session.query("fold the counts of letters", &sql::FOLD_LETTERS, &[])
-            })
-            .map(drop)
-    }
-
-    /// One step of a redrive run, of this worker's or of one that nobody drives: a small batch a
-    /// beat, so that the worker's own jobs do not wait for it.
-    fn drive_run(&mut self) -> Result<()> {
-        let me = self.state.settler.worker.0;
-        let mut mine = self.run.take();
-        let driven = self
-            .lane
-            .call("drive a redrive run", self.timeout(), move |session| {
-                if mine.is_none() {
-                    mine = find_run(session, me)?;
-                }
-                let Some(mut run) = mine else { return Ok(None) };
-                let step = run.step(session)?;
-                Ok(Some((run, step)))
-            })?;
-        if let Some((run, step)) = driven
-            && step.driven == Driven::Running
-        {
-            self.run = Some(run);
-            self.runs_at = Instant::now() + step.wait;
         }
         Ok(())
     }

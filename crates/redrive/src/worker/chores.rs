@@ -1,0 +1,220 @@
+//! The chores: what any worker does for all, one at a time and a little at a beat, so that no
+//! leader is needed: reap, turn the ring, fold the counts of letters, drive redrive runs that nobody
+//! drives, run the policies, apply retention.
+//!
+//! Doing a chore twice is harmless: each is one statement that locks what it takes. One look every
+//! third of a lease says what there is to do, so an idle worker asks no more than that.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::job::milliseconds;
+use crate::lane::Lane;
+use crate::policy::{Tick, run_policies};
+use crate::reap::reap;
+use crate::redrive::{Driven, Found, find_run};
+use crate::retention::retain_a_batch;
+use crate::session::Session;
+use crate::sql;
+use crate::worker::state::State;
+
+/// The longest time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often a worker that works looks at the ring, and one that idles.
+const RING_EVERY: Duration = Duration::from_secs(1);
+const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// How many jobs of a paused queue move on in one step of the ring.
+const STRAGGLERS: i32 = 1000;
+/// How often a worker takes letters away whose time is over; at every look while there are more.
+const RETAIN_EVERY: Duration = Duration::from_mins(1);
+
+/// The chores of one worker, and when it does them next.
+pub(crate) struct Chores<'a> {
+    state: &'a Arc<State>,
+    look_at: Instant,
+    /// No reaping before: after an outage the other workers get time to renew.
+    reap_from: Instant,
+    ring_at: Instant,
+    worked_at_last_turn: u64,
+    retain_at: Instant,
+    /// The redrive run that it drives, and when its next step is due.
+    run: Option<(Found, Instant)>,
+}
+
+impl<'a> Chores<'a> {
+    pub(crate) fn new(state: &'a Arc<State>) -> Chores<'a> {
+        let now = Instant::now();
+        // Each worker at a moment of its own.
+        let first = LOOK_EVERY
+            .min(state.config.lease / 3)
+            .mul_f64(fastrand::f64());
+        Chores {
+            state,
+            look_at: now + first,
+            reap_from: now,
+            ring_at: now + RING_EVERY,
+            worked_at_last_turn: 0,
+            retain_at: now + first,
+            run: None,
+        }
+    }
+
+    /// Lets the other workers renew first: the database was away for longer than a lease.
+    pub(crate) fn reap_later(&mut self) {
+        self.reap_from = Instant::now() + self.state.config.lease;
+    }
+
+    /// Does what is due. Answers whether jobs came back that a fetcher should look for.
+    pub(crate) fn run(&mut self, lane: &mut Lane) -> Result<bool> {
+        let now = Instant::now();
+        let mut came_back = false;
+        if now >= self.look_at {
+            self.look_at = now + LOOK_EVERY.min(self.state.config.lease / 3);
+            for chore in self.look(lane)? {
+                match &*chore {
+                    "reap" if now >= self.reap_from => came_back = self.reap(lane)?,
+                    "fold" => self.fold(lane)?,
+                    "policies" => self.run_policies(lane)?,
+                    "retention" if now >= self.retain_at => self.retain(lane)?,
+                    "runs" if self.run.is_none() => self.find_run(lane)?,
+                    _ => {}
+                }
+            }
+        }
+        if now >= self.ring_at {
+            self.turn_ring(lane)?;
+        }
+        if self
+            .run
+            .as_ref()
+            .is_some_and(|(_, step_at)| now >= *step_at)
+        {
+            self.drive(lane)?;
+        }
+        Ok(came_back)
+    }
+
+    /// The names of the chores that there are.
+    fn look(&self, lane: &mut Lane) -> Result<Vec<String>> {
+        let me = self.state.settler.worker.0;
+        let lease_ms = milliseconds(self.state.config.lease);
+        self.call(lane, "look for chores", move |session| {
+            let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
+            Ok(row.get("chores"))
+        })
+    }
+
+    /// Folds what changed in the numbers of failure groups into their totals.
+    fn fold(&self, lane: &mut Lane) -> Result<()> {
+        self.call(lane, "fold the counts of letters", |session| {
+            session.query("fold the counts of letters", &sql::FOLD_LETTERS, &[])
+        })
+        .map(drop)
+    }
+
+    fn find_run(&mut self, lane: &mut Lane) -> Result<()> {
+        let me = self.state.settler.worker.0;
+        let found = self.call(lane, "find a redrive run", move |session| {
+            find_run(session, me)
+        })?;
+        self.run = found.map(|run| (run, Instant::now()));
+        Ok(())
+    }
+
+    fn reap(&self, lane: &mut Lane) -> Result<bool> {
+        let lease = self.state.config.lease;
+        let reaped = self.call(lane, "take back jobs of lost workers", move |session| {
+            reap(session, lease)
+        })?;
+        let came_back = reaped.back + reaped.dead > 0;
+        if came_back {
+            log::warn!(
+                "jobs of lost workers taken back: {}; dead: {}",
+                reaped.back,
+                reaped.dead
+            );
+        }
+        Ok(came_back)
+    }
+
+    /// One step of the ring, if there was work since the last; more while there is something to do.
+    fn turn_ring(&mut self, lane: &mut Lane) -> Result<()> {
+        let counts = self.state.counts.read();
+        let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
+        let idle = worked == self.worked_at_last_turn;
+        self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
+        self.worked_at_last_turn = worked;
+        let bytes = self.state.config.segment_bytes;
+        self.call(lane, "turn the ring", move |session| {
+            // A truncation may be followed by a turn, and that by the next truncation.
+            for _ in 0..4 {
+                let row =
+                    session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &STRAGGLERS])?;
+                match row.get("step") {
+                    "nothing" => break,
+                    step => log::debug!("the ring: {step}"),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs the policies that are due and that no other process has.
+    fn run_policies(&self, lane: &mut Lane) -> Result<()> {
+        let me = self.state.settler.worker.0;
+        let ticks = self.call(lane, "run the policies", move |session| {
+            run_policies(session, me)
+        })?;
+        for tick in ticks {
+            let Tick {
+                policy,
+                mode,
+                letters,
+                trouble,
+            } = tick;
+            match trouble {
+                Some(trouble) => log::error!("the policy `{policy}` failed: {trouble}"),
+                None => log::info!("the policy `{policy}` ({mode}): letters: {letters}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a batch of the letters away whose time is over.
+    fn retain(&mut self, lane: &mut Lane) -> Result<()> {
+        if !self.call(lane, "apply retention", retain_a_batch)? {
+            self.retain_at = Instant::now() + RETAIN_EVERY;
+        }
+        Ok(())
+    }
+
+    /// One step of the redrive run in hand: a small batch a beat, so that the worker's own jobs do
+    /// not wait for it. A run that ended, or that another process drives, is let go.
+    fn drive(&mut self, lane: &mut Lane) -> Result<()> {
+        let Some((mut run, _)) = self.run.take() else {
+            return Ok(());
+        };
+        let (run, step) = self.call(lane, "drive a redrive run", move |session| {
+            let step = run.step(session)?;
+            Ok((run, step))
+        })?;
+        if step.driven == Driven::Running {
+            self.run = Some((run, Instant::now() + step.wait));
+        }
+        Ok(())
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        lane: &mut Lane,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        lane.call(
+            doing,
+            self.state.config.queue.database().call_timeout(),
+            work,
+        )
+    }
+}
