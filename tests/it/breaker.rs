@@ -331,7 +331,11 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     drained(&queue);
     drained(&other);
     stop(first);
-    stop(second);
+    assert_eq!(
+        stop(second).released,
+        0,
+        "it claimed what it could not start"
+    );
     assert_eq!(db.breakers().unwrap().len(), 1);
 }
 

@@ -12,6 +12,8 @@ fn the_schema_refuses_illegal_rows() {
     const LEASE: &str = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs";
     const ROW: &str = "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL,NULL,NULL)::redrive.leased_job]";
     const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, reason, error_class, error_message, enqueued_at, payload";
+    const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
+    const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, why, delay_ms, probe_at)";
     let long = "x".repeat(101);
     let illegal = [
         format!("{JOB}) VALUES (4, 'q', 'k', '{{}}')"),
@@ -56,6 +58,16 @@ fn the_schema_refuses_illegal_rows() {
         format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
         format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
         format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
+        format!("{KEY} VALUES ('q', '', 1)"),
+        format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
+        format!("{KEY} VALUES (' q', 'k', 1)"),
+        format!("{BREAKER} VALUES ('b', 'ajar', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'boredom', 1, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 0, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, NULL)"),
+        format!("{BREAKER} VALUES ('b', 'closed', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES ('', 'open', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES (' b', 'open', 'outage', 1, now())"),
         "INSERT INTO redrive.ring (only_row, segment) VALUES (false, 0)".to_owned(),
         "UPDATE redrive.ring SET segment = 4".to_owned(),
     ];
@@ -76,6 +88,8 @@ fn the_schema_refuses_illegal_rows() {
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 1, now())"),
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),
         format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
+        format!("{KEY} VALUES ('q', 'k', 1)"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, 'infinity')"),
     ];
     for statement in &legal {
         client

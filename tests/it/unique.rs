@@ -45,6 +45,11 @@ fn a_second_job_of_a_key_is_the_first() {
         Unique::Existing(first)
     );
     assert_eq!(queue.add(order(3).unique("a")).unwrap(), first);
+    let job = queue.database().job(first).unwrap().expect("a live job");
+    assert_eq!(
+        (job.unique_key.as_deref(), job.outage_since),
+        (Some("a"), None)
+    );
     inserted(queue.add_unique(order(4).unique("b")).unwrap());
     inserted(queue.add_unique(order(5)).unwrap());
     inserted(other.add_unique(order(6).unique("a")).unwrap());

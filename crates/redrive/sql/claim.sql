@@ -103,5 +103,5 @@ leased AS (
 )
 SELECT t.lease_id, t.ordinal, t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts,
        t.generation, t.crashes, t.enqueued_at, t.unique_key IS NOT NULL AS is_unique,
-       (extract(epoch FROM clock_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
+       (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
 FROM taken t

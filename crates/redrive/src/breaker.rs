@@ -21,7 +21,7 @@ use crate::sql;
 
 /// The wait before the first probe, and the longest.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// The name of the breaker of a whole queue.
 pub(crate) fn of_queue(queue: &str) -> String {

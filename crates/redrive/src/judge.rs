@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff::{Backoff, LONGEST_BACKOFF};
+use crate::breaker::LONGEST_WAIT;
 use crate::failure::{Failure, Story, Wish};
 use crate::reason::Reason;
 
@@ -91,7 +92,7 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) backoff: &'a Backoff,
     /// For how long the job has met nothing but outages. `None`: its last attempt met none.
     pub(crate) outage_age: Option<Duration>,
-    /// How long a job waits in an outage: as long as the breaker until it probes.
+    /// How long a job waits in an outage at least: as long as the breaker until it probes.
     pub(crate) park: Duration,
     /// Chance, in `0.0..=1.0`, for the jitter.
     pub(crate) random: f64,
@@ -156,9 +157,12 @@ pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
         }
         Wish::RetryAfter(delay) => delay.min(LONGEST_BACKOFF),
         Wish::Outage if at.outage_age.is_none_or(|age| age < LONGEST_OUTAGE) => {
+            // With a breaker that stays closed, because other jobs do well, it waits ever longer.
+            let so_far = at.outage_age.unwrap_or_default() / 4;
+            let wait = at.park.max(so_far.min(LONGEST_WAIT));
             return Verdict::Outage {
                 // Spread, so that they do not all come back at once.
-                delay: at.park.mul_f64(0.75 + at.random / 2.0),
+                delay: wait.mul_f64(0.75 + at.random / 2.0),
                 story,
             };
         }
@@ -285,7 +289,8 @@ mod tests {
         for (age, random, expected) in [
             (None, 0.0, 6 * SECOND),
             (Some(Duration::ZERO), 0.5, 8 * SECOND),
-            (Some(day.saturating_sub(SECOND)), 1.0, 10 * SECOND),
+            (Some(60 * SECOND), 0.5, 15 * SECOND),
+            (Some(day.saturating_sub(SECOND)), 1.0, 75 * SECOND),
         ] {
             for attempt in [1, 3, 4] {
                 let Verdict::Outage { delay, story } = outage(age, attempt, random) else {

@@ -75,6 +75,10 @@ pub struct LiveJob {
     pub worker: Option<Uuid>,
     /// The host of that worker.
     pub host: Option<String>,
+    /// The unique key that it holds.
+    pub unique_key: Option<String>,
+    /// Since when it has met nothing but outages.
+    pub outage_since: Option<SystemTime>,
 }
 
 /// What became of a cancellation.
@@ -130,6 +134,8 @@ impl Database {
                 history: history.map_or_else(|| Ok(Vec::new()), |history| attempts(&history))?,
                 worker: row.get("worker_id"),
                 host: row.get("host"),
+                unique_key: row.get("unique_key"),
+                outage_since: row.get("outage_since"),
             }))
         })
     }

@@ -101,6 +101,12 @@ fn show(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -
             one_line(job.host.as_deref().unwrap_or("an unknown host"))
         )?;
     }
+    if let Some(key) = &job.unique_key {
+        writeln!(out, "  unique key  {}", one_line(key))?;
+    }
+    if let Some(since) = job.outage_since {
+        writeln!(out, "  in outage   for {}", ago(since))?;
+    }
     writeln!(
         out,
         "  enqueued    {} ({} ago)",
@@ -190,6 +196,8 @@ struct JobLine<'a> {
     enqueued_at: String,
     worker: Option<String>,
     host: Option<&'a str>,
+    unique_key: Option<&'a str>,
+    outage_since: Option<String>,
     history: Vec<AttemptLine<'a>>,
     payload: &'a RawValue,
 }
@@ -210,6 +218,8 @@ impl JobLine<'_> {
             enqueued_at: rfc3339(job.enqueued_at),
             worker: job.worker.map(|worker| worker.to_string()),
             host: job.host.as_deref(),
+            unique_key: job.unique_key.as_deref(),
+            outage_since: job.outage_since.map(rfc3339),
             history: job.history.iter().map(AttemptLine::of).collect(),
             payload: &job.payload,
         }
