@@ -173,9 +173,9 @@ fn eight_commands_that_are_killed_and_resumed_send_every_letter_once() {
             });
             drop(operators);
         } else {
-            operators
-                .into_iter()
-                .for_each(|operator| drop(operator.end()));
+            for operator in operators {
+                operator.end();
+            }
         }
     }
     let runs = runs(&test);

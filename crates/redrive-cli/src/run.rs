@@ -74,7 +74,7 @@ impl RunLine<'_> {
 fn per_second(rate: Rate) -> Option<u32> {
     match rate {
         Rate::PerSecond(rate) => Some(rate.get()),
-        _ => None,
+        Rate::Unthrottled => None,
     }
 }
 

@@ -39,7 +39,6 @@ const BREATH: Duration = Duration::from_millis(200);
 ///         match step.driven {
 ///             Driven::Running => std::thread::sleep(step.wait),
 ///             Driven::Ended(_) | Driven::Lost => break,
-///             _ => {}
 ///         }
 ///     }
 /// }
@@ -128,7 +127,6 @@ pub struct Step {
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Driven {
     /// It does, and this is still its driver.
     Running,

@@ -60,7 +60,6 @@ impl FromStr for RunId {
 
 /// How fast a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Rate {
     /// So many letters a second.
     PerSecond(NonZeroU32),

@@ -83,7 +83,7 @@ fn drive(driver: &mut RunDriver, progress: &Progress) -> redrive::Result<Look> {
     match step.driven {
         Driven::Lost => return Ok(Look::Lost),
         Driven::Ended(_) => return Ok(Look::Over),
-        _ => {}
+        Driven::Running => {}
     }
     progress.at(step.tried);
     progress.show(format!(
@@ -150,8 +150,9 @@ fn tell(db: &Database, id: RunId, arguments: &Arguments, io: &mut Streams<'_>) -
             "the rest stays open. When the cause is fixed:\n  redrive dlq runs resume {id}"
         ));
     }
-    Ok(match run.state {
-        RunState::Finished if run.sent > 0 => Ending::Done,
-        _ => Ending::NothingMatched,
+    Ok(if run.state == RunState::Finished && run.sent > 0 {
+        Ending::Done
+    } else {
+        Ending::NothingMatched
     })
 }

@@ -250,7 +250,7 @@ impl Redrive {
             return match db.create_run(&which, &self.run_options(), &act)? {
                 Some(run) => {
                     warn(&run.unserved, io);
-                    self.detached(&run, db, arguments, io)
+                    detached(&run, db, arguments, io)
                 }
                 None => Ok(nothing(io)),
             };
@@ -263,29 +263,29 @@ impl Redrive {
             None => Ok(nothing(io)),
         }
     }
+}
 
-    fn detached(
-        &self,
-        run: &CreatedRun,
-        db: &Database,
-        arguments: &Arguments,
-        io: &mut Streams<'_>,
-    ) -> Result<Ending> {
-        if arguments.json {
-            if let Some(run) = db.run(run.id)? {
-                json_line(io.out, &RunLine::of(&run))?;
-            }
-        } else {
-            writeln!(
-                io.out,
-                "run {} has {}; the workers drive it: redrive dlq runs show {}",
-                run.id,
-                counted(run.letters, "letter"),
-                run.id
-            )?;
+/// Tells of a run that the workers drive.
+fn detached(
+    run: &CreatedRun,
+    db: &Database,
+    arguments: &Arguments,
+    io: &mut Streams<'_>,
+) -> Result<Ending> {
+    if arguments.json {
+        if let Some(run) = db.run(run.id)? {
+            json_line(io.out, &RunLine::of(&run))?;
         }
-        Ok(Ending::Done)
+    } else {
+        writeln!(
+            io.out,
+            "run {} has {}; the workers drive it: redrive dlq runs show {}",
+            run.id,
+            counted(run.letters, "letter"),
+            run.id
+        )?;
     }
+    Ok(Ending::Done)
 }
 
 fn nothing(io: &mut Streams<'_>) -> Ending {
