@@ -1,7 +1,9 @@
 //! What changes in a payload, line by line: `-` and `+`, in red and green where there is colour.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use serde_json::value::RawValue;
 use similar::{ChangeTag, TextDiff};
 
 use crate::error::Result;
@@ -12,7 +14,7 @@ const AROUND: usize = 2;
 
 /// Writes the lines of two JSON texts that differ, and a few around them.
 pub(crate) fn diff(out: &mut dyn Write, looks: Looks, before: &str, after: &str) -> Result<()> {
-    let (before, after) = (pretty(before), pretty(after));
+    let (before, after) = (lines(before), lines(after));
     let diff = TextDiff::from_lines(&before, &after);
     for (index, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if index > 0 {
@@ -30,6 +32,39 @@ pub(crate) fn diff(out: &mut dyn Write, looks: Looks, before: &str, after: &str)
     Ok(())
 }
 
+/// JSON in lines that differ only where a value does: members in one order, and no commas, which
+/// move when the last member does.
+fn lines(json: &str) -> String {
+    let shown = pretty(&sorted(json));
+    let bare = shown
+        .lines()
+        .map(|line| line.strip_suffix(',').unwrap_or(line));
+    bare.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The same JSON with the members of its objects sorted; numbers and strings stay as they are.
+fn sorted(json: &str) -> String {
+    let within =
+        |open: char, parts: Vec<String>, close: char| format!("{open}{}{close}", parts.join(","));
+    if let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json) {
+        let member = |name: &String, value: &RawValue| {
+            // A name is text, and that can be written.
+            let name = serde_json::to_string(name).unwrap_or_default();
+            format!("{name}:{}", sorted(value.get()))
+        };
+        let written = members.iter().map(|(name, value)| member(name, value));
+        within('{', written.collect(), '}')
+    } else if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(json) {
+        within(
+            '[',
+            items.iter().map(|item| sorted(item.get())).collect(),
+            ']',
+        )
+    } else {
+        json.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,11 +79,40 @@ mod tests {
     fn what_changes_reads_well_without_colour() {
         let before = r#"{"a": 1, "b": {"c": "x", "d": [1, 2]}, "e": 1, "f": 1, "g": 1, "h": 1}"#;
         let after = r#"{"a": 1, "b": {"c": "y", "d": [1, 2]}, "e": 1, "f": 1, "g": 1, "h": 2}"#;
+        let changed = [
+            r#"      "a": 1"#,
+            r#"      "b": {"#,
+            r#"  -     "c": "x""#,
+            r#"  +     "c": "y""#,
+            r#"        "d": ["#,
+            r"          1",
+            r"    ...",
+            r#"      "f": 1"#,
+            r#"      "g": 1"#,
+            r#"  -   "h": 1"#,
+            r#"  +   "h": 2"#,
+            r"    }",
+            "",
+        ];
+        assert_eq!(shown(Looks::plain(), before, after), changed.join("\n"));
+    }
+
+    #[test]
+    fn neither_the_order_of_members_nor_a_comma_is_a_change() {
+        let before = r#"{"cc": 1.50, "a": [{"y": 1, "x": "a,"}], "z": 12345678901234567890}"#;
+        let after = r#"{"a":[{"x":"a,","y":1}],"cc":1.50,"z":12345678901234567890}"#;
+        assert_eq!(shown(Looks::plain(), before, after), "");
+        let without = r#"{"a":[{"x":"a,","y":1}],"cc":1.50}"#;
+        let gone = shown(Looks::plain(), before, without);
         assert_eq!(
-            shown(Looks::plain(), before, after),
-            "      \"a\": 1,\n      \"b\": {\n  -     \"c\": \"x\",\n  +     \"c\": \"y\",\n        \"d\": [\n          1,\n    ...\n      \"f\": 1,\n      \"g\": 1,\n  -   \"h\": 1\n  +   \"h\": 2\n    }\n"
+            gone.lines().filter(|line| line.starts_with("  - ")).count(),
+            1,
+            "{gone}"
         );
-        assert_eq!(shown(Looks::plain(), "{}", "{ }"), "");
+        assert!(
+            gone.contains("12345678901234567890") && !gone.contains("  + "),
+            "{gone}"
+        );
     }
 
     #[test]
