@@ -35,7 +35,7 @@ const FILL: &str = "
            jsonb_build_object('order', n, 'pad', repeat('x', 100)), 'web-' || n % 4, '1.4.2',
            d.at, d.at, d.at
     FROM generate_series($1::bigint, $2::bigint) n
-    CROSS JOIN LATERAL (SELECT (200 * power(random(), 3))::integer % 200 + 0 * n AS g) x
+    CROSS JOIN LATERAL (SELECT ((200 * power(random(), 3))::bigint % 200 + 0 * n)::integer AS g) x
     CROSS JOIN LATERAL (SELECT CASE WHEN n % 10 < 7 THEN 'open' WHEN n % 10 < 9 THEN 'recovered' ELSE 'discarded' END AS state) s
     CROSS JOIN LATERAL (SELECT clock_timestamp() - ($3::bigint - n) * interval '5 seconds' AS at) d";
 
