@@ -26,6 +26,7 @@ mod dead;
 
 mod capture;
 mod discard;
+mod groups;
 mod redrive;
 
 mod crash;

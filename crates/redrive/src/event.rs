@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn an_event_keeps_what_nobody_knows_yet() {
-        let json = br#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
+        let json =
+            br#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
         let events = events(&JsonText(json[..].into())).expect("events");
         assert_eq!(events[0].event, "painted");
         assert_eq!(events[0].about["colour"][0], "red");

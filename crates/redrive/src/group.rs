@@ -166,7 +166,9 @@ impl FailureGroup {
     /// Whether it was resolved, died again, and nobody has resolved or ignored it since.
     pub fn is_regression(&self) -> bool {
         match self.state {
-            GroupState::Open | GroupState::Acknowledged => self.regressed_at >= self.resolved_at && self.regressed_at.is_some(),
+            GroupState::Open | GroupState::Acknowledged => {
+                self.regressed_at >= self.resolved_at && self.regressed_at.is_some()
+            }
             GroupState::Resolved | GroupState::Ignored => false,
         }
     }

@@ -117,10 +117,7 @@ mod tests {
         assert_eq!(classes, [None, None, Some("Timeout")]);
         let hosts: Vec<_> = told.iter().map(|a| a.host.as_deref()).collect();
         assert_eq!(hosts, [Some("web-2"), Some("web-1"), Some("web-1")]);
-        assert_eq!(
-            told.iter().map(|a| a.pid).collect::<Vec<_>>(),
-            [Some(7); 3]
-        );
+        assert_eq!(told.iter().map(|a| a.pid).collect::<Vec<_>>(), [Some(7); 3]);
         assert_eq!(told[0].version, None);
     }
 

@@ -53,7 +53,7 @@ pub use database::{Database, DatabaseBuilder, connect};
 pub use error::{Error, Result};
 pub use event::LetterEvent;
 pub use failure::Failure;
-pub use filter::Letters;
+pub use filter::{Comparison, Letters};
 pub use group::{FailureGroup, GroupId, GroupState, Groups};
 pub use history::AttemptRecord;
 pub use job::{Job, JobId, LONGEST_DELAY, MOST_ATTEMPTS, NewJob, PRIORITY_LIMIT};

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::job::{JobId, check_priority};
 use crate::history::{AttemptRecord, attempts};
+use crate::job::{JobId, check_priority};
 use crate::payload::JsonText;
 use crate::sql;
 
