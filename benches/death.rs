@@ -55,7 +55,11 @@ fn main() -> Outcome<()> {
 }
 
 fn failure(parcel: &Parcel, what: &str) -> Failure {
-    Failure::retry(format!("{what}: parcel {} timed out after {} ms", parcel.id, parcel.id % 97))
+    Failure::retry(format!(
+        "{what}: parcel {} timed out after {} ms",
+        parcel.id,
+        parcel.id % 97
+    ))
 }
 
 fn dead(failure: Failure) -> Result<(), Failure> {

@@ -26,8 +26,10 @@ mod dead;
 
 mod capture;
 mod discard;
+mod filter;
 mod groups;
 mod redrive;
+mod story;
 
 mod crash;
 mod faults;
@@ -38,6 +40,7 @@ mod suspect;
 mod pool;
 mod stop;
 
+mod audit;
 mod live;
 mod stats;
 mod views;

@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
+use crate::command::audit::Audit;
 use crate::command::dlq::Dlq;
 use crate::command::enqueue::Enqueue;
 use crate::command::job::Job;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Job(Job),
     Dlq(Dlq),
     Prune(Prune),
+    Audit(Audit),
 }
 
 #[cfg(test)]

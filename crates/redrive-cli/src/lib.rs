@@ -8,9 +8,11 @@ mod error;
 mod letter;
 mod lines;
 mod logging;
+mod person;
 mod progress;
 mod render;
 mod shell;
+mod spark;
 mod table;
 
 use std::ffi::OsString;
@@ -88,6 +90,7 @@ fn dispatch(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         Command::Job(command) => command.run(arguments, io),
         Command::Dlq(command) => command.run(arguments, io),
         Command::Prune(command) => command.run(arguments, io),
+        Command::Audit(command) => command.run(arguments, io),
     }
 }
 

@@ -17,7 +17,7 @@ const INDEX_DIGITS: usize = 9;
 pub enum Comparison {
     /// `=`
     Equal,
-    /// `!=`: there is a value, and it is another one.
+    /// `!=`: there is a value of the same type, and it is another one.
     NotEqual,
     /// `<`
     Less,
@@ -105,7 +105,10 @@ fn is_number(word: &str) -> bool {
     let looks_so = word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     let exponent = word.split(['e', 'E']).nth(1).unwrap_or_default();
     let digits = exponent.trim_start_matches(['+', '-', '0']).len();
-    looks_so && !word.ends_with(char::is_whitespace) && digits <= 4 && serde_json::from_str::<&RawValue>(word).is_ok()
+    looks_so
+        && !word.ends_with(char::is_whitespace)
+        && digits <= 4
+        && serde_json::from_str::<&RawValue>(word).is_ok()
 }
 
 /// A condition on the payload.

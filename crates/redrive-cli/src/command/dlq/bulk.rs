@@ -22,7 +22,7 @@ const SAMPLE: u64 = 5;
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Choice {
-    /// The letters of this queue; without --yes they are only counted.
+    /// The letters of this queue, or a condition; without --yes they are only counted.
     #[arg(group = "which")]
     queue: Option<String>,
     /// These letters, at once.
@@ -68,17 +68,17 @@ impl Choice {
     }
 
     /// The open letters that are meant.
-    pub(crate) fn letters(&self) -> Letters {
+    pub(crate) fn letters(&self) -> Result<Letters> {
         let letters = if self.ids.is_empty() {
-            self.filter.letters(self.queue.as_deref())
+            self.filter.letters(self.queue.as_deref())?
         } else {
             // Each once: one that dies again at once is not taken a second time.
             let ids = self.ids.iter().copied();
             self.filter
-                .narrow(Letters::ids(ids))
+                .narrow(&Letters::ids(ids))?
                 .limit(self.ids.len() as u64)
         };
-        letters.state(LetterState::Open)
+        Ok(letters.or_state(LetterState::Open))
     }
 
     /// How many of `matching` letters the limit allows.
@@ -95,7 +95,7 @@ impl Choice {
         arguments: &Arguments,
         io: &mut Streams<'_>,
     ) -> Result<crate::Ending> {
-        let count = db.count_letters(&self.letters())?;
+        let count = db.count_letters(&self.letters()?)?;
         let affected = self.limited((act.affects)(&count));
         if arguments.json {
             json_line(
@@ -115,7 +115,7 @@ impl Choice {
                 grouped(affected),
                 act.word
             )?;
-            let sample = db.letters(&self.letters().limit(SAMPLE))?;
+            let sample = db.letters(&self.letters()?.limit(SAMPLE))?;
             open_letters(&sample).write(io.out)?;
             writeln!(
                 io.out,
@@ -155,11 +155,11 @@ impl Choice {
         db: &Database,
         mut batch: impl FnMut(&Letters) -> Result<u64>,
     ) -> Result<u64> {
-        let total = self.limited((act.affects)(&db.count_letters(&self.letters())?));
+        let total = self.limited((act.affects)(&db.count_letters(&self.letters()?)?));
         let progress = Progress::of(act.doing, total);
         let mut changed = 0;
         while changed < total {
-            let now = batch(&self.letters().limit(BATCH.min(total - changed)))?;
+            let now = batch(&self.letters()?.limit(BATCH.min(total - changed)))?;
             if now == 0 {
                 break;
             }

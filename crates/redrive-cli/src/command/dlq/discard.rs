@@ -8,6 +8,7 @@ use super::bulk::{Act, Choice, Plan};
 use crate::args::Arguments;
 use crate::connect::{self, Patience};
 use crate::error::Result;
+use crate::person;
 use crate::render::{counted, json_line};
 use crate::{Ending, Streams};
 
@@ -44,9 +45,7 @@ impl Discard {
             Plan::These => self.these(&db, arguments, io),
             Plan::Bulk => {
                 let closed = self.choice.in_bulk(&act, &db, |which| {
-                    Ok(db
-                        .discard(which, &redrive::Act::new().why(&self.why))?
-                        .len() as u64)
+                    Ok(db.discard(which, &person::act(Some(&self.why)))?.len() as u64)
                 })?;
                 report(closed, &[], arguments, io)?;
                 Ok(if closed > 0 {
@@ -59,7 +58,7 @@ impl Discard {
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let closed = db.discard(&self.choice.letters(), &redrive::Act::new().why(&self.why))?;
+        let closed = db.discard(&self.choice.letters()?, &person::act(Some(&self.why)))?;
         let skipped: Vec<JobId> = self
             .choice
             .ids()

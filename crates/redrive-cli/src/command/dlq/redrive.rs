@@ -8,6 +8,7 @@ use super::bulk::{Act, Choice, Plan};
 use crate::args::Arguments;
 use crate::connect::{self, Patience};
 use crate::error::Result;
+use crate::person;
 use crate::render::{counted, json_line};
 use crate::{Ending, Streams};
 
@@ -28,7 +29,7 @@ const ACT: Act<'static> = Act {
 #[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
   redrive dlq redrive --id 42 43
-  redrive dlq redrive orders --reason rejected
+  redrive dlq redrive orders class=Timeout 'died>2h'
   redrive dlq redrive orders --reason rejected --limit 100 --yes")]
 pub(crate) struct Redrive {
     #[command(flatten)]
@@ -46,7 +47,7 @@ impl Redrive {
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let done = db.redrive(&self.choice.letters(), &redrive::Act::new())?;
+        let done = db.redrive(&self.choice.letters()?, &person::act(None))?;
         report(done.redriven.len() as u64, &done.skipped, arguments, io)?;
         for id in &done.skipped {
             let why = match db.letter(*id)? {
@@ -70,7 +71,7 @@ impl Redrive {
 
     fn bulk(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let redriven = self.choice.in_bulk(&ACT, db, |which| {
-            Ok(db.redrive(which, &redrive::Act::new())?.redriven.len() as u64)
+            Ok(db.redrive(which, &person::act(None))?.redriven.len() as u64)
         })?;
         report(redriven, &[], arguments, io)?;
         Ok(if redriven > 0 {
