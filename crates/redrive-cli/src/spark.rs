@@ -13,7 +13,7 @@ pub(crate) enum Charset {
 }
 
 impl Charset {
-    /// What the locale says: the first of LC_ALL, `LC_CTYPE` and LANG that is set decides.
+    /// What the locale says: the first of `LC_ALL`, `LC_CTYPE` and LANG that is set decides.
     pub(crate) fn of_locale() -> Charset {
         let set = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()

@@ -164,7 +164,7 @@ fn state(letter: &Letter) -> Option<String> {
             letter.alike
         )),
         LetterState::Redriving => Some("redriven".to_owned()),
-        other => Some(other.to_string()),
+        other @ (LetterState::Recovered | _) => Some(other.to_string()),
     }
 }
 

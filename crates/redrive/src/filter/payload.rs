@@ -194,7 +194,7 @@ impl fmt::Display for PayloadCondition {
         for step in &self.path {
             match step {
                 Step::Field(name) if !name.is_empty() && name.chars().all(is_plain) => {
-                    write!(f, ".{name}")?
+                    write!(f, ".{name}")?;
                 }
                 Step::Field(name) => write!(f, ".{}", quoted(name))?,
                 Step::Element(index) => write!(f, "[{index}]")?,

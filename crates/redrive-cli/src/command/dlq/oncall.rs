@@ -141,10 +141,8 @@ impl Screen {
             writeln!(out, "{id}{}", cut(&what, WIDTH - id.chars().count()))?;
             let mut letters = format!("{} waiting", grouped(group.open + group.quarantined));
             if group.quarantined > 0 {
-                letters.push_str(&format!(
-                    ", {} of them quarantined",
-                    grouped(group.quarantined)
-                ));
+                let quarantined = grouped(group.quarantined);
+                letters.extend([", ", &quarantined, " of them quarantined"]);
             }
             let word = state(group);
             let state = match group.is_regression() {
