@@ -3,6 +3,8 @@
 mod language;
 mod moment;
 mod payload;
+mod value;
+mod written;
 
 use std::time::{Duration, SystemTime};
 

@@ -2,14 +2,12 @@
 //!
 //! What is read never becomes SQL: it fills the fields of a filter, and those are parameters.
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::filter::moment::{age, moment, written_age};
-use crate::filter::payload::{
-    Comparison, PayloadCondition, Scalar, end_of_quotes, is_bare, quoted,
-};
+use crate::filter::moment::{age, moment};
+use crate::filter::payload::{Comparison, PayloadCondition, Scalar, end_of_quotes};
+use crate::filter::value::{Text, Trouble, number, range};
 use crate::filter::{Filter, Letters};
 use crate::job::milliseconds;
 use crate::letter::LetterState;
@@ -91,9 +89,6 @@ fn next_condition(text: &str) -> (&str, &str) {
     }
     (text, "")
 }
-
-/// Why a condition is none.
-type Trouble = String;
 
 /// Reads one condition into the filter.
 fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble> {
@@ -210,106 +205,6 @@ fn parts(condition: &str) -> std::result::Result<(&str, Comparison, &str), Troub
     ))
 }
 
-/// The text behind the operator.
-struct Text<'a> {
-    text: &'a str,
-}
-
-impl Text<'_> {
-    /// One value, with or without quotes.
-    fn one(&self) -> std::result::Result<String, Trouble> {
-        let value = if self.text.starts_with('"') {
-            unquoted(self.text)?
-        } else if self.text.contains('"') {
-            return Err(
-                "has a quotation mark in the middle of a value; quotes go around all of it"
-                    .to_owned(),
-            );
-        } else {
-            self.text.to_owned()
-        };
-        if value.is_empty() {
-            return Err("compares with nothing".to_owned());
-        }
-        Ok(value)
-    }
-
-    /// Values parted by commas.
-    fn several(&self) -> std::result::Result<Vec<String>, Trouble> {
-        let mut values = Vec::new();
-        let mut rest = self.text;
-        loop {
-            let end = match rest.starts_with('"') {
-                true => end_of_quotes(rest).ok_or("has a quotation mark without another")?,
-                false => rest.find(',').unwrap_or(rest.len()),
-            };
-            values.push(Text { text: &rest[..end] }.one()?);
-            rest = match rest[end..].strip_prefix(',') {
-                Some(after) => after,
-                None if rest.len() == end => return Ok(values),
-                None => {
-                    return Err(
-                        "has something behind its quotes; values are parted by commas".to_owned(),
-                    );
-                }
-            };
-        }
-    }
-}
-
-fn unquoted(text: &str) -> std::result::Result<String, Trouble> {
-    match end_of_quotes(text) {
-        None => Err("has a quotation mark without another".to_owned()),
-        Some(end) if end < text.len() => Err("has something behind its quotes".to_owned()),
-        Some(_) => match serde_json::from_str::<String>(text) {
-            Ok(value) if value.contains('\0') => Err("has a NUL character".to_owned()),
-            Ok(value) => Ok(value),
-            Err(_) => Err("has quotes around what is no JSON string".to_owned()),
-        },
-    }
-}
-
-fn number(text: &str) -> std::result::Result<i64, Trouble> {
-    text.parse().map_err(|_| {
-        format!(
-            "compares with `{}`, which is not a whole number",
-            text.escape_debug()
-        )
-    })
-}
-
-/// The first and the last number that a comparison lets pass.
-fn range(
-    comparison: Comparison,
-    text: &str,
-    least: i64,
-    most: i64,
-) -> std::result::Result<(Option<i64>, Option<i64>), Trouble> {
-    let bounded = |text: &str| match number(text)? {
-        number if (least..=most).contains(&number) => Ok(number),
-        number => Err(format!("compares with {number}, which is too large")),
-    };
-    if let (Comparison::Equal, Some((from, to))) = (comparison, text.split_once("..")) {
-        return match (bounded(from)?, bounded(to)?) {
-            (from, to) if from <= to => Ok((Some(from), Some(to))),
-            (from, to) => Err(format!("ends at {to} before it begins at {from}")),
-        };
-    }
-    let number = bounded(text)?;
-    match comparison {
-        Comparison::Equal => Ok((Some(number), Some(number))),
-        Comparison::AtLeast => Ok((Some(number), None)),
-        Comparison::AtMost => Ok((None, Some(number))),
-        Comparison::Greater if number < most => Ok((Some(number + 1), None)),
-        Comparison::Less if number > least => Ok((None, Some(number - 1))),
-        Comparison::Greater | Comparison::Less => Err("lets nothing pass".to_owned()),
-        Comparison::NotEqual | Comparison::Contains => Err(format!(
-            "cannot compare with `{}`: =, =FROM..TO, <, <=, >, >= are possible",
-            comparison.as_str()
-        )),
-    }
-}
-
 fn bounds<T>(
     from: &mut Option<T>,
     to: &mut Option<T>,
@@ -366,82 +261,6 @@ fn once<T>(field: &mut Option<T>, value: T, key: &str) -> std::result::Result<()
         Some(_) => Err(format!(
             "says `{key}` a second time; several values are parted by commas"
         )),
-    }
-}
-
-/// Writes the filter so that it is read back; nothing when it means all letters. What a list
-/// begins after, and its limit, are no part of it.
-impl fmt::Display for Letters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&conditions(&self.filter).join(" "))
-    }
-}
-
-fn conditions(filter: &Filter) -> Vec<String> {
-    let mut conditions = Vec::new();
-    let mut say = |key: &str, values: Option<Vec<String>>| {
-        conditions.extend(values.map(|values| format!("{key}{}", values.join(","))));
-    };
-    let texts = |texts: &Option<Vec<String>>| {
-        texts
-            .as_ref()
-            .map(|texts| texts.iter().map(|text| value(text)).collect())
-    };
-    let text = |text: &Option<String>| text.as_ref().map(|text| vec![value(text)]);
-    let numbers = |numbers: &Option<Vec<i64>>| {
-        numbers
-            .as_ref()
-            .map(|ids| ids.iter().map(ToString::to_string).collect())
-    };
-    let number = |number: Option<i64>| number.map(|number| vec![number.to_string()]);
-    let words = |words: &Option<Vec<&'static str>>| {
-        words.as_ref().map(|words| {
-            words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        })
-    };
-    say("queue=", text(&filter.queue));
-    say("kind=", text(&filter.kind));
-    say("class=", texts(&filter.class));
-    say("group=", numbers(&filter.group));
-    say("reason=", words(&filter.reason));
-    let all = LetterState::ALL.map(LetterState::as_str);
-    say(
-        "state=",
-        words(&filter.state).map(|states| match states.iter().eq(all.iter()) {
-            true => vec!["any".to_owned()],
-            false => states,
-        }),
-    );
-    say("id=", numbers(&filter.ids));
-    say("id>=", number(filter.id_from));
-    say("id<=", number(filter.id_to));
-    say(
-        "generation>=",
-        number(filter.generation_from.map(i64::from)),
-    );
-    say("generation<=", number(filter.generation_to.map(i64::from)));
-    let age = |milliseconds: Option<i64>| milliseconds.map(|ms| vec![written_age(ms)]);
-    say("died>", age(filter.older_than_ms));
-    say("died<", age(filter.newer_than_ms));
-    say("died>=", text(&filter.died_from));
-    say("died<", text(&filter.died_to));
-    say("message~", text(&filter.message));
-    say("version=", text(&filter.version));
-    say("host=", text(&filter.host));
-    say("source=", text(&filter.source));
-    say("run=", number(filter.run));
-    conditions.extend(filter.payload.iter().map(ToString::to_string));
-    conditions
-}
-
-/// A value as it is read back: bare when it can be.
-fn value(text: &str) -> String {
-    match is_bare(text) {
-        true => text.to_owned(),
-        false => quoted(text),
     }
 }
 
