@@ -62,12 +62,12 @@ fn failure(parcel: &Parcel, what: &str) -> Failure {
     ))
 }
 
-fn dead(failure: Failure) -> Result<(), Failure> {
+fn dead(failure: &Failure) -> Result<(), Failure> {
     Err(Failure::reject(failure.message()).class("Timeout"))
 }
 
 fn alike(job: &Job<Parcel>) -> Result<(), Failure> {
-    dead(failure(job.payload(), "gateway"))
+    dead(&failure(job.payload(), "gateway"))
 }
 
 fn ten(job: &Job<Parcel>) -> Result<(), Failure> {
@@ -75,7 +75,7 @@ fn ten(job: &Job<Parcel>) -> Result<(), Failure> {
         "gateway", "depot", "truck", "van", "customs", "port", "ship", "plane", "door", "box",
     ];
     let place = usize::try_from(job.payload().id % 10)?;
-    dead(failure(job.payload(), WHERE[place]))
+    dead(&failure(job.payload(), WHERE[place]))
 }
 
 fn detailed(job: &Job<Parcel>) -> Result<(), Failure> {

@@ -589,3 +589,239 @@ fn runs_are_made_listed_shown_paused_and_cancelled() {
         redrive(&db, wrong).exits_with(2);
     }
 }
+
+#[test]
+fn the_verbs_on_letters_take_conditions() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    let ids = letters(&db, &orders, 4);
+    let listed = redrive(
+        &db,
+        &[
+            "dlq",
+            "list",
+            "orders",
+            "payload.order>2",
+            "died<1h",
+            "--json",
+        ],
+    );
+    assert_eq!(listed.exits_with(0).lines().len(), 2);
+    let first = format!("id={}", ids[0]);
+    let listed = redrive(&db, &["dlq", "list", &first, "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!(listed[0]["id"], ids[0].get());
+    redrive(&db, &["dlq", "list", "orders", "state=any"]).exits_with(0);
+    let none = redrive(&db, &["dlq", "list", "orders", "message~\"no such\""]).exits_with(1);
+    assert!(
+        none.err
+            .contains("no letter matches queue=orders state=open message~\"no such\""),
+        "{}",
+        none.err
+    );
+
+    for (words, why) in [
+        (
+            &["dlq", "list", "orders", "colour=red"][..],
+            "there are queue=",
+        ),
+        (
+            &["dlq", "list", "orders", "kind=a", "--kind", "b"],
+            "a second time",
+        ),
+        (
+            &["dlq", "list", "orders", "state=any", "--state", "open"],
+            "a second time",
+        ),
+        (&["dlq", "redrive", "orders", "died>soon"], "neither an age"),
+    ] {
+        let ran = redrive(&db, words).exits_with(2);
+        assert!(ran.err.contains(why), "{words:?}: {}", ran.err);
+    }
+
+    let dry = redrive(&db, &["dlq", "redrive", "orders", "payload.order<=2"]).exits_with(0);
+    assert!(dry.out.contains("2 open letters match"), "{}", dry.out);
+    assert!(dry.out.contains("'payload.order<=2' --yes"), "{}", dry.out);
+    assert_eq!(ready(&orders), 0);
+    let word = format!("id>={}", ids[2]);
+    redrive(
+        &db,
+        &[
+            "dlq",
+            "discard",
+            &word,
+            "payload.order=3",
+            "--why",
+            "test",
+            "--yes",
+        ],
+    )
+    .exits_with(0);
+    assert_eq!(
+        letters_in(orders.database(), "orders", LetterState::Discarded),
+        1
+    );
+    redrive(
+        &db,
+        &["dlq", "redrive", "orders", "payload.order<=2", "--yes"],
+    )
+    .exits_with(0);
+    assert_eq!(ready(&orders), 2);
+}
+
+#[test]
+fn groups_are_listed_shown_and_told_of() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    redrive(&db, &["dlq", "groups"]).exits_with(1);
+    letters(&db, &orders, 3);
+    let groups = redrive(&db, &["dlq", "groups", "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!((groups.len(), &groups[0]["open"]), (1, &Value::from(3)));
+    let id = groups[0]["id"].to_string();
+    let listed = redrive(&db, &["dlq", "groups", "list", "orders"]).exits_with(0);
+    assert!(
+        listed.out.contains("open") && listed.out.contains("exit 65"),
+        "{}",
+        listed.out
+    );
+    redrive(&db, &["dlq", "groups", "note", &id, "see the runbook"]).exits_with(0);
+    redrive(&db, &["dlq", "groups", "own", &id, "payments"]).exits_with(0);
+    let told = redrive(&db, &["dlq", "groups", "ack", &id]).exits_with(0);
+    assert!(
+        told.out.contains("is acknowledged, of payments"),
+        "{}",
+        told.out
+    );
+    let shown = redrive(&db, &["dlq", "groups", "show", &id]).exits_with(0);
+    for what in [
+        "3 open",
+        "see the runbook",
+        "payments",
+        "deaths ever",
+        "redrive dlq list group=",
+    ] {
+        assert!(shown.out.contains(what), "{what}: {}", shown.out);
+    }
+    redrive(&db, &["dlq", "groups", "ignore", &id]).exits_with(0);
+    redrive(&db, &["dlq", "groups", "reopen", &id]).exits_with(0);
+    redrive(
+        &db,
+        &["dlq", "groups", "resolve", &id, "--why", "fixed in 1.4.3"],
+    )
+    .exits_with(0);
+    redrive(&db, &["dlq", "groups", "list", "--state", "open"]).exits_with(1);
+    letters(&db, &orders, 1);
+    let listed = redrive(&db, &["dlq", "groups"]).exits_with(0);
+    assert!(listed.out.contains("REGRESSION"), "{}", listed.out);
+    redrive(&db, &["dlq", "groups", "show", "999"]).exits_with(1);
+    redrive(&db, &["dlq", "groups", "ack", "999"]).exits_with(1);
+    redrive(&db, &["dlq", "groups", "ack", "x"]).exits_with(2);
+
+    let audit = redrive(&db, &["audit", "--verb", "resolve_group", "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!(
+        (audit.len(), &audit[0]["why"]),
+        (1, &Value::from("fixed in 1.4.3"))
+    );
+    assert!(audit[0]["person"].as_str().expect("a person").contains('@'));
+    let audit = redrive(&db, &["audit", "--since", "1h", "--limit", "2"]).exits_with(0);
+    assert!(audit.err.contains("--before"), "{}", audit.err);
+    redrive(&db, &["audit", "--verb", "nothing"]).exits_with(1);
+}
+
+#[test]
+fn the_screen_of_whoever_is_on_call_says_what_to_type_next() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    let empty = redrive(&db, &["dlq"]).exits_with(0);
+    assert!(
+        empty.out.contains("no queue holds anything yet"),
+        "{}",
+        empty.out
+    );
+    letters(&db, &orders, 3);
+    let evil = "INSERT INTO redrive.dead_letters (queue, kind, reason, error_class, error_message, payload, enqueued_at)
+        VALUES ('orders', 'order.placed', 'rejected', 'E', 'a long message with \u{1b}[2J in it ' || repeat('x', 300), '{}', now())";
+    db.client().batch_execute(evil).expect("a letter");
+    let group = redrive(&db, &["dlq", "groups", "--json"])
+        .exits_with(0)
+        .lines()[0]["id"]
+        .to_string();
+    let screen = redrive(&db, &["dlq"]).exits_with(0);
+    for what in [
+        "QUEUE",
+        "What fails most",
+        &format!("redrive dlq list group={group}"),
+        "3 waiting",
+        "The oldest letter",
+    ] {
+        assert!(screen.out.contains(what), "{what}: {}", screen.out);
+    }
+    assert!(!screen.out.contains('\u{1b}'), "{}", screen.out);
+    for line in screen.out.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    redrive(&db, &["dlq", "groups", "resolve", &group]).exits_with(0);
+    let resolved = redrive(&db, &["dlq"]).exits_with(0);
+    assert!(resolved.out.contains("resolved"), "{}", resolved.out);
+    letters(&db, &orders, 1);
+    let again = redrive(&db, &["dlq"]).exits_with(0);
+    assert!(again.out.contains("REGRESSION"), "{}", again.out);
+    let json = redrive(&db, &["dlq", "--json"]).exits_with(0).lines();
+    assert_eq!(json[0]["queues"][0]["open"], 5);
+    assert_eq!(json[0]["groups"][0]["regression"], true);
+    assert!(json[0]["runs"].is_array() && json[0]["breakers"].is_array());
+}
+
+#[test]
+fn a_letter_is_shown_as_one_timeline_over_its_generations() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    let id = letters(&db, &orders, 1)[0].to_string();
+    redrive(&db, &["dlq", "redrive", "--id", &id]).exits_with(0);
+    redrive(
+        &db,
+        &[
+            "work",
+            "orders",
+            "--exec",
+            "echo worse >&2; exit 65",
+            "--drain",
+        ],
+    )
+    .exits_with(0);
+    redrive(&db, &["dlq", "discard", "--id", &id, "--why", "refunded"]).exits_with(0);
+    let shown = redrive(&db, &["dlq", "show", &id]).exits_with(0);
+    let told = [
+        "enqueued",
+        "attempt 1: rejected",
+        "died: rejected",
+        "attempt 1 of generation 1",
+        "died in generation 1: rejected",
+        "discarded",
+    ];
+    let mut rest = &*shown.out;
+    for what in told {
+        let at = rest
+            .find(what)
+            .unwrap_or_else(|| panic!("`{what}` in its place: {}", shown.out));
+        rest = &rest[at + what.len()..];
+    }
+    assert!(
+        shown.out.contains("group ") && shown.out.contains("process "),
+        "{}",
+        shown.out
+    );
+    let json = redrive(&db, &["dlq", "show", &id, "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!(
+        (&json[0]["deaths"], json[0]["history"][1]["pid"].is_number()),
+        (&Value::from(2), true)
+    );
+    assert_eq!(json[0]["events"][0]["event"], "died");
+}

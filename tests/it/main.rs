@@ -27,18 +27,24 @@ mod worker;
 
 mod dead;
 
+mod groups;
+mod story;
+
+mod filter;
+
 mod capture;
 mod discard;
 mod edit;
 mod export;
-mod policy;
-mod redaction;
 mod redrive;
-mod retention;
 mod runs;
 mod runs_killed;
 mod sink;
 mod validate;
+
+mod policy;
+mod redaction;
+mod retention;
 
 mod crash;
 mod faults;
@@ -49,6 +55,7 @@ mod suspect;
 mod pool;
 mod stop;
 
+mod audit;
 mod live;
 mod stats;
 mod views;

@@ -84,7 +84,8 @@ fn a_half_migrated_schema_is_told_and_completed() {
     test.client()
         .batch_execute(
             "DELETE FROM redrive.migrations WHERE version = 9; \
-             DROP TABLE redrive.audit; DROP FUNCTION redrive.keep_audit; DROP FUNCTION redrive.record_act",
+             DROP TABLE redrive.audit; DROP FUNCTION redrive.keep_audit, redrive.record_act, \
+             redrive.mark_group, redrive.note_group, redrive.own_group",
         )
         .unwrap();
     let error = db.check_schema().expect_err("a migration is missing");

@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
+use crate::command::audit::Audit;
 use crate::command::breaker::Breaker;
 use crate::command::dlq::Dlq;
 use crate::command::enqueue::Enqueue;
@@ -70,6 +71,7 @@ pub(crate) enum Command {
     Breaker(Breaker),
     Prune(Prune),
     Redact(Redact),
+    Audit(Audit),
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod audit;
 pub(crate) mod breaker;
 pub(crate) mod dlq;
 pub(crate) mod enqueue;

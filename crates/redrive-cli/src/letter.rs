@@ -1,13 +1,14 @@
 //! How a dead letter looks: its whole story for people, one object for programs.
 
-use std::io::Write;
-use std::time::Duration;
+mod timeline;
 
-use redrive::{AttemptRecord, Letter};
+use std::io::Write;
+
+use redrive::{AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::duration::{ago, rfc3339, short};
+use crate::duration::{ago, rfc3339};
 use crate::error::Result;
 use crate::render::{Looks, clean, one_line, pretty};
 
@@ -21,16 +22,8 @@ pub(crate) fn story(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     writeln!(out, "{}\n", looks.heading(&heading))?;
     facts(out, letter)?;
     writeln!(out, "\n{}", looks.heading("Timeline:"))?;
-    writeln!(out, "  {}  enqueued", rfc3339(letter.enqueued_at))?;
-    timeline(out, &letter.history)?;
-    writeln!(
-        out,
-        "  {}  died: {}",
-        rfc3339(letter.died_at),
-        letter.reason
-    )?;
-    if letter.changed_at > letter.died_at {
-        writeln!(out, "  {}  {}", rfc3339(letter.changed_at), letter.state)?;
+    for entry in timeline::of(letter) {
+        writeln!(out, "  {}  {}", one_line(&entry.at), one_line(&entry.told))?;
     }
     writeln!(
         out,
@@ -40,7 +33,11 @@ pub(crate) fn story(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     )?;
     indented(out, &letter.error_message)?;
     if let Some(detail) = &letter.error_detail {
-        writeln!(out, "\n{}", looks.heading("Detail:"))?;
+        let heading = match letter.detail_is_shared {
+            true => "Detail (that of the group):",
+            false => "Detail:",
+        };
+        writeln!(out, "\n{}", looks.heading(heading))?;
         indented(out, detail)?;
     }
     if let Some(payload) = &letter.payload {
@@ -69,27 +66,37 @@ fn facts(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     };
     fact("queue", &letter.queue)?;
     fact("kind", &letter.kind)?;
+    fact("group", &letter.group.to_string())?;
     if let Some(source) = &letter.source {
-        fact(
-            "captured",
-            &format!(
-                "from {source} at {}",
-                letter.position.as_deref().unwrap_or("?")
-            ),
-        )?;
+        let times = match letter.seen {
+            1 => String::new(),
+            times => format!(", {times} times"),
+        };
+        let position = letter.position.as_deref().unwrap_or("?");
+        fact("captured", &format!("from {source} at {position}{times}"))?;
+    }
+    if let Some(headers) = &letter.headers {
+        fact("headers", headers.get())?;
     }
     fact(
         "attempts",
         &format!("{} of {}", letter.attempts, letter.max_attempts),
     )?;
     fact("generation", &letter.generation.to_string())?;
+    fact("deaths", &letter.deaths.to_string())?;
+    if letter.edits > 0 {
+        fact("edits", &letter.edits.to_string())?;
+    }
     fact("priority", &letter.priority.to_string())?;
     if let Some(worker) = letter.worker {
         fact(
             "worker",
             &format!(
-                "{worker} on {}",
-                letter.host.as_deref().unwrap_or("an unknown host")
+                "{worker} on {}{}",
+                letter.host.as_deref().unwrap_or("an unknown host"),
+                letter
+                    .pid
+                    .map_or_else(String::new, |pid| format!(", process {pid}"))
             ),
         )?;
     }
@@ -104,43 +111,12 @@ fn facts(out: &mut dyn Write, letter: &Letter) -> Result<()> {
 }
 
 /// Writes the attempts of a history, a line each.
-pub(crate) fn timeline(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {
+pub(crate) fn attempts(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {
     for record in history {
-        let ended = record
-            .ended_at
-            .as_deref()
-            .map_or_else(|| "at an unknown time".to_owned(), moment);
-        let generation = match record.generation {
-            0 => String::new(),
-            generation => format!(" of generation {generation}"),
-        };
-        let run_time = record
-            .run_ms
-            .map(|ms| format!(" after {}", short(Duration::from_millis(ms))));
-        let what = format!(
-            "attempt {}{generation}: {}{}",
-            record.attempt,
-            record.outcome,
-            run_time.unwrap_or_default()
-        );
-        let why = [&record.error_class, &record.error_message]
-            .into_iter()
-            .flatten();
-        let told: Vec<&str> = std::iter::once(&what)
-            .chain(why)
-            .map(String::as_str)
-            .filter(|text| !text.is_empty())
-            .collect();
-        let told = told.join(": ");
-        writeln!(out, "  {}  {}", one_line(&ended), one_line(&told))?;
+        let entry = timeline::attempt(record);
+        writeln!(out, "  {}  {}", one_line(&entry.at), one_line(&entry.told))?;
     }
     Ok(())
-}
-
-/// A stored moment in the form of all others, or as it is when it cannot be read.
-fn moment(text: &str) -> String {
-    text.parse::<jiff::Timestamp>()
-        .map_or_else(|_| text.to_owned(), |timestamp| format!("{timestamp:.3}"))
 }
 
 fn indented(out: &mut dyn Write, text: &str) -> Result<()> {
@@ -186,21 +162,32 @@ pub(crate) struct LetterLine<'a> {
     error_class: &'a str,
     error_message: &'a str,
     error_detail: Option<&'a str>,
+    detail_is_shared: bool,
+    group: i64,
     priority: i16,
     attempts: u32,
     max_attempts: u32,
     generation: u32,
+    deaths: u32,
+    alike: u32,
+    edits: u32,
+    run: Option<i64>,
+    policy: Option<i64>,
     enqueued_at: String,
     died_at: String,
     changed_at: String,
     worker: Option<String>,
     host: Option<&'a str>,
     version: Option<&'a str>,
+    pid: Option<u32>,
     source: Option<&'a str>,
     position: Option<&'a str>,
+    seen: u64,
+    headers: Option<&'a RawValue>,
     content_type: Option<&'a str>,
     discard_reason: Option<&'a str>,
     history: Vec<AttemptLine<'a>>,
+    events: Vec<EventLine<'a>>,
     payload: Option<&'a RawValue>,
     /// The captured bytes, two hexadecimal digits each.
     raw_hex: Option<String>,
@@ -217,21 +204,32 @@ impl LetterLine<'_> {
             error_class: &letter.error_class,
             error_message: &letter.error_message,
             error_detail: letter.error_detail.as_deref(),
+            detail_is_shared: letter.detail_is_shared,
+            group: letter.group.get(),
             priority: letter.priority,
             attempts: letter.attempts,
             max_attempts: letter.max_attempts,
             generation: letter.generation,
+            deaths: letter.deaths,
+            alike: letter.alike,
+            edits: letter.edits,
+            run: letter.run,
+            policy: letter.policy,
             enqueued_at: rfc3339(letter.enqueued_at),
             died_at: rfc3339(letter.died_at),
             changed_at: rfc3339(letter.changed_at),
             worker: letter.worker.map(|worker| worker.to_string()),
             host: letter.host.as_deref(),
             version: letter.version.as_deref(),
+            pid: letter.pid,
             source: letter.source.as_deref(),
             position: letter.position.as_deref(),
+            seen: letter.seen,
+            headers: letter.headers.as_deref(),
             content_type: letter.content_type.as_deref(),
             discard_reason: letter.discard_reason.as_deref(),
             history: letter.history.iter().map(AttemptLine::of).collect(),
+            events: letter.events.iter().map(EventLine::of).collect(),
             payload: letter.payload.as_deref(),
             raw_hex: letter.raw.as_deref().map(hexadecimal),
         }
@@ -260,6 +258,7 @@ pub(crate) struct AttemptLine<'a> {
     worker: Option<&'a str>,
     host: Option<&'a str>,
     version: Option<&'a str>,
+    pid: Option<u32>,
 }
 
 impl AttemptLine<'_> {
@@ -275,6 +274,26 @@ impl AttemptLine<'_> {
             worker: record.worker.as_deref(),
             host: record.host.as_deref(),
             version: record.version.as_deref(),
+            pid: record.pid,
+        }
+    }
+}
+
+/// One event in a line of JSON.
+#[derive(Debug, Serialize)]
+struct EventLine<'a> {
+    at: Option<&'a str>,
+    event: &'a str,
+    #[serde(flatten)]
+    about: &'a serde_json::Map<String, serde_json::Value>,
+}
+
+impl EventLine<'_> {
+    fn of(event: &LetterEvent) -> EventLine<'_> {
+        EventLine {
+            at: event.at.as_deref(),
+            event: &event.event,
+            about: &event.about,
         }
     }
 }
@@ -300,7 +319,7 @@ mod tests {
         record.error_class = Some("exit 1".to_owned());
         record.error_message = Some("bad\u{1b}\nnews".to_owned());
         let mut out = Vec::new();
-        timeline(&mut out, &[record]).expect("memory can be written");
+        attempts(&mut out, &[record]).expect("memory can be written");
         assert_eq!(
             String::from_utf8_lossy(&out),
             "  2025-01-02T03:04:05.678Z  attempt 2: failed after 1s: exit 1: bad\\u{1b} news\n"

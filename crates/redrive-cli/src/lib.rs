@@ -17,6 +17,7 @@ mod progress;
 mod render;
 mod run;
 mod shell;
+mod spark;
 mod table;
 
 use std::ffi::OsString;
@@ -119,6 +120,7 @@ fn dispatch(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         Command::Breaker(command) => command.run(arguments, io),
         Command::Prune(command) => command.run(arguments, io),
         Command::Redact(command) => command.run(arguments, io),
+        Command::Audit(command) => command.run(arguments, io),
     }
 }
 

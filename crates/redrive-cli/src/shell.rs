@@ -410,7 +410,7 @@ mod tests {
     fn a_flood_on_stderr_is_bounded() {
         let told = told("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 1");
         assert!(
-            told.len() < 200_000 && told.contains("bytes cut"),
+            told.len() < 200_000 && told.contains("cut ...]"),
             "{}",
             told.len()
         );

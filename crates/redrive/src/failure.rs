@@ -168,7 +168,9 @@ impl Failure {
         self.story.detail = Some(clip(
             // A message that was too long is there already, and stays.
             match self.story.detail.take() {
-                Some(message) if self.story.is_cut() => format!("{message}\n{detail}"),
+                Some(message) if self.story.is_cut() && !detail.contains(&message) => {
+                    format!("{message}\n{detail}")
+                }
                 Some(_) | None => detail,
             },
             DETAIL_BYTES,

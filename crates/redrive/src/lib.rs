@@ -73,7 +73,7 @@ pub use enqueue::Unique;
 pub use error::{Error, Result};
 pub use event::LetterEvent;
 pub use failure::Failure;
-pub use filter::Letters;
+pub use filter::{Comparison, Letters};
 pub use group::{FailureGroup, GroupId, GroupState, Groups};
 pub use history::AttemptRecord;
 pub use job::{Job, JobId, KEY_BYTES, LONGEST_DELAY, MOST_ATTEMPTS, NewJob, PRIORITY_LIMIT};

@@ -10,7 +10,9 @@ mod drive;
 mod edit;
 mod export;
 mod filter;
+mod groups;
 mod list;
+mod oncall;
 mod policies;
 mod redrive;
 pub(crate) mod retention;
@@ -25,15 +27,30 @@ use crate::error::Result;
 use crate::{Ending, Streams};
 
 /// Look at dead letters, send them back, discard them, or record a failure from elsewhere.
+///
+/// Without a verb it shows what somebody on call asks first: how deep the queues are, what fails
+/// most, the oldest letter, what is going on, and what to type next.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  redrive dlq
+  redrive dlq list orders class=Timeout 'died>2h'
+
+The verbs on letters take conditions, all of which hold:
+  queue= kind= class= group= reason= state= id= generation= died> died<
+  message~ version= host= source= run= payload.PATH=
+Several values are parted by commas; a value with blanks goes in double quotes:
+  class=Timeout,Refused  id=5..10  'died>2h'  'died<2026-11-20T10:00Z'
+  payload.customer.id=42  'payload.amount>100'  'message~\"card declined\"'")]
 pub(crate) struct Dlq {
     #[command(subcommand)]
-    act: Act,
+    act: Option<Act>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Act {
     List(list::List),
+    Groups(groups::GroupsCommand),
     Show(show::Show),
     Redrive(redrive::Redrive),
     Discard(discard::Discard),
@@ -51,19 +68,21 @@ enum Act {
 impl Dlq {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         match &self.act {
-            Act::List(command) => command.run(arguments, io),
-            Act::Show(command) => command.run(arguments, io),
-            Act::Redrive(command) => command.run(arguments, io),
-            Act::Discard(command) => command.run(arguments, io),
-            Act::Capture(command) => command.run(arguments, io),
-            Act::Runs(command) => command.run(arguments, io),
-            Act::Validate(command) => command.run(arguments, io),
-            Act::Edit(command) => command.run(arguments, io),
-            Act::Deliver(command) => command.run(arguments, io),
-            Act::Export(command) => command.run(arguments, io),
-            Act::Policies(command) => command.run(arguments, io),
-            Act::Retention(command) => command.run(arguments, io),
-            Act::Archive(command) => command.run(arguments, io),
+            None => oncall::run(arguments, io),
+            Some(Act::List(command)) => command.run(arguments, io),
+            Some(Act::Groups(command)) => command.run(arguments, io),
+            Some(Act::Show(command)) => command.run(arguments, io),
+            Some(Act::Redrive(command)) => command.run(arguments, io),
+            Some(Act::Discard(command)) => command.run(arguments, io),
+            Some(Act::Capture(command)) => command.run(arguments, io),
+            Some(Act::Runs(command)) => command.run(arguments, io),
+            Some(Act::Validate(command)) => command.run(arguments, io),
+            Some(Act::Edit(command)) => command.run(arguments, io),
+            Some(Act::Deliver(command)) => command.run(arguments, io),
+            Some(Act::Export(command)) => command.run(arguments, io),
+            Some(Act::Policies(command)) => command.run(arguments, io),
+            Some(Act::Retention(command)) => command.run(arguments, io),
+            Some(Act::Archive(command)) => command.run(arguments, io),
         }
     }
 }

@@ -115,7 +115,7 @@ fn show(db: &Database, id: JobId, arguments: &Arguments, io: &mut Streams<'_>) -
     )?;
     if !job.history.is_empty() {
         writeln!(out, "\nTimeline:")?;
-        letter::timeline(out, &job.history)?;
+        letter::attempts(out, &job.history)?;
     }
     writeln!(out, "\nPayload:\n{}", clean(&pretty(job.payload.get())))?;
     Ok(Ending::Done)

@@ -14,7 +14,7 @@ use crate::{Ending, Streams};
 
 /// Show how many jobs and letters the queues hold, and what went wrong.
 ///
-/// The numbers are counted row by row: for a person, not for a dashboard.
+/// Jobs are counted row by row: for a person, not for a dashboard.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -111,6 +111,7 @@ fn letters(stats: &[QueueStats]) -> Table {
 fn failures(stats: &[QueueStats]) -> Table {
     let mut table = Table::new([
         Column::Text("QUEUE"),
+        Column::Number("GROUP"),
         Column::Number("LETTERS"),
         Column::Text("REASON"),
         Column::Text("CLASS"),
@@ -121,6 +122,7 @@ fn failures(stats: &[QueueStats]) -> Table {
         for failure in &queue.failures {
             table.row([
                 queue.queue.clone(),
+                failure.group.to_string(),
                 grouped(failure.letters),
                 failure.reason.to_string(),
                 failure.error_class.clone(),
@@ -138,6 +140,7 @@ fn object(queue: &QueueStats) -> serde_json::Value {
         .iter()
         .map(|failure| {
             json!({
+                "group": failure.group.get(),
                 "reason": failure.reason.as_str(),
                 "error_class": failure.error_class,
                 "letters": failure.letters,
@@ -160,6 +163,7 @@ fn object(queue: &QueueStats) -> serde_json::Value {
         "recovered": queue.recovered,
         "discarded": queue.discarded,
         "quarantined": queue.quarantined,
+        "oldest_open_died_at": queue.oldest_open.map(rfc3339),
         "failures": failures,
     })
 }

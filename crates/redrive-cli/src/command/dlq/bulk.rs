@@ -5,7 +5,8 @@ use clap::Args;
 use redrive::{Database, JobId, LetterCount, LetterState, Letters};
 use serde_json::json;
 
-use super::filter::{Filter, quoted};
+use super::chosen::Chosen;
+use super::filter::quoted;
 use super::list::open_letters;
 use crate::Streams;
 use crate::args::Arguments;
@@ -22,17 +23,8 @@ const SAMPLE: u64 = 5;
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Choice {
-    /// The letters of this queue; without --yes they are only counted.
-    #[arg(group = "which")]
-    queue: Option<String>,
-    /// These letters, at once.
-    #[arg(long = "id", group = "which", value_name = "ID", num_args = 1.., value_delimiter = ',')]
-    ids: Vec<JobId>,
     #[command(flatten)]
-    filter: Filter,
-    /// At most this many of the queue, the oldest deaths first.
-    #[arg(long, conflicts_with = "ids", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
+    chosen: Chosen,
     /// Change nothing: say how many letters match, and show a few.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -54,7 +46,7 @@ pub(crate) enum Plan {
 impl Choice {
     /// What the arguments ask for.
     pub(crate) fn plan(&self) -> Plan {
-        match (self.ids.is_empty(), self.dry_run) {
+        match (self.ids().is_empty(), self.dry_run) {
             (_, true) => Plan::DryRun,
             (false, false) => Plan::These,
             (true, false) if self.yes => Plan::Bulk,
@@ -64,43 +56,22 @@ impl Choice {
 
     /// The ids that were named.
     pub(crate) fn ids(&self) -> &[JobId] {
-        &self.ids
+        self.chosen.ids()
     }
 
     /// The open letters that are meant.
-    pub(crate) fn letters(&self) -> Letters {
-        let letters = if self.ids.is_empty() {
-            self.filter.letters(self.queue.as_deref())
-        } else {
-            // Each once: one that dies again at once is not taken a second time.
-            let ids = self.ids.iter().copied();
-            self.filter
-                .narrow(Letters::ids(ids))
-                .limit(self.ids.len() as u64)
-        };
-        letters.state(LetterState::Open)
+    pub(crate) fn letters(&self) -> Result<Letters> {
+        Ok(self.chosen.letters()?.or_state(LetterState::Open))
     }
 
     /// The same, in whatever state: what acts takes only the states that it can act on.
-    pub(crate) fn all(&self) -> Letters {
-        if self.ids.is_empty() {
-            self.filter.letters(self.queue.as_deref())
-        } else {
-            self.filter.narrow(Letters::ids(self.ids.iter().copied()))
-        }
-    }
-
-    /// All of them, up to the limit.
-    pub(crate) fn bulk(&self) -> Letters {
-        match self.limit {
-            Some(limit) => self.all().limit(limit),
-            None => self.all(),
-        }
+    pub(crate) fn all(&self) -> Result<Letters> {
+        self.chosen.letters()
     }
 
     /// How many of `matching` letters the limit allows.
     pub(crate) fn limited(&self, matching: u64) -> u64 {
-        self.limit.map_or(matching, |limit| limit.min(matching))
+        self.chosen.limited(matching)
     }
 
     /// Says how many letters match, shows some, and what to type to act. `affected`: how many of
@@ -112,7 +83,7 @@ impl Choice {
         arguments: &Arguments,
         io: &mut Streams<'_>,
     ) -> Result<crate::Ending> {
-        let count = db.count_letters(&self.letters())?;
+        let count = db.count_letters(&self.letters()?)?;
         let affected = self.limited((act.affects)(&count));
         if arguments.json {
             json_line(
@@ -132,7 +103,7 @@ impl Choice {
                 grouped(affected),
                 act.word
             )?;
-            let sample = db.letters(&self.letters().limit(SAMPLE))?;
+            let sample = db.letters(&self.letters()?.limit(SAMPLE))?;
             open_letters(&sample).write(io.out)?;
             writeln!(
                 io.out,
@@ -150,16 +121,10 @@ impl Choice {
     /// The command line that acts; `more` are options of its own.
     pub(crate) fn words(&self, act: &Act<'_>, more: &[String]) -> String {
         let mut words: Vec<String> = vec!["redrive dlq".to_owned(), act.command.to_owned()];
-        words.extend(self.queue.as_deref().map(quoted));
-        if !self.ids.is_empty() {
-            words.push("--id".to_owned());
-            words.extend(self.ids.iter().map(ToString::to_string));
-        }
-        words.extend(self.filter.words());
-        words.extend(self.limit.map(|limit| format!("--limit {limit}")));
+        words.push(self.chosen.words());
         words.extend(act.why.map(|why| format!("--why {}", quoted(why))));
         words.extend(more.iter().cloned());
-        if self.ids.is_empty() {
+        if self.ids().is_empty() {
             words.push("--yes".to_owned());
         }
         words.join(" ")
@@ -173,11 +138,11 @@ impl Choice {
         db: &Database,
         mut batch: impl FnMut(&Letters) -> Result<u64>,
     ) -> Result<u64> {
-        let total = self.limited((act.affects)(&db.count_letters(&self.letters())?));
+        let total = self.limited((act.affects)(&db.count_letters(&self.letters()?)?));
         let progress = Progress::of(act.doing, total);
         let mut changed = 0;
         while changed < total {
-            let now = batch(&self.letters().limit(BATCH.min(total - changed)))?;
+            let now = batch(&self.letters()?.limit(BATCH.min(total - changed)))?;
             if now == 0 {
                 break;
             }

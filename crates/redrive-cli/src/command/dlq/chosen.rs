@@ -1,15 +1,16 @@
-//! Which letters are validated, edited, delivered and exported.
+//! Which letters a command means: by their ids, or by a queue and conditions.
 
 use clap::Args;
 use redrive::{JobId, Letters};
 
 use super::filter::{Filter, quoted};
+use crate::error::Result;
 
 /// Letters by their ids, or by a queue and a filter.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Chosen {
-    /// The letters of this queue.
+    /// The letters of this queue, or a condition.
     #[arg(group = "which")]
     queue: Option<String>,
     /// These letters.
@@ -17,23 +18,24 @@ pub(crate) struct Chosen {
     ids: Vec<JobId>,
     #[command(flatten)]
     filter: Filter,
-    /// At most this many, in the order of their ids.
+    /// At most this many.
     #[arg(long, conflicts_with = "ids", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
 impl Chosen {
     /// The letters that are meant, in whatever state.
-    pub(crate) fn letters(&self) -> Letters {
-        let letters = if self.ids.is_empty() {
-            self.filter.letters(self.queue.as_deref())
-        } else {
-            self.filter.narrow(Letters::ids(self.ids.iter().copied()))
-        };
-        match self.limit {
+    pub(crate) fn letters(&self) -> Result<Letters> {
+        if !self.ids.is_empty() {
+            // Each once: one that dies again at once is not taken a second time.
+            let ids = Letters::ids(self.ids.iter().copied());
+            return Ok(self.filter.narrow(&ids)?.limit(self.ids.len() as u64));
+        }
+        let letters = self.filter.letters(self.queue.as_deref())?;
+        Ok(match self.limit {
             Some(limit) => letters.limit(limit),
             None => letters,
-        }
+        })
     }
 
     /// The ids that were named.

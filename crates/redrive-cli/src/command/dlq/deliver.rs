@@ -77,7 +77,7 @@ impl Deliver {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let (sink, _interrupt) = self.sink(io)?;
         let db = connect::database(arguments, Patience::Minute, io)?;
-        let open = self.chosen.letters().state(LetterState::Open);
+        let open = self.chosen.letters()?.state(LetterState::Open);
         let matching = db.count_letters(&open)?.letters;
         let total = self.chosen.limited(matching);
         if self.dry_run || (self.chosen.ids().is_empty() && !self.yes) {

@@ -58,7 +58,7 @@ impl Discard {
     }
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let closed = db.discard(&self.choice.letters(), &person::act(Some(&self.why)))?;
+        let closed = db.discard(&self.choice.letters()?, &person::act(Some(&self.why)))?;
         let skipped: Vec<JobId> = self
             .choice
             .ids()

@@ -77,7 +77,7 @@ impl Edit {
             return self.restore(&db, arguments, io);
         };
         let db = connect::database(arguments, Patience::Minute, io)?;
-        let letters = self.chosen.letters();
+        let letters = self.chosen.letters()?;
         if self.dry_run || (self.chosen.ids().is_empty() && !self.yes) {
             return self.dry_run(&letters, &edit, &db, arguments, io);
         }

@@ -55,8 +55,8 @@ fn state(text: &str) -> Result<State, String> {
 impl Export {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let letters = match self.state {
-            State::Only(state) => self.chosen.letters().state(state),
-            State::Any => self.chosen.letters(),
+            State::Only(state) => self.chosen.letters()?.state(state),
+            State::Any => self.chosen.letters()?,
         };
         let db = connect::database(arguments, Patience::Minute, io)?;
         let mut left_out = 0_u64;

@@ -19,15 +19,17 @@ use crate::{Ending, Streams};
 Examples:
   redrive dlq list
   redrive dlq list orders --reason rejected --limit 200
+  redrive dlq list class=Timeout 'died>2h' 'payload.amount>100'
   redrive dlq list orders --state any --json | jq .error_message")]
 pub(crate) struct List {
-    /// Only letters of this queue.
+    /// Only letters of this queue; or a condition.
     queue: Option<String>,
     #[command(flatten)]
     filter: Filter,
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any.
-    #[arg(long, default_value = "open", value_parser = state)]
-    state: State,
+    /// Defaults to open.
+    #[arg(long, value_parser = state)]
+    state: Option<State>,
     /// How many at most.
     #[arg(long, default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -54,10 +56,14 @@ fn state(text: &str) -> Result<State, String> {
 
 impl List {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let mut which = self.filter.letters(self.queue.as_deref()).limit(self.limit);
-        if let State::Only(state) = self.state {
-            which = which.state(state);
+        let said = self.filter.letters(self.queue.as_deref())?;
+        let mut which = match self.state {
+            None => said.or_state(LetterState::Open),
+            // Read once more, so that a state is not said twice.
+            Some(State::Only(state)) => format!("{said} state={state}").parse()?,
+            Some(State::Any) => format!("{said} state=any").parse()?,
         }
+        .limit(self.limit);
         if let Some(after) = self.after {
             which = which.after(after);
         }
@@ -67,14 +73,11 @@ impl List {
                 json_line(io.out, &LetterLine::of(letter))?;
             }
         } else if !letters.is_empty() {
-            table(&letters, self.state).write(io.out)?;
+            table(&letters).write(io.out)?;
         }
         match letters.last() {
             None => {
-                io.say(match self.state {
-                    State::Only(state) => format!("no letter is {state} and matches"),
-                    State::Any => "no letter matches".to_owned(),
-                });
+                io.say(format!("no letter matches {which}"));
                 return Ok(Ending::NothingMatched);
             }
             Some(last) if letters.len() as u64 == self.limit => {
@@ -87,18 +90,22 @@ impl List {
     }
 }
 
-/// A table of letters; their state is told when it is not the same for all.
+/// A table of open letters.
 pub(super) fn open_letters(letters: &[Letter]) -> Table {
-    table(letters, State::Only(LetterState::Open))
+    table(letters)
 }
 
-fn table(letters: &[Letter], state: State) -> Table {
+/// A table of letters; their state is told when one of them is not open.
+fn table(letters: &[Letter]) -> Table {
+    let is_told = letters
+        .iter()
+        .any(|letter| letter.state != LetterState::Open);
     let mut columns = vec![
         Column::Number("ID"),
         Column::Text("QUEUE"),
         Column::Text("KIND"),
     ];
-    if state == State::Any {
+    if is_told {
         columns.push(Column::Text("STATE"));
     }
     columns.extend([
@@ -113,7 +120,7 @@ fn table(letters: &[Letter], state: State) -> Table {
             letter.queue.clone(),
             letter.kind.clone(),
         ];
-        if state == State::Any {
+        if is_told {
             cells.push(letter.state.to_string());
         }
         let error = match &*letter.error_message {

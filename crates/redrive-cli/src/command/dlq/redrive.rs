@@ -44,7 +44,7 @@ const SAMPLE: u64 = 5;
 #[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
   redrive dlq redrive --id 42 43
-  redrive dlq redrive orders --reason rejected
+  redrive dlq redrive orders class=Timeout 'died>2h'
   redrive dlq redrive orders --reason rejected --limit 100 --yes
   redrive dlq redrive orders --canary 10 --why 'gateway fixed, INC-7' --yes
   redrive dlq redrive orders --unthrottled --priority -10 --yes
@@ -142,7 +142,7 @@ impl Redrive {
         arguments: &Arguments,
         io: &mut Streams<'_>,
     ) -> Result<Ending> {
-        let which = self.choice.all();
+        let which = self.choice.all()?;
         let preview = db.preview_redrive(&which, &self.options())?;
         let mut matching = db
             .count_letters(&which.clone().state(LetterState::Open))?
@@ -223,7 +223,7 @@ impl Redrive {
 
     fn these(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let act = person::act(self.how.why.as_deref());
-        let done = db.redrive_with(&self.choice.all(), &self.options(), &act)?;
+        let done = db.redrive_with(&self.choice.all()?, &self.options(), &act)?;
         report(&done, arguments, io)?;
         for (id, skip) in &done.skipped {
             let why = match (skip, db.letter(*id)?) {
@@ -245,7 +245,7 @@ impl Redrive {
 
     fn bulk(&self, db: &Database, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let act = person::act(self.how.why.as_deref());
-        let which = self.choice.bulk();
+        let which = self.choice.all()?;
         if self.pace.detach {
             return match db.create_run(&which, &self.run_options(), &act)? {
                 Some(run) => {

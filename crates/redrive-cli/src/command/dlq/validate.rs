@@ -50,7 +50,7 @@ impl Validate {
     pub(crate) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
         let (validators, _interrupt) = self.validators(io)?;
         let db = connect::database(arguments, Patience::Minute, io)?;
-        let open = self.chosen.letters().state(LetterState::Open);
+        let open = self.chosen.letters()?.or_state(LetterState::Open);
         let found = db.validate(&open, &validators)?;
         if found.passed + found.failed + found.unchecked == 0 {
             io.say("no open letter matches");

@@ -27,7 +27,7 @@ Examples:
 pub(super) struct Set {
     /// What it is called.
     name: String,
-    /// Only letters of this queue; without it, of every queue.
+    /// Only letters of this queue, or a condition; without it, of every queue.
     queue: Option<String>,
     #[command(flatten)]
     filter: Filter,
@@ -65,7 +65,7 @@ pub(super) struct Set {
 
 impl Set {
     pub(super) fn run(&self, arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending> {
-        let which = self.filter.letters(self.queue.as_deref());
+        let which = self.filter.letters(self.queue.as_deref())?;
         let mode = match (self.dry_run, self.paused) {
             (true, _) => PolicyMode::DryRun,
             (false, true) => PolicyMode::Paused,

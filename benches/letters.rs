@@ -1,0 +1,186 @@
+//! What a million letters cost, and how long people wait who ask about them:
+//! `DATABASE_URL=… cargo bench -p redrive-benches --bench letters`.
+//!
+//! It needs an empty database of its own, and some gigabytes; `LETTERS` is another number than a
+//! million. The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of
+//! a hundred died of one failure, the others of a hundred, of which one is rare and long past.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+#![allow(missing_docs, reason = "not a library")]
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use redrive::postgres::{Client, NoTls};
+use redrive::{Database, GroupId, Groups, LetterState, Letters};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How often each question is asked; the slowest but one counts.
+const ASKED: usize = 11;
+
+const FLOOR: &str = "DROP TABLE IF EXISTS floor;
+    CREATE TABLE floor (id bigint PRIMARY KEY, payload jsonb NOT NULL)";
+const FILL_FLOOR: &str = "INSERT INTO floor SELECT l.id, l.payload FROM redrive.dead_letters l
+    WHERE l.id > $1 AND l.id <= $2";
+const FILL: &str = "
+    INSERT INTO redrive.dead_letters
+        (queue, kind, reason, error_class, error_message, error_detail, payload, history, worker_id,
+         host, version, pid, enqueued_at, died_at)
+    SELECT CASE WHEN n % 3 = 0 THEN 'invoices' ELSE 'orders' END, 'order.placed', 'exhausted',
+           CASE WHEN n % 20 > 0 THEN 'reqwest::Error' WHEN n % 100000 = 20 THEN 'Rare' ELSE 'Class' || n / 20 % 100 END,
+           'gateway timed out after ' || n % 977 || ' ms for order ' || n,
+           'caused by: timeout of order ' || n || E'\\n' || repeat(E'  12: shop::gateway::pay at src/gateway.rs:118\\n', 215),
+           jsonb_build_object('order', n, 'amount', n % 1000, 'customer', jsonb_build_object('id', n % 5000), 'pad', (
+               SELECT string_agg(md5((n * 31 + k)::text), '') FROM generate_series(1, 29) k)),
+           h.history, '0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11', 'web-' || n % 4, '1.4.2', 4711,
+           clock_timestamp() - interval '1 day', clock_timestamp() - ($2::bigint - n) * interval '50 milliseconds'
+    FROM generate_series($1::bigint, $3::bigint) n
+    CROSS JOIN LATERAL (
+        SELECT redrive.remember(redrive.remember(redrive.remember(redrive.remember(
+            jsonb_build_array(a.r), a.r || '{\"attempt\": 2}'), a.r || '{\"attempt\": 3}'),
+            a.r || '{\"attempt\": 4}'), a.r || '{\"attempt\": 5, \"outcome\": \"exhausted\"}') AS history
+        FROM (SELECT jsonb_build_object('generation', 0, 'attempt', 1, 'outcome', 'failed', 'run_ms', n % 977,
+            'error_class', 'reqwest::Error', 'error_message', 'gateway timed out after ' || n % 977 || ' ms for order ' || n,
+            'worker', '0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11', 'host', 'web-' || n % 4, 'version', '1.4.2', 'pid', 4711,
+            'ended_at', clock_timestamp()) AS r) a
+    ) h";
+
+fn main() -> Outcome<()> {
+    // `cargo test --benches` runs this too; then there is nothing to measure.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let url = std::env::var("DATABASE_URL")
+        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
+    let letters: i64 = match std::env::var("LETTERS") {
+        Ok(number) => number.parse()?,
+        Err(_) => 1_000_000,
+    };
+    let db = redrive::connect(&url)?;
+    db.migrate()?;
+    let mut client = Client::connect(&url, NoTls)?;
+    fill(&mut client, letters)?;
+    weigh(&mut client, letters)?;
+    ask(&db)
+}
+
+/// Writes the letters that are not there yet, a thousand a statement, as workers would.
+fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
+    let there: i64 = client
+        .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
+        .get(0);
+    let fill = client.prepare(FILL)?;
+    let start = Instant::now();
+    let mut from = there + 1;
+    while from <= letters {
+        let to = letters.min(from + 999);
+        client.execute(&fill, &[&from, &letters, &to])?;
+        if from % 50_000 == 1 {
+            while client
+                .query_one("SELECT redrive.fold_letters()", &[])?
+                .get::<_, i64>(0)
+                > 0
+            {}
+        }
+        from = to + 1;
+    }
+    println!(
+        "{} letters written in {:.0?}",
+        letters - there,
+        start.elapsed()
+    );
+    Ok(client.batch_execute("VACUUM ANALYZE")?)
+}
+
+/// Compares the bytes of the letters, indexes included, with those of a table of the payloads.
+fn weigh(client: &mut Client, letters: i64) -> Outcome<()> {
+    client.batch_execute(FLOOR)?;
+    let least: i64 = client
+        .query_one("SELECT min(id) - 1 FROM redrive.dead_letters", &[])?
+        .get(0);
+    // A tenth tells.
+    let some = letters / 10;
+    client.execute(FILL_FLOOR, &[&least, &(least + some)])?;
+    let mut bytes = |table: &str| -> Outcome<i64> {
+        let size = client.query_one(
+            "SELECT pg_total_relation_size($1::text::regclass)",
+            &[&table],
+        )?;
+        Ok(size.get(0))
+    };
+    let floor = bytes("floor")? / some;
+    let mut all = 0;
+    for table in [
+        "dead_letters",
+        "details",
+        "groups",
+        "failure_hours",
+        "letter_deltas",
+    ] {
+        let size = bytes(&format!("redrive.{table}"))?;
+        println!("{table:<16} {:>8} bytes a letter", size / letters);
+        all += size;
+    }
+    println!(
+        "all              {:>8} bytes a letter; a table of id and payload: {floor}; ratio {}.{:02}",
+        all / letters,
+        all / letters / floor,
+        all / letters * 100 / floor % 100
+    );
+    Ok(())
+}
+
+fn ask(db: &Database) -> Outcome<()> {
+    let groups = db.groups(&Groups::all())?;
+    let big = groups.first().map_or(GroupId::new(1), |group| group.id);
+    let open = |filter: &str| -> Outcome<Letters> {
+        Ok(filter
+            .parse::<Letters>()?
+            .or_state(LetterState::Open)
+            .limit(50))
+    };
+    for filter in [
+        "",
+        "queue=orders",
+        "class=reqwest::Error",
+        "class=Rare",
+        "class=NoSuch",
+        "queue=orders class=Class17",
+        "reason=exhausted version=1.4.2 host=web-1",
+        "payload.customer.id=42",
+        "state=any",
+        "state=any class=reqwest::Error",
+        "state=any class=Rare",
+    ] {
+        let which = open(filter)?;
+        slowest(&format!("list {filter}"), || db.letters(&which).map(drop))?;
+    }
+    for filter in [
+        "",
+        "queue=orders",
+        "class=reqwest::Error",
+        "class=Rare",
+        "queue=orders died>1h",
+    ] {
+        let which = open(filter)?;
+        slowest(&format!("count {filter}"), || {
+            db.count_letters(&which).map(drop)
+        })?;
+    }
+    slowest("groups", || db.groups(&Groups::all()).map(drop))?;
+    slowest("one group", || db.group(big).map(drop))?;
+    slowest("stats", || db.stats(None).map(drop))
+}
+
+/// Prints how long a question takes at most, but for one that had bad luck.
+fn slowest(what: &str, mut question: impl FnMut() -> redrive::Result<()>) -> Outcome<()> {
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..ASKED {
+        let start = Instant::now();
+        question()?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    println!("{what:<50} {:>8.1?}", times[ASKED - 2]);
+    Ok(())
+}
