@@ -180,7 +180,7 @@ mod tests {
             (0, 19, Some(Pace::Go)),
             (18, 2, Some(Pace::Go)),
             (17, 3, None),
-            (179, 20, Some(Pace::Go)),
+            (181, 18, Some(Pace::Go)),
             (180, 20, Some(next(4, None))),
             (150, 50, None),
         ] {
