@@ -223,11 +223,19 @@ CREATE FUNCTION redrive.retention_due()
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT r.queue, r.state, r.keep, r.action, (
-        SELECT count(*) FROM redrive.dead_letters l
-        WHERE l.queue = r.queue AND l.state = r.state
-            AND CASE WHEN r.state IN ('open', 'quarantined') THEN l.died_at ELSE l.changed_at END
-                < statement_timestamp() - r.keep)
+    -- State by state, so that each has its index.
+    SELECT r.queue, r.state, r.keep, r.action, CASE r.state
+        WHEN 'open' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        WHEN 'quarantined' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        ELSE (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
+                AND l.changed_at < statement_timestamp() - r.keep)
+        END
     FROM redrive.retention_by_queue() r
     ORDER BY r.queue, r.state
 $$;
