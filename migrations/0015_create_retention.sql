@@ -42,29 +42,33 @@ CREATE INDEX dead_letters_closed_by_queue ON redrive.dead_letters (state, queue,
     WHERE state IN ('recovered', 'discarded');
 DROP INDEX redrive.dead_letters_closed_for_prune;
 
--- A letter as it is archived: every column that is not NULL.
+-- A letter as it is archived: every column that is not NULL. Called once a letter, so its search_path
+-- is that of its caller, `take_away`.
 CREATE FUNCTION redrive.archived(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    payload jsonb := letter.payload;
-    raw     bytea := letter.raw;
-    told    jsonb;
+    whole redrive.dead_letters := letter;
+    told  jsonb;
 BEGIN
-    -- A payload may be a JSON null, and bytes are not written as jsonb would.
+    -- These may have nulls inside of them, which stay; and bytes are not written as jsonb would.
     letter.payload := NULL;
     letter.raw := NULL;
+    letter.headers := NULL;
+    letter.history := NULL;
+    letter.events := NULL;
     letter.detail_id := NULL;
     letter.error_detail := coalesce(letter.error_detail, detail);
-    SELECT jsonb_object_agg(e.key, e.value) INTO told
-    FROM jsonb_each(to_jsonb(letter)) e
-    WHERE e.value <> 'null';
-    IF payload IS NOT NULL THEN
-        told := told || jsonb_build_object('payload', payload);
+    told := jsonb_strip_nulls(to_jsonb(letter))
+        || jsonb_build_object('history', whole.history, 'events', whole.events);
+    IF whole.payload IS NOT NULL THEN
+        told := told || jsonb_build_object('payload', whole.payload);
     END IF;
-    IF raw IS NOT NULL THEN
-        told := told || jsonb_build_object('raw_base64', translate(encode(raw, 'base64'), E'\n', ''));
+    IF whole.headers IS NOT NULL THEN
+        told := told || jsonb_build_object('headers', whole.headers);
+    END IF;
+    IF whole.raw IS NOT NULL THEN
+        told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
     END IF;
     IF versions IS NOT NULL THEN
         told := told || jsonb_build_object('versions', versions);
