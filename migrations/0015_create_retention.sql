@@ -42,29 +42,33 @@ CREATE INDEX dead_letters_closed_by_queue ON redrive.dead_letters (state, queue,
     WHERE state IN ('recovered', 'discarded');
 DROP INDEX redrive.dead_letters_closed_for_prune;
 
--- A letter as it is archived: every column that is not NULL.
+-- A letter as it is archived: every column that is not NULL. Called once a letter, so its search_path
+-- is that of its caller, `take_away`.
 CREATE FUNCTION redrive.archived(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    payload jsonb := letter.payload;
-    raw     bytea := letter.raw;
-    told    jsonb;
+    whole redrive.dead_letters := letter;
+    told  jsonb;
 BEGIN
-    -- A payload may be a JSON null, and bytes are not written as jsonb would.
+    -- These may have nulls inside of them, which stay; and bytes are not written as jsonb would.
     letter.payload := NULL;
     letter.raw := NULL;
+    letter.headers := NULL;
+    letter.history := NULL;
+    letter.events := NULL;
     letter.detail_id := NULL;
     letter.error_detail := coalesce(letter.error_detail, detail);
-    SELECT jsonb_object_agg(e.key, e.value) INTO told
-    FROM jsonb_each(to_jsonb(letter)) e
-    WHERE e.value <> 'null';
-    IF payload IS NOT NULL THEN
-        told := told || jsonb_build_object('payload', payload);
+    told := jsonb_strip_nulls(to_jsonb(letter))
+        || jsonb_build_object('history', whole.history, 'events', whole.events);
+    IF whole.payload IS NOT NULL THEN
+        told := told || jsonb_build_object('payload', whole.payload);
     END IF;
-    IF raw IS NOT NULL THEN
-        told := told || jsonb_build_object('raw_base64', translate(encode(raw, 'base64'), E'\n', ''));
+    IF whole.headers IS NOT NULL THEN
+        told := told || jsonb_build_object('headers', whole.headers);
+    END IF;
+    IF whole.raw IS NOT NULL THEN
+        told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
     END IF;
     IF versions IS NOT NULL THEN
         told := told || jsonb_build_object('versions', versions);
@@ -223,11 +227,19 @@ CREATE FUNCTION redrive.retention_due()
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT r.queue, r.state, r.keep, r.action, (
-        SELECT count(*) FROM redrive.dead_letters l
-        WHERE l.queue = r.queue AND l.state = r.state
-            AND CASE WHEN r.state IN ('open', 'quarantined') THEN l.died_at ELSE l.changed_at END
-                < statement_timestamp() - r.keep)
+    -- State by state, so that each has its index.
+    SELECT r.queue, r.state, r.keep, r.action, CASE r.state
+        WHEN 'open' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        WHEN 'quarantined' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        ELSE (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
+                AND l.changed_at < statement_timestamp() - r.keep)
+        END
     FROM redrive.retention_by_queue() r
     ORDER BY r.queue, r.state
 $$;

@@ -14,7 +14,7 @@ use crate::sql;
 /// How many letters one statement closes.
 const DISCARD_BATCH: u64 = 500;
 /// How many letters one statement deletes.
-const PRUNE_BATCH: i64 = 5000;
+const PRUNE_BATCH: i64 = 2000;
 /// The longest reason for a discard that is kept, in bytes.
 const WHY_BYTES: usize = 1024;
 

@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::sql;
 
 /// How many letters one statement takes away.
-pub(crate) const RETAIN_BATCH: i64 = 5_000;
+pub(crate) const RETAIN_BATCH: i64 = 2_000;
 
 /// A rule: how long the letters of a state are kept, in a queue or in every queue.
 ///
