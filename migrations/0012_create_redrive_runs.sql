@@ -247,7 +247,7 @@ $$;
 -- Why letters of these ids were not sent back: `gone`, `not_open` (being redriven, recovered or
 -- discarded), `quarantined` (needs force), `no_json` (captured bytes that are not JSON), or
 -- `locked`: nothing is wrong with it, somebody else had it in hand.
-CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false)
+CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
     RETURNS TABLE (id bigint, what text)
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -260,6 +260,10 @@ AS $$
         WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.unique_key IS NOT NULL AND EXISTS (
+            SELECT FROM redrive.unique_keys k
+            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
+        ) THEN 'conflict'
         ELSE 'locked'
     END
     FROM unnest(refused_letters.ids) AS a (id)
@@ -604,7 +608,7 @@ BEGIN
                 UPDATE redrive.run_letters m
                 SET outcome = 'skipped_' || f.what
                 FROM (
-                    SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced)).what
+                    SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue)).what
                     FROM (
                         SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
                         EXCEPT

@@ -73,19 +73,12 @@ $$;
 
 -- The queues whose breaker is not closed.
 CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    queues text[] := '{}';
-BEGIN
-    IF to_regclass('redrive.breakers') IS NOT NULL THEN
-        EXECUTE 'SELECT coalesce(array_agg(substr(b.name, 7)), ''{}'') FROM redrive.breakers b'
-                ' WHERE b.name LIKE ''queue:%'' AND b.state <> ''closed'''
-            INTO queues;
-    END IF;
-    RETURN queues;
-END
+    SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
+    FROM redrive.breakers b
+    WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
 $$;
 
 -- The letters that a tick of a policy sends back: open, with JSON, due, the oldest death first.
@@ -112,51 +105,6 @@ BEGIN
         USING policy.filter, policy.generations, policy.every, policy.growth, policy.longest,
               without_queues, policy.batch, tick;
     RETURN coalesce(due, '{}');
-END
-$$;
-
--- Sends the letters of a tick back, which the caller has locked; each is marked with the policy,
--- whose deaths do not count towards quarantine. Answers how many went.
-CREATE FUNCTION redrive.send_back_by_policy(policy redrive.policies, ids bigint[]) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    event jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'redriven', 'by', 'policy ' || policy.name);
-    sent  bigint;
-BEGIN
-    IF to_regproc('redrive.send_back') IS NOT NULL THEN
-        SELECT count(*) INTO sent
-        FROM redrive.send_back(send_back_by_policy.ids, event, policy_id => policy.id) b
-        WHERE b.what = 'sent';
-        RETURN sent;
-    END IF;
-    WITH redriven AS (
-        UPDATE redrive.dead_letters l
-        SET state = 'redriving', changed_at = clock_timestamp(), run_id = NULL, run_ordinal = NULL,
-            policy_id = policy.id, events = redrive.tell(l.events, event)
-        WHERE l.id = ANY (ids) AND l.state = 'open'
-        RETURNING l.id, l.queue, l.kind, l.payload, l.priority, l.max_attempts, l.generation,
-                  l.history, l.enqueued_at
-    ),
-    ready AS (
-        INSERT INTO redrive.jobs
-            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, history)
-        SELECT r.segment, d.id, d.enqueued_at, d.max_attempts, d.generation + 1, d.priority, d.queue,
-               d.kind, d.payload, nullif(d.history, '[]')
-        FROM redriven d
-        CROSS JOIN redrive.ring r
-        RETURNING id, queue
-    ),
-    woken AS MATERIALIZED (
-        SELECT pg_notify('redrive_ready', q.queue)
-        FROM (SELECT DISTINCT ready.queue FROM ready) q
-        WHERE EXISTS (
-            SELECT FROM redrive.workers w
-            WHERE w.queue = q.queue AND w.waiting AND w.expires_at > statement_timestamp())
-    )
-    SELECT count(*) + 0 * (SELECT count(*) FROM woken) INTO sent FROM ready;
-    RETURN sent;
 END
 $$;
 
@@ -214,7 +162,10 @@ BEGIN
         ids := redrive.due_letters(due, tick, CASE WHEN due.while_closed THEN without_queues ELSE '{}' END);
         letters := cardinality(ids);
         IF due.mode = 'active' AND letters > 0 THEN
-            letters := redrive.send_back_by_policy(due, ids);
+            SELECT count(*) INTO letters
+            FROM redrive.send_back(ids, jsonb_build_object(
+                'at', clock_timestamp(), 'event', 'redriven', 'by', 'policy ' || due.name), policy_id => due.id) b
+            WHERE b.what = 'sent';
         END IF;
         IF letters > 0 THEN
             PERFORM redrive.record_act(

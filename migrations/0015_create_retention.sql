@@ -87,17 +87,10 @@ AS $$
 DECLARE
     -- Since when it is what it is.
     since    text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
-    versions text := 'NULL::jsonb';
     runs     bigint[];
     members  bigint[];
     taken    bigint;
 BEGIN
-    IF to_regclass('redrive.letter_versions') IS NOT NULL THEN
-        versions := '(SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('
-            '''version'', v.version, ''at'', v.at, ''person'', v.person, ''why'', v.why,'
-            ' ''payload'', v.payload::text, ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', '''')))'
-            ' ORDER BY v.version) FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0)';
-    END IF;
     EXECUTE format(
         'WITH old AS MATERIALIZED ('
         ' SELECT l.id FROM redrive.dead_letters l'
@@ -108,16 +101,20 @@ BEGIN
         ' RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter),'
         'kept AS ('
         ' INSERT INTO redrive.archived_letters (id, queue, letter)'
-        ' SELECT g.id, g.queue, redrive.archived(g.letter, d.detail, %3$s)'
+        ' SELECT g.id, g.queue, redrive.archived(g.letter, d.detail, ('
+        '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
+        '   ''person'', v.person, ''why'', v.why, ''payload'', v.payload::text,'
+        '   ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', ''''))) ORDER BY v.version)'
+        '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
         ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
         ' WHERE $4 = ''archive'')'
         'SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),'
         ' array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL) FROM gone g',
-        state, since, versions)
+        state, since)
         INTO taken, runs, members
         USING queue, keep, most, action;
     -- Runs that are over keep their numbers, not their members.
-    IF runs IS NOT NULL AND to_regclass('redrive.run_letters') IS NOT NULL THEN
+    IF runs IS NOT NULL THEN
         DELETE FROM redrive.run_letters m
         USING unnest(runs, members) AS g (run_id, ordinal), redrive.redrive_runs r
         WHERE m.run_id = g.run_id AND m.ordinal = g.ordinal
@@ -165,19 +162,6 @@ AS $$
     ORDER BY q.queue, r.state, r.queue NULLS LAST
 $$;
 
--- At the end of the work: groups that no letter is in any more, and that nothing has died of for
--- ninety days, with their details.
-CREATE FUNCTION redrive.forget_empty_groups() RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF to_regprocedure('redrive.forget_groups(interval)') IS NOT NULL THEN
-        PERFORM redrive.forget_groups('90 days');
-    END IF;
-END
-$$;
-
 -- Does what the rules say, to up to `most` letters, and writes the audit; answers how many went.
 -- Call it again while it answers `most`. Workers call it once a minute, as `patience` 'none':
 -- then only one of them gets to work, and the others are answered NULL.
@@ -215,7 +199,7 @@ BEGIN
         taken := taken + moved;
     END LOOP;
     IF taken BETWEEN 1 AND most - 1 THEN
-        PERFORM redrive.forget_empty_groups();
+        PERFORM redrive.forget_groups('90 days');
     END IF;
     RETURN taken;
 END
@@ -275,7 +259,7 @@ BEGIN
             jsonb_build_object('older_than', older_than));
     END IF;
     IF taken BETWEEN 1 AND most - 1 THEN
-        PERFORM redrive.forget_empty_groups();
+        PERFORM redrive.forget_groups('90 days');
     END IF;
     RETURN taken;
 END

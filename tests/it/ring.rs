@@ -33,10 +33,10 @@ fn current(client: &mut Client) -> i16 {
 }
 
 /// A worker that counts what it runs.
-fn counting(queue: &Queue, tally: &Tally) -> redrive::Worker {
+fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
     let tally = tally.clone();
     worker(queue)
-        .slots(2)
+        .slots(slots)
         .handle(move |job: &Job<Order>| {
             tally.count(job.id());
             Ok(())
@@ -50,7 +50,7 @@ fn the_ring_turns_under_load_and_loses_no_job() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let tally = Tally::new();
-    let worker = counting(&test.queue("orders"), &tally);
+    let worker = counting(&test.queue("orders"), 2, &tally);
     let producer = thread::spawn(move || {
         (0..80)
             .flat_map(|_| queue.enqueue_many(&Order::up_to(150)).unwrap())
@@ -91,7 +91,7 @@ fn a_reader_blocks_the_truncation_and_nothing_else() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let tally = Tally::new();
-    let worker = counting(&queue, &tally);
+    let worker = counting(&queue, 2, &tally);
     queue.enqueue_many(&Order::up_to(500)).unwrap();
     drained(&queue);
     let mut client = test.client();
@@ -126,7 +126,7 @@ fn the_jobs_of_a_paused_queue_move_on_to_free_their_segment() {
     let ids = paused.enqueue_many(&Order::up_to(7)).unwrap();
     let before = paused.database().job(ids[3]).unwrap().expect("a live job");
     let tally = Tally::new();
-    let worker = counting(&busy, &tally);
+    let worker = counting(&busy, 2, &tally);
     let mut client = test.client();
     let mut steps = Vec::new();
     for _ in 0..10 {
@@ -159,7 +159,8 @@ fn the_jobs_of_a_paused_queue_move_on_to_free_their_segment() {
     );
     stop(worker);
     let tally = Tally::new();
-    let worker = counting(&paused, &tally);
+    // With one slot they also run in the order in which they are claimed.
+    let worker = counting(&paused, 1, &tally);
     drained(&paused);
     stop(worker);
     assert_eq!(tally.order(), ids, "and in their order");
@@ -181,7 +182,7 @@ fn a_backlog_is_not_moved_but_waited_for() {
     assert_eq!(current(&mut client), 3);
     let queue = test.queue("orders");
     let tally = Tally::new();
-    let worker = counting(&queue, &tally);
+    let worker = counting(&queue, 2, &tally);
     drained(&queue);
     stop(worker);
     assert_eq!((tally.jobs(), tally.repeated()), (4000, vec![]));
@@ -201,7 +202,7 @@ fn an_enqueue_that_commits_late_keeps_its_segment() {
     // Meanwhile the ring turns around as far as it can.
     let tally = Tally::new();
     let busy = test.queue("busy");
-    let worker = counting(&busy, &tally);
+    let worker = counting(&busy, 2, &tally);
     let mut client = test.client();
     for _ in 0..6 {
         busy.enqueue_many(&Order::up_to(300)).unwrap();
@@ -216,7 +217,7 @@ fn an_enqueue_that_commits_late_keeps_its_segment() {
         queue.database().job(id).unwrap().is_some(),
         "an uncommitted job was truncated away"
     );
-    let worker = counting(&queue, &tally);
+    let worker = counting(&queue, 2, &tally);
     drained(&queue);
     stop(worker);
     assert_eq!(tally.of(id), 1);

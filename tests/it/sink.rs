@@ -92,7 +92,7 @@ fn while_a_sink_has_a_letter_nobody_else_does() {
     let one = Letters::ids([id]);
     assert_eq!(
         db.redrive(&one, &Act::new()).unwrap().skipped,
-        [(id, redrive::Skip::NotOpen)]
+        [(id, redrive::Skip::Locked)]
     );
     assert_eq!(db.discard(&one, &Act::new().why("test")).unwrap(), []);
     let second = |_: &Letter| -> Result<(), Failure> { panic!("it is in other hands") };

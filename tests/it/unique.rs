@@ -177,10 +177,11 @@ fn a_redrive_takes_the_key_again_or_leaves_the_letter_open() {
 
     let alive = inserted(queue.add_unique(order(6).unique("b")).unwrap());
     // Of three letters with one key the oldest goes back; the one whose key is in use stays.
-    let redriven = db
+    let mut redriven = db
         .redrive(&Letters::ids(dead.clone()), &Act::new())
         .unwrap();
     assert_eq!(redriven.redriven, [dead[0], dead[4]]);
+    redriven.skipped.sort_by_key(|(id, _)| *id);
     assert_eq!(
         redriven.skipped,
         [1, 2, 3].map(|at| (dead[at], Skip::Conflict))

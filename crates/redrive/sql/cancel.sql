@@ -28,7 +28,7 @@ died AS (
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        attempts = excluded.attempts, generation = excluded.generation,
+        payload = excluded.payload, attempts = excluded.attempts, generation = excluded.generation,
         history = excluded.history, discard_reason = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
         changed_at = excluded.changed_at

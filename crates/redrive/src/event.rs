@@ -23,11 +23,15 @@ pub struct LetterEvent {
     pub about: Map<String, Value>,
 }
 
-/// Reads stored events.
+/// Reads stored events, in the order in which they happened: a death is stored when its letter
+/// opens again, so after the redrive that followed it.
 pub(crate) fn events(stored: &JsonText) -> Result<Vec<LetterEvent>> {
-    serde_json::from_slice(&stored.0).map_err(|error| {
+    let mut events: Vec<LetterEvent> = serde_json::from_slice(&stored.0).map_err(|error| {
         Error::invalid("the stored events of the letter cannot be read").caused_by(error)
-    })
+    })?;
+    // ISO 8601 of one time zone: the order of the text is that of time.
+    events.sort_by(|a, b| a.at.cmp(&b.at));
+    Ok(events)
 }
 
 #[cfg(test)]
@@ -39,8 +43,8 @@ mod tests {
         let json =
             br#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
         let events = events(&JsonText(json[..].into())).expect("events");
-        assert_eq!(events[0].event, "painted");
-        assert_eq!(events[0].about["colour"][0], "red");
-        assert_eq!(events[1], LetterEvent::default());
+        assert_eq!(events[0], LetterEvent::default());
+        assert_eq!(events[1].event, "painted");
+        assert_eq!(events[1].about["colour"][0], "red");
     }
 }

@@ -324,7 +324,7 @@ impl Database {
                 }
             }
         }
-        self.tell_refused(which, how.forced, &mut done)?;
+        self.tell_refused(which, options, &mut done)?;
         Ok(done)
     }
 
@@ -365,7 +365,12 @@ impl Database {
     }
 
     /// Why those of the ids that were asked for did not go.
-    fn tell_refused(&self, which: &Letters, forced: bool, done: &mut Redriven) -> Result<()> {
+    fn tell_refused(
+        &self,
+        which: &Letters,
+        options: &RedriveOptions,
+        done: &mut Redriven,
+    ) -> Result<()> {
         const DOING: &str = "ask why letters were not redriven";
         let told: HashSet<i64> = done
             .redriven
@@ -378,8 +383,9 @@ impl Database {
         if left.is_empty() {
             return Ok(());
         }
+        let (forced, to_queue) = (options.is_forced(), options.to_queue.clone());
         let why = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
-            let rows = session.query(DOING, &sql::REFUSED, &[&left, &forced])?;
+            let rows = session.query(DOING, &sql::REFUSED, &[&left, &forced, &to_queue])?;
             Ok(rows
                 .iter()
                 .map(|row| (JobId::new(row.get("id")), Skip::of(row.get("what"))))

@@ -5,7 +5,9 @@
 
 use std::io::Write;
 
-use redrive::{Database, FailureGroup, GroupState, Groups, Letters, QueueStats};
+use redrive::{
+    BreakerState, Database, FailureGroup, GroupState, Groups, Letters, QueueStats, RunState,
+};
 use serde_json::{Value, json};
 
 use super::filter::quoted;
@@ -13,8 +15,9 @@ use super::groups::{failure, object, state};
 use crate::args::Arguments;
 use crate::connect::{self, Patience};
 use crate::duration::{ago, rfc3339, short};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::render::{Looks, cut, grouped, json_line, one_line};
+use crate::run::RunLine;
 use crate::spark::{Charset, sparkline};
 use crate::table::{Column, Table};
 use crate::{Ending, Streams};
@@ -34,22 +37,68 @@ struct Going {
     object: Value,
 }
 
+/// How many runs are looked at: the newest.
+const RUNS: u32 = 100;
+
 /// The redrive runs that are not over.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "it asks the database, once there are runs"
-)]
-fn runs(_db: &Database) -> Result<Vec<Going>> {
-    Ok(Vec::new())
+fn runs(db: &Database) -> Result<Vec<Going>> {
+    let runs = db.runs(RUNS)?;
+    let open = runs.iter().filter(|run| {
+        matches!(
+            run.state,
+            RunState::Running | RunState::Paused | RunState::Halted
+        )
+    });
+    open.map(|run| {
+        let died = run.died_alike + run.died_differently;
+        let line = format!(
+            "run {} {}: {} of {} sent, {} recovered, {} died again",
+            run.id,
+            run.state,
+            grouped(run.sent),
+            grouped(run.total),
+            grouped(run.recovered),
+            grouped(died)
+        );
+        Ok(Going {
+            line,
+            next: format!("redrive dlq runs show {}", run.id),
+            object: serde_json::to_value(RunLine::of(run))
+                .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
+        })
+    })
+    .collect()
 }
 
 /// The breakers that are not closed.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "it asks the database, once there are breakers"
-)]
-fn breakers(_db: &Database) -> Result<Vec<Going>> {
-    Ok(Vec::new())
+fn breakers(db: &Database) -> Result<Vec<Going>> {
+    let breakers = db.breakers()?;
+    let open = breakers
+        .iter()
+        .filter(|breaker| breaker.state != BreakerState::Closed);
+    Ok(open
+        .map(|breaker| {
+            let why = breaker.message.as_deref().unwrap_or_default();
+            Going {
+                line: format!(
+                    "{} {} for {} ({}) {why}",
+                    breaker.name,
+                    breaker.state,
+                    ago(breaker.opened_at),
+                    breaker.cause
+                ),
+                next: format!("redrive breaker close {}", quoted(&breaker.name)),
+                object: json!({
+                    "name": breaker.name,
+                    "state": breaker.state.as_str(),
+                    "cause": breaker.cause.as_str(),
+                    "message": breaker.message,
+                    "opened_at": rfc3339(breaker.opened_at),
+                    "probe_at": breaker.probe_at.map(rfc3339),
+                }),
+            }
+        })
+        .collect())
 }
 
 /// What the screen shows.
