@@ -2,11 +2,12 @@
 --          each with its attempt refunded. Called at a stop and for leases that nobody runs.
 -- Called by: settle.rs, by a worker that stops or that lost the answer to a claim.
 -- $1 uuid      worker
--- $2 uuid[]    leases to keep
--- $3 integer   only leases claimed this many milliseconds ago or earlier
--- $4 bigint[]  ids of jobs whose handlers had started: their refunds are counted
--- $5 integer   refunds that a job may have; after them its attempt stays charged
--- $6 text      the reason of a cancelled job: manual
+-- $2 uuid[]    only these leases; NULL: any
+-- $3 uuid[]    but not these
+-- $4 integer   only leases claimed this many milliseconds ago or earlier
+-- $5 bigint[]  ids of jobs whose handlers had started: their refunds are counted
+-- $6 integer   refunds that a job may have; after them its attempt stays charged
+-- $7 text      the reason of a cancelled job: manual
 -- Locks: the lease rows; one that a handler's own transaction holds is left to it.
 -- Index relied on: leases_for_reap, unique_keys_by_job.
 -- Rows: the jobs given back, or dead because they were cancelled or had neither a refund nor
@@ -14,8 +15,9 @@
 WITH held AS MATERIALIZED (
     SELECT l.lease_id
     FROM redrive.leases l
-    WHERE l.worker_id = $1 AND l.lease_id <> ALL ($2::uuid[])
-        AND l.claimed_at <= clock_timestamp() - $3::integer * interval '1 millisecond'
+    WHERE l.worker_id = $1 AND l.lease_id <> ALL ($3::uuid[])
+        AND ($2::uuid[] IS NULL OR l.lease_id = ANY ($2::uuid[]))
+        AND l.claimed_at <= clock_timestamp() - $4::integer * interval '1 millisecond'
     FOR UPDATE SKIP LOCKED
 ),
 ended AS (
@@ -27,8 +29,8 @@ ended AS (
 released AS MATERIALIZED (
     SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
            j.generation, j.crashes, j.enqueued_at, j.history, j.unique_key, j.outage_since,
-           CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds >= $5::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
-           CASE WHEN j.id = ANY ($4::bigint[]) AND j.refunds < $5::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
+           CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
+           CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
            j.id = ANY (e.cancelled) AS is_cancelled
     FROM ended e
     CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
@@ -51,7 +53,7 @@ died AS (
         (id, queue, kind, reason, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, enqueued_at, unique_key)
     SELECT b.id, b.queue, b.kind,
-           CASE WHEN b.is_cancelled THEN $6::text ELSE 'exhausted' END,
+           CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
            CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
            CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker stopped before it ended, too many times' END,

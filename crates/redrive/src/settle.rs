@@ -105,16 +105,34 @@ pub(crate) fn settle(
         .collect())
 }
 
-/// Gives back what a worker holds, except the leases in `keep` and those claimed less than
-/// `older_than` ago. `started` are the jobs whose handlers ran: their refunds are counted.
+/// Which of a worker's leases are given back.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    /// All of them: it stops.
+    All,
+    /// These. Never all but those that are known: a claim may be on its way.
+    These(Vec<LeaseId>),
+    /// Those that nobody knows and that are older than a claim can be on its way.
+    Unknown {
+        known: Vec<LeaseId>,
+        older_than: Duration,
+    },
+}
+
+/// Gives back what a worker holds. `started` are the jobs whose handlers ran: their refunds are
+/// counted.
 pub(crate) fn release(
     session: &mut Session,
     worker: WorkerId,
-    keep: &[LeaseId],
-    older_than: Duration,
+    held: &Held,
     started: &[JobId],
 ) -> Result<usize> {
-    let keep: Vec<Uuid> = keep.iter().map(|lease| lease.0).collect();
+    let uuids = |leases: &[LeaseId]| leases.iter().map(|lease| lease.0).collect::<Vec<Uuid>>();
+    let (these, keep, older_than) = match held {
+        Held::All => (None, Vec::new(), Duration::ZERO),
+        Held::These(leases) => (Some(uuids(leases)), Vec::new(), Duration::ZERO),
+        Held::Unknown { known, older_than } => (None, uuids(known), *older_than),
+    };
     let started: Vec<i64> = started.iter().map(|id| id.get()).collect();
     let older_than_ms = i32::try_from(milliseconds(older_than)).unwrap_or(i32::MAX);
     let rows = session.query(
@@ -122,6 +140,7 @@ pub(crate) fn release(
         &sql::RELEASE,
         &[
             &worker.0,
+            &these,
             &keep,
             &older_than_ms,
             &started,

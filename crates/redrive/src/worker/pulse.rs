@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::session::Session;
-use crate::settle::release;
+use crate::settle::{Held, release};
 use crate::sql;
 use crate::worker::chores::Chores;
 use crate::worker::fetch::Wake;
@@ -129,12 +129,15 @@ impl Pulse<'_> {
         if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
             return Ok(());
         }
-        let keep: Vec<LeaseId> = known.into_iter().collect();
+        let held = Held::Unknown {
+            known: known.into_iter().collect(),
+            older_than: UNKNOWN_AFTER,
+        };
         let worker = self.state.settler.worker;
         let released = self
             .lane
             .call("release jobs", self.timeout(), move |session| {
-                release(session, worker, &keep, UNKNOWN_AFTER, &[])
+                release(session, worker, &held, &[])
             })?;
         self.state.count_released(released);
         if released > 0 {

@@ -13,7 +13,7 @@ use crate::failure::Story;
 use crate::job::JobId;
 use crate::judge::Verdict;
 use crate::lane::Lane;
-use crate::settle::{Settlement, release, settle, settle_done};
+use crate::settle::{Held, Settlement, release, settle, settle_done};
 use crate::worker::fetch::Wake;
 use crate::worker::gates::Report;
 use crate::worker::ledger::{Due, Flush, Ledger};
@@ -327,11 +327,11 @@ fn bare(
 /// Gives the unrun jobs of these leases back.
 fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Instant) {
     state.forget(leases);
-    let keep: Arc<[LeaseId]> = lock(&state.held).iter().copied().collect();
+    let held = Held::These(leases.to_vec());
     let released = trying(state, until, || {
-        let (keep, worker) = (Arc::clone(&keep), state.settler.worker);
+        let (held, worker) = (held.clone(), state.settler.worker);
         lane.call("release jobs", call_timeout(state), move |session| {
-            release(session, worker, &keep, Duration::ZERO, &[])
+            release(session, worker, &held, &[])
         })
     });
     match released {
@@ -354,7 +354,7 @@ fn release_all(
     let released = trying(state, until, || {
         let (started, worker) = (Arc::clone(&started), state.settler.worker);
         lane.call("release jobs", call_timeout(state), move |session| {
-            release(session, worker, &[], Duration::ZERO, &started)
+            release(session, worker, &Held::All, &started)
         })
     });
     lock(&state.held).clear();
