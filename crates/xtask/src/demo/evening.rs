@@ -103,7 +103,7 @@ impl<'a> Evening<'a> {
     pub(super) fn what_failed_is_a_dead_letter(&mut self) -> Result<()> {
         self.screen
             .scene("18:05", "What could not succeed is a dead letter");
-        self.show_letters()
+        self.redrive(&["dlq"])
     }
 
     /// Another process takes over, without losing a job.
@@ -127,7 +127,9 @@ impl<'a> Evening<'a> {
         let queue = self.shop.queue();
         // First what would happen, then that it may.
         self.redrive(&["dlq", "redrive", queue])?;
-        self.redrive(&["dlq", "redrive", queue, "--yes"])?;
+        let why = "release 2 is out, the gateway is back";
+        let pace = "--unthrottled";
+        self.redrive(&["dlq", "redrive", queue, pace, "--why", why, "--yes"])?;
         self.wait_until_nothing_is_live()?;
         let Numbers {
             recovered, open, ..
@@ -144,20 +146,19 @@ impl<'a> Evening<'a> {
     pub(super) fn people_decide_the_rest(&mut self) -> Result<()> {
         self.screen
             .scene("18:40", "What no release can save is for people to decide");
-        self.show_letters()?;
-        if self
-            .numbers()?
-            .failures
-            .iter()
-            .any(|group| group.error_class == REFUNDS)
-        {
-            let queue = self.shop.queue();
-            let why = "a refund: booked by hand, ticket 4711";
-            self.redrive(&[
-                "dlq", "discard", queue, "--class", REFUNDS, "--why", why, "--yes",
-            ])?;
+        let failures = self.numbers()?.failures;
+        if failures.is_empty() {
+            self.screen.say("There is none.");
+            return Ok(());
         }
-        Ok(())
+        self.redrive(&["dlq", "groups"])?;
+        if failures.iter().any(|group| group.error_class == REFUNDS) {
+            let queue = self.shop.queue();
+            let refunds = format!("class={REFUNDS}");
+            let why = "a refund: booked by hand, ticket 4711";
+            self.redrive(&["dlq", "discard", queue, &refunds, "--why", why, "--yes"])?;
+        }
+        self.redrive(&["audit"])
     }
 
     /// The end: what came in is what became of it.
@@ -193,35 +194,6 @@ impl<'a> Evening<'a> {
             .command(&typed(Command::new("redrive").args(arguments)));
         let said = self.shop.redrive(self.interrupt, arguments)?;
         self.screen.say(said);
-        Ok(())
-    }
-
-    /// The open letters by what went wrong.
-    fn show_letters(&mut self) -> Result<()> {
-        let failures = self.numbers()?.failures;
-        if failures.is_empty() {
-            self.screen.say("None.");
-            return Ok(());
-        }
-        let rows: Vec<[String; 4]> = failures
-            .iter()
-            .map(|group| {
-                // `order_service::GatewayTrouble`: the type says enough.
-                let class = group.error_class.rsplit("::").next().unwrap_or_default();
-                let said = group.sample.lines().next().unwrap_or_default();
-                let letters = grouped(group.letters);
-                [
-                    group.reason.to_string(),
-                    class.to_owned(),
-                    letters,
-                    said.to_owned(),
-                ]
-            })
-            .collect();
-        self.screen.table(
-            ["reason", "error", "letters", "what the last one said"],
-            &rows,
-        );
         Ok(())
     }
 

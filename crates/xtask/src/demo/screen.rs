@@ -68,11 +68,6 @@ impl Screen {
         }
     }
 
-    /// Shows a table, its first column to the left and its numbers to the right.
-    pub(crate) fn table<const N: usize>(&mut self, heads: [&str; N], rows: &[[String; N]]) {
-        self.say(table(heads, rows));
-    }
-
     /// Shows how far the orders are.
     pub(crate) fn progress(&mut self, progress: Progress) {
         if self.is_terminal {
@@ -147,35 +142,6 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A table as text. Cells that begin with a digit are aligned to the right.
-fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
-    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
-    let mut lines = String::new();
-    let all = std::iter::once(heads.map(str::to_owned)).chain(rows.iter().cloned());
-    for line in all {
-        for (column, cell) in line.iter().enumerate() {
-            let cells = rows.iter().map(|row| row[column].as_str());
-            let width = cells
-                .chain([heads[column]])
-                .map(|cell| cell.chars().count())
-                .max();
-            let space = " ".repeat(width.unwrap_or_default() - cell.chars().count());
-            let to_the_right = rows.iter().all(|row| is_number(&row[column]));
-            let (before, after) = if to_the_right {
-                (space.as_str(), "")
-            } else {
-                ("", space.as_str())
-            };
-            let gap = if column == 0 { "" } else { "  " };
-            // Writing to a String cannot fail.
-            _ = write!(lines, "{gap}{before}{cell}{after}");
-        }
-        lines.truncate(lines.trim_end().len());
-        lines.push('\n');
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,19 +150,5 @@ mod tests {
     fn numbers_have_their_thousands_apart() {
         let shown = [0, 999, 1_000, 20_000, 1_234_567].map(grouped);
         assert_eq!(shown, ["0", "999", "1,000", "20,000", "1,234,567"]);
-    }
-
-    #[test]
-    fn a_table_lines_up() {
-        let rows = [
-            ["rejected".to_owned(), "62".to_owned(), "no `€`".to_owned()],
-            ["exhausted".to_owned(), "1,204".to_owned(), "503".to_owned()],
-        ];
-        assert_eq!(
-            table(["reason", "letters", "said"], &rows),
-            "reason     letters  said\n\
-             rejected        62  no `€`\n\
-             exhausted    1,204  503\n"
-        );
     }
 }
