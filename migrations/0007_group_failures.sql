@@ -564,9 +564,9 @@ CREATE TRIGGER count_changed AFTER UPDATE ON redrive.dead_letters
 CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
 
--- Only what waits for somebody: a redrive takes a letter out of both and puts it in neither.
-CREATE INDEX dead_letters_waiting_by_group ON redrive.dead_letters (group_id, died_at, id)
-    WHERE state IN ('open', 'quarantined');
+-- The letters of a group in every state: a rare failure is found at once among a million letters
+-- that recovered. (Measured: 1.5 s without it.)
+CREATE INDEX dead_letters_by_group ON redrive.dead_letters (group_id, state, died_at, id);
 
 -- Folds deltas into the totals; one at a time, and whoever comes second has nothing to do.
 -- Answers how many deltas were folded.

@@ -113,7 +113,7 @@ $$;
 
 -- Lists letters, the newest death first; `after` is the last id of the page before.
 --
--- Letters that wait, of named groups, are read group by group, each from its newest death: with
+-- Letters of named groups are read group by group, each from its newest death: with
 -- the deaths of all groups in one order, those of a rare one are far apart, and the planner
 -- cannot know how far.
 CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, most bigint DEFAULT 50)
@@ -131,17 +131,20 @@ DECLARE
         '   (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2))'
         '    AND ' || conditions;
 BEGIN
-    IF groups IS NOT NULL AND redrive.words_of_filter(filter -> 'state') <@ '{open,quarantined}' THEN
-        page := 'SELECT w.id, w.died_at FROM unnest($4) AS g (id) CROSS JOIN LATERAL ('
-            || page || ' AND l.group_id = g.id'
-            || ' ORDER BY l.group_id, l.died_at DESC, l.id DESC LIMIT $3) w ORDER BY w.died_at DESC, w.id DESC LIMIT $3';
+    IF groups IS NOT NULL THEN
+        -- Group by group and state by state, each in the order of the index.
+        page := 'SELECT w.id, w.died_at FROM unnest($4) AS g (id) CROSS JOIN unnest($5) AS s (state) CROSS JOIN LATERAL ('
+            || page || ' AND l.group_id = g.id AND l.state = s.state'
+            || ' ORDER BY l.group_id, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
+            || ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3';
     ELSE
         page := page || ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
     END IF;
     RETURN QUERY EXECUTE
         'SELECT v.* FROM (' || page || ') page'
         ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
-        USING filter, after, most, groups;
+        USING filter, after, most, groups, coalesce(
+            redrive.words_of_filter(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
 END
 $$;
 

@@ -2,7 +2,7 @@
 -- Called by: stats.rs.
 -- $1 text      queue; NULL: all
 -- Locks: none.
--- Index relied on: dead_letters_waiting_by_group, twice a group.
+-- Index relied on: dead_letters_by_group, twice a group.
 -- Rows: one a failure group with open letters, the most first, the first 1,000. Zero rows: no
 --       open letter.
 SELECT f.id, f.queue, f.error_class, f.open AS letters, newest.reason, newest.error_message AS sample,

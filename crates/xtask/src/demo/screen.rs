@@ -1,7 +1,6 @@
 //! What the demo shows: scenes, commands, tables, and progress that is redrawn on a terminal
 //! and told in single lines elsewhere.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
