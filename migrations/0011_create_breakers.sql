@@ -74,7 +74,7 @@ BEGIN
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = excluded.probe_at, changed_at = clock_timestamp();
     PERFORM pg_notify('redrive_breaker', open_breaker.name);
-    RETURN redrive.record_act('open breaker', open_breaker.person, open_breaker.why, NULL, 0,
+    RETURN redrive.record_act('open_breaker', open_breaker.person, open_breaker.why, NULL, 0,
         jsonb_build_object('breaker', open_breaker.name, 'lasting', open_breaker.lasting));
 END
 $$;
@@ -93,7 +93,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM redrive.record_act('close breaker', close_breaker.person, close_breaker.why, NULL, 0,
+    PERFORM redrive.record_act('close_breaker', close_breaker.person, close_breaker.why, NULL, 0,
         jsonb_build_object('breaker', close_breaker.name));
     PERFORM pg_notify('redrive_breaker', close_breaker.name);
     RETURN true;

@@ -468,7 +468,7 @@ BEGIN
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
-    PERFORM redrive.record_act('create run', create_run.person, create_run.why, create_run.filter, 0,
+    PERFORM redrive.record_act('create_run', create_run.person, create_run.why, create_run.filter, 0,
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
             'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
@@ -548,7 +548,7 @@ BEGIN
     IF r.state = 'running' AND halt IS NOT NULL THEN
         r.state := 'halted';
         r.halted_because := halt;
-        PERFORM redrive.record_act('halt run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
+        PERFORM redrive.record_act('halt_run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
     ELSIF r.state = 'running' THEN
         IF next_stage = r.stage + 1 THEN
             r.stage := next_stage;
@@ -704,7 +704,7 @@ BEGIN
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
     FROM redrive.runs n
     WHERE r.id = run AND n.id = run;
-    PERFORM redrive.record_act(verb || ' run', person, why, NULL, 0, jsonb_build_object('run', run));
+    PERFORM redrive.record_act(verb || '_run', person, why, NULL, 0, jsonb_build_object('run', run));
 END
 $$;
 

@@ -272,11 +272,11 @@ fn a_run_is_paused_resumed_and_cancelled_in_the_middle() {
     assert_eq!(letters_in(db, "orders", LetterState::Open), 18);
     assert_eq!(audited(&test), 2);
     let verbs =
-        "SELECT string_agg(verb, ', ' ORDER BY id) FROM redrive.audit WHERE verb LIKE '% run'";
+        "SELECT string_agg(verb, ', ' ORDER BY id) FROM redrive.audit WHERE verb LIKE '%_run'";
     let row = test.client().query_one(verbs, &[]).unwrap();
     assert_eq!(
         row.get::<_, &str>(0),
-        "create run, pause run, resume run, cancel run"
+        "create_run, pause_run, resume_run, cancel_run"
     );
     adds_up(&test, id);
     assert!(db.pause_run(RunId::new(99), &Act::new()).unwrap().is_none());

@@ -87,7 +87,8 @@ struct Pace {
     /// Letters a second [default: 100].
     #[arg(long, value_name = "N", conflicts_with_all = ["ids", "unthrottled"])]
     rate: Option<NonZeroU32>,
-    /// As fast as the database takes them.
+    /// As fast as the database takes them. Letters have older ids than live jobs and go before
+    /// those of the same priority: with a negative --priority live jobs go first.
     #[arg(long, conflicts_with = "ids")]
     unthrottled: bool,
     /// So many go first and alone, and what becomes of them decides.
