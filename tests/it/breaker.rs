@@ -422,7 +422,7 @@ fn an_operator_pauses_a_queue_and_lets_it_go_on() {
         .map(|row| [0, 1, 2, 3].map(|column| row.get(column)))
         .collect();
     let told = |verb: &str| [verb, "maria@ops-1", "an upgrade", "queue:orders"].map(str::to_owned);
-    assert_eq!(acts, [told("open breaker"), told("close breaker")]);
+    assert_eq!(acts, [told("open_breaker"), told("close_breaker")]);
 }
 
 #[test]
