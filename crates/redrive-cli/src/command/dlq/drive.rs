@@ -150,6 +150,12 @@ fn tell(db: &Database, id: RunId, arguments: &Arguments, io: &mut Streams<'_>) -
             "the rest stays open. When the cause is fixed:\n  redrive dlq runs resume {id}"
         ));
     }
+    if run.state == RunState::Finished && run.still_running > 0 {
+        io.out.flush()?;
+        io.say(format!(
+            "what becomes of those that still run:\n  redrive dlq runs show {id}"
+        ));
+    }
     Ok(if run.state == RunState::Finished && run.sent > 0 {
         Ending::Done
     } else {
