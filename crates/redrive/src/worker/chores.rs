@@ -1,6 +1,6 @@
 //! The chores: what any worker does for all, one at a time and a little at a beat, so that no
 //! leader is needed: reap, turn the ring, fold the counts of letters, drive redrive runs that nobody
-//! drives, run the policies, apply retention.
+//! drives, run the policies, apply retention. And a look at the breakers.
 //!
 //! Doing a chore twice is harmless: each is one statement that locks what it takes. One look every
 //! third of a lease says what there is to do, so an idle worker asks no more than that.
@@ -17,6 +17,7 @@ use crate::redrive::{Driven, Found, find_run};
 use crate::retention::retain_a_batch;
 use crate::session::Session;
 use crate::sql;
+use crate::worker::pulse::look_at_breakers;
 use crate::worker::state::State;
 
 /// The longest time between two looks.
@@ -65,15 +66,20 @@ impl<'a> Chores<'a> {
         self.reap_from = Instant::now() + self.state.config.lease;
     }
 
-    /// Does what is due. Answers whether jobs came back that a fetcher should look for.
+    /// Does what is due. Answers whether there may be jobs now that the fetcher should look for.
     pub(crate) fn run(&mut self, lane: &mut Lane) -> Result<bool> {
         let now = Instant::now();
         let mut came_back = false;
         if now >= self.look_at {
             self.look_at = now + LOOK_EVERY.min(self.state.config.lease / 3);
-            for chore in self.look(lane)? {
+            let chores = self.look(lane)?;
+            // Also when none is open any more and this worker believes that one is.
+            if !self.state.gates.are_open() || chores.iter().any(|chore| chore == "breakers") {
+                came_back |= look_at_breakers(self.state, lane)?;
+            }
+            for chore in chores {
                 match &*chore {
-                    "reap" if now >= self.reap_from => came_back = self.reap(lane)?,
+                    "reap" if now >= self.reap_from => came_back |= self.reap(lane)?,
                     "fold" => self.fold(lane)?,
                     "policies" => self.run_policies(lane)?,
                     "retention" if now >= self.retain_at => self.retain(lane)?,

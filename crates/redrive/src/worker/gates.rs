@@ -254,6 +254,11 @@ impl Gates {
         ))
     }
 
+    /// Whether nothing is gated, as far as is known here.
+    pub(crate) fn are_open(&self) -> bool {
+        lock(&self.known).open.is_empty()
+    }
+
     /// Takes over what the breakers are like; answers whether the worker may claim more than before.
     pub(crate) fn learn(&self, all: Vec<Gated>, now: Instant) -> bool {
         let mut known = lock(&self.known);

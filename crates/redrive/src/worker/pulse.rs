@@ -24,6 +24,8 @@ use crate::worker::state::{Ended, State, lock};
 
 /// The longest wait for a notification in one call: how late the thread notices its end.
 const LISTEN: Duration = Duration::from_millis(250);
+/// How often the thread asks for notifications again, in case that the server has forgotten.
+const LISTEN_ANEW: Duration = Duration::from_mins(1);
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:
 /// longer than a call takes.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(30);
@@ -46,6 +48,7 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         renew_at: now + state.config.lease / 3,
         chores: Chores::new(state),
         listening: Listening::No,
+        listen_anew_at: now + LISTEN_ANEW,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = pulse.beat() {
@@ -76,6 +79,7 @@ struct Pulse<'a> {
     renew_at: Instant,
     chores: Chores<'a>,
     listening: Listening,
+    listen_anew_at: Instant,
 }
 
 impl Pulse<'_> {
@@ -83,14 +87,16 @@ impl Pulse<'_> {
         let now = Instant::now();
         if now >= self.renew_at {
             let trusted = self.state.trust.holds(now);
-            self.listening = Listening::No;
+            if now >= self.listen_anew_at {
+                self.listening = Listening::No;
+                self.listen_anew_at = now + LISTEN_ANEW;
+            }
             let renewed = renew(self.state, &mut self.lane)?;
             self.renew_at = Instant::now() + self.state.config.lease / 3;
             if !trusted {
                 self.chores.reap_later();
             }
             self.heed(&renewed.cancelled);
-            self.learn()?;
             self.give_back_unknown(&renewed.leases)?;
         }
         if self.chores.run(&mut self.lane)? {
@@ -235,7 +241,7 @@ fn receive(session: &mut Session) -> Result<Heard> {
 }
 
 /// Learns what the breakers are like; answers whether the worker may claim more than before.
-fn look_at_breakers(state: &Arc<State>, lane: &mut Lane) -> Result<bool> {
+pub(crate) fn look_at_breakers(state: &Arc<State>, lane: &mut Lane) -> Result<bool> {
     let deadline = state.config.queue.database().call_timeout();
     let open = lane.call("look at the breakers", deadline, open_breakers)?;
     Ok(state.gates.learn(open, Instant::now()))
