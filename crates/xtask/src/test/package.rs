@@ -1,5 +1,8 @@
 //! The packages: that what would be published is complete, and builds by itself.
 
+use std::path::PathBuf;
+use std::{env, fs};
+
 use super::Bench;
 use crate::cargo::cargo;
 use crate::error::{During, Error, Result};
@@ -12,7 +15,15 @@ const INCLUDED: [&str; 2] = ["migrations", "sql"];
 
 /// Packs the published packages, builds each from its package alone, and looks for the SQL.
 pub(super) fn check(bench: &Bench<'_>) -> Result<()> {
-    let mut package = cargo(["package", "--locked", "--allow-dirty"]);
+    // Everything anew: to cargo a package of the same name and version is the same package, unpacked
+    // and built at an earlier check.
+    forget_unpacked()?;
+    let folder = bench.root.join("target").join("packages");
+    if folder.is_dir() {
+        fs::remove_dir_all(&folder).during(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let mut package = cargo(["package", "--locked", "--allow-dirty", "--target-dir"]);
+    package.arg(&folder);
     for name in PUBLISHED {
         package.args(["--package", name]);
     }
@@ -38,6 +49,28 @@ pub(super) fn check(bench: &Bench<'_>) -> Result<()> {
                  See `include` in crates/redrive/Cargo.toml and the links in crates/redrive.",
                 missing.join(", ")
             )));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what cargo unpacked of these packages at an earlier check.
+fn forget_unpacked() -> Result<()> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let Some(sources) = home.map(|home| home.join("registry").join("src")) else {
+        return Ok(());
+    };
+    // No folder: nothing was ever unpacked.
+    for registry in sources.read_dir().into_iter().flatten().flatten() {
+        for name in PUBLISHED {
+            let unpacked = registry
+                .path()
+                .join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+            if unpacked.is_dir() {
+                fs::remove_dir_all(&unpacked)
+                    .during(|| format!("cannot remove {}", unpacked.display()))?;
+            }
         }
     }
     Ok(())
