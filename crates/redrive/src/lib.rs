@@ -47,6 +47,7 @@ mod complaint;
 mod discard;
 mod edit;
 mod live;
+pub mod metrics;
 mod number;
 mod policy;
 mod redaction;
