@@ -199,7 +199,7 @@ CREATE OR REPLACE FUNCTION redrive.remember(history jsonb, attempt jsonb) RETURN
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
-    words CONSTANT text[] := '{error_class,error_message,worker,host,version,pid}';
+    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
     last jsonb := history -> -1;
     shifted jsonb;
 BEGIN
@@ -210,6 +210,8 @@ BEGIN
         last := (SELECT coalesce(jsonb_object_agg(w, NULL), '{}') FROM unnest(words) w WHERE attempt ? w) || last;
     END IF;
     last := last - ARRAY[
+        CASE WHEN last -> 'generation' = attempt -> 'generation' THEN 'generation' END,
+        CASE WHEN last -> 'outcome' = attempt -> 'outcome' THEN 'outcome' END,
         CASE WHEN last -> 'error_class' = attempt -> 'error_class' THEN 'error_class' END,
         CASE WHEN last -> 'error_message' = attempt -> 'error_message' THEN 'error_message' END,
         CASE WHEN last -> 'worker' = attempt -> 'worker' THEN 'worker' END,
@@ -380,7 +382,9 @@ DECLARE
     key text;
     slot text;
     kept text;
-    masked text;
+    head text;
+    line text;
+    frames text;
 BEGIN
     IF looked IS NULL OR NOT starts_with(looked, stamp) THEN
         looked := set_config('redrive.looked', stamp || CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN '!' ELSE '' END, true);
@@ -404,17 +408,22 @@ BEGIN
     END IF;
 
     IF octet_length(NEW.error_detail) > 256 THEN
-        -- Where details of one failure differ is in their causes, and those come first.
-        masked := regexp_replace(left(NEW.error_detail, 250), '\w*[0-9]\w*', '?', 'g');
-        key := concat_ws(E'\x1f', stamp, NEW.group_id, masked, '');
+        -- Where details of one failure differ is in their causes, and those come first. Below its
+        -- first line a detail is mostly the same to the letter as the one before, and then there is
+        -- nothing more to mask. (Measured: a seventh of the time of such a death.)
+        head := left(NEW.error_detail, 250);
+        line := split_part(head, E'\n', 1);
+        frames := substr(head, length(line) + 1);
+        line := regexp_replace(line, '\w*[0-9]\w*', '?', 'g');
+        key := concat_ws(E'\x1f', stamp, NEW.group_id, line || frames, '');
         slot := 'redrive.detail_' || (hashtext(key) & 63);
         kept := current_setting(slot, true);
-        IF kept IS NOT NULL AND starts_with(kept, key) THEN
-            NEW.detail_id := nullif(substr(kept, length(key) + 1), '');
-        ELSE
-            NEW.detail_id := redrive.detail_of(NEW.group_id, masked, NEW.error_detail);
-            PERFORM set_config(slot, concat(key, NEW.detail_id), true);
+        IF kept IS NULL OR NOT starts_with(kept, key) THEN
+            line := line || regexp_replace(frames, '\w*[0-9]\w*', '?', 'g');
+            kept := key || coalesce(redrive.detail_of(NEW.group_id, line, NEW.error_detail)::text, '');
+            PERFORM set_config(slot, kept, true);
         END IF;
+        NEW.detail_id := nullif(substr(kept, length(key) + 1), '');
         -- A letter whose detail is not kept for it keeps the ends.
         NEW.error_detail := CASE WHEN NEW.detail_id IS NULL THEN redrive.clip(NEW.error_detail, 1024) END;
     END IF;

@@ -58,9 +58,9 @@ impl<T: Clone> Word<T> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Stored {
-    generation: u32,
+    generation: Word<u32>,
     attempt: u32,
-    outcome: String,
+    outcome: Word<String>,
     run_ms: Option<u64>,
     ended_at: Option<String>,
     error_class: Word<String>,
@@ -77,13 +77,14 @@ pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
         Error::invalid("the stored history of the job cannot be read").caused_by(error)
     })?;
     let mut next = AttemptRecord::default();
+    let (mut generation, mut outcome) = (None, None);
     let mut attempts: Vec<AttemptRecord> = stored
         .into_iter()
         .rev()
         .map(|record| AttemptRecord {
-            generation: record.generation,
+            generation: record.generation.meant(&mut generation).unwrap_or_default(),
             attempt: record.attempt,
-            outcome: record.outcome,
+            outcome: record.outcome.meant(&mut outcome).unwrap_or_default(),
             run_ms: record.run_ms,
             ended_at: record.ended_at,
             error_class: record.error_class.meant(&mut next.error_class),
