@@ -5,8 +5,10 @@
 
 mod catalogue;
 mod family;
+mod reader;
 
 pub use catalogue::{
     CATALOGUE, CLASS_SLOTS, KIND_SLOTS, Label, Metric, MetricKind, OTHER, QUEUE_SLOTS, Source,
 };
 pub use family::{Family, Sample, Value};
+pub use reader::{Reader, Reading};
