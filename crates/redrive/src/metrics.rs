@@ -3,9 +3,15 @@
 //! [`CATALOGUE`] says what there is: names, types, labels, help texts, bounds. The exporter, the
 //! in-process collector, the documentation, the dashboards and the alerts are checked against it.
 
+mod answer;
 mod catalogue;
 mod family;
+mod guard;
+mod horizon;
+mod names;
 mod reader;
+mod series;
+mod zero;
 
 pub use catalogue::{
     CATALOGUE, CLASS_SLOTS, KIND_SLOTS, Label, Metric, MetricKind, OTHER, QUEUE_SLOTS, Source,
