@@ -190,10 +190,11 @@ BEGIN
 END
 $$;
 
--- How many rows of a queue are counted at most: ten thousand, fewer when there are many queues.
+-- How many rows of a queue are counted at most: ten thousand for all queues together, so that a
+-- reading stays cheap, and a hundred at least.
 CREATE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT least(10000, greatest(100, 30000 / greatest(queues, 1)))::bigint $$;
+AS $$ SELECT greatest(100, 10000 / greatest(queues, 1))::bigint $$;
 
 -- The live jobs of each queue, and their ages.
 CREATE FUNCTION redrive.metrics_queues()
@@ -555,7 +556,9 @@ BEGIN
     SELECT quote_ident(n.nspname) INTO extension_schema
     FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'pgstattuple';
-    IF extension_schema IS NULL THEN
+    IF extension_schema IS NULL
+        OR NOT has_function_privilege(format('%s.pgstattuple_approx(regclass)', extension_schema), 'EXECUTE')
+    THEN
         RETURN;
     END IF;
     FOR each_heap IN
