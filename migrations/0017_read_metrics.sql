@@ -269,7 +269,8 @@ CREATE FUNCTION redrive.metrics_letters()
 AS $$
 DECLARE
     queues text[] := redrive.metrics_queue_names();
-    cap    bigint := redrive.metrics_cap(cardinality(queues));
+    -- Letters are large, so that there are few to a page.
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 2;
 BEGIN
     RETURN QUERY
     SELECT v.metric, v.labels, v.value::double precision
@@ -529,7 +530,10 @@ BEGIN
     WITH heaps AS MATERIALIZED (
         SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname,
                pg_relation_size(c.oid)::double precision AS bytes,
-               pg_stat_get_live_tuples(c.oid)::double precision AS live,
+               -- After a crash the statistics know of no row at all; then what the last vacuum found.
+               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
+                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
+               END::double precision AS live,
                pg_stat_get_dead_tuples(c.oid)::double precision AS dead,
                coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
                          WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
