@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stand_in::{Reader, Reading};
+use redrive::metrics::{Reader, Reading};
 
 use self::flights::{Flight, Flights, Hand, Task};
 use crate::source::Source;

@@ -11,7 +11,6 @@ mod listen;
 mod logging;
 mod pages;
 mod source;
-mod stand_in;
 
 use std::ffi::OsString;
 use std::io::{self, LineWriter, Write};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stand_in::{Reader, Reading};
+use redrive::metrics::{Reader, Reading};
 use redrive::postgres::Client;
 
 use super::flights::{Flight, Hand};

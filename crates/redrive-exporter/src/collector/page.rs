@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::stand_in::to_proto;
 use prometheus::{Encoder as _, TextEncoder};
-use redrive::metrics::Family;
+use redrive::metrics::{Family, to_proto};
 
 /// Metrics as text. A copy shares the text.
 #[derive(Clone)]
