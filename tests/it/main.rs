@@ -69,6 +69,7 @@ mod kit;
 
 mod exporter;
 mod exporter_attacked;
+mod exporter_deployed;
 mod exporter_outage;
 
 mod tidy;
