@@ -60,6 +60,12 @@ mod live;
 mod stats;
 mod views;
 
+mod metrics;
+mod metrics_plans;
+mod metrics_role;
+mod metrics_sources;
+mod metrics_table;
+
 mod ring;
 
 mod bad_input;
