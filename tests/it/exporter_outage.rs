@@ -116,7 +116,7 @@ fn a_silent_server_gets_two_connections_and_no_more() {
     assert!(most < 50, "{most} MB");
 
     drop(silence);
-    let (_, most) = most_backends(&mut cluster.client(), || up(&exporter));
+    let ((), most) = most_backends(&mut cluster.client(), || up(&exporter));
     assert!(most <= 2, "{most} backends");
     // The one that was given up ends, and everything is as it was.
     wait_until("one connection to be left", SOON, || {
