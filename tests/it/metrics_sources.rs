@@ -17,7 +17,8 @@ const LIVE: &str = "
     FROM (VALUES ('00000000-0000-0000-0000-000000000001', interval '10 seconds', 6, '{1,2}'),
                  ('00000000-0000-0000-0000-000000000001', interval '5 seconds', 3, '{}'),
                  ('00000000-0000-0000-0000-000000000003', interval '100 seconds', 2, '{}'),
-                 ('00000000-0000-0000-0000-000000000009', interval '90 seconds', 1, '{}')) AS w (worker_id, age, jobs, done);
+                 ('00000000-0000-0000-0000-000000000009', interval '90 seconds', 1, '{}'),
+                 ('00000000-0000-0000-0000-000000000009', interval '70 seconds', 1, '{}')) AS w (worker_id, age, jobs, done);
     INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at)
     SELECT 0, 'orders', 'order', '{}', CASE n WHEN 2 THEN 5 ELSE 0 END, now() - n * interval '1 hour'
     FROM generate_series(1, 3) n;
@@ -47,7 +48,7 @@ fn live_jobs_are_told_by_queue_and_state_with_their_ages() {
     for (queue, state, jobs) in [
         ("orders", "ready", 3.0),
         ("orders", "delayed", 2.0),
-        ("orders", "leased", 10.0),
+        ("orders", "leased", 11.0),
         ("mail", "ready", 0.0),
         ("mail", "delayed", 1.0),
         ("mail", "leased", 0.0),
@@ -80,7 +81,7 @@ fn live_jobs_are_told_by_queue_and_state_with_their_ages() {
         &["mail"],
         0.0,
     );
-    reads(&reading, "redrive_queue_overdue_leases", &["orders"], 2.0);
+    reads(&reading, "redrive_queue_overdue_leases", &["orders"], 3.0);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::metrics::answer;
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::names::Names;
-use crate::metrics::series::{Key, families};
+use crate::metrics::series::{Key, Series, families};
 use crate::metrics::zero::fill;
 use crate::metrics::{Family, Source, Value};
 use crate::migrate::{self, Standing};
@@ -236,8 +236,7 @@ impl Reader {
         let mut series = self.names.fold(answers);
         fill(&mut series, &answered);
         if answered.contains(&Source::Totals) {
-            let beyond = number(self.names.beyond());
-            series.extend(gauge("redrive_series_folded", &["queue"], beyond));
+            self.tell_beyond(&mut series);
         }
         self.guard.pass(&mut series, &answered, Instant::now());
         series.extend(self.own(is_up));
@@ -246,6 +245,16 @@ impl Reader {
             is_connected: false,
             failures: Vec::new(),
             is_ready: is_up && self.schema.is_known,
+        }
+    }
+
+    /// The database folds the queues that it has counted; others may have been looked up.
+    fn tell_beyond(&self, series: &mut Series) {
+        let beyond = number(self.names.beyond());
+        if let Some((key, none)) = gauge("redrive_series_folded", &["queue"], 0.0)
+            && let Value::Number(folded) = series.entry(key).or_insert(none)
+        {
+            *folded = folded.max(beyond);
         }
     }
 
