@@ -154,7 +154,7 @@ struct State {
 
 impl State {
     fn new(mut reader: Reader) -> State {
-        let page = Page::of(&reader.unreachable().families);
+        let page = Page::of(reader.unreachable().families);
         State {
             flights: Flights::default(),
             waiting: 0,
@@ -171,7 +171,7 @@ impl State {
     fn stale(&mut self) -> Page {
         let reader = &mut self.reader;
         self.stale
-            .get_or_insert_with(|| Page::of(&reader.unreachable().families))
+            .get_or_insert_with(|| Page::of(reader.unreachable().families))
             .clone()
     }
 
@@ -185,19 +185,28 @@ impl State {
     }
 
     /// A flight that counts brings these.
-    fn publish(&mut self, reader: Reader, reading: &Reading, page: Page) {
+    fn publish(&mut self, reader: Reader, found: Found) {
         self.reader = reader;
-        self.page = page;
+        self.page = found.page;
         self.stale = None;
-        if reading.is_connected {
+        if found.is_connected {
             self.seen = Some(Instant::now());
-            self.is_known = reading.is_ready();
+            self.is_known = found.is_known;
             if self.is_told {
                 log::info!("the database answers again");
             }
             self.is_told = false;
         }
     }
+}
+
+/// What a flight found.
+#[derive(Debug)]
+struct Found {
+    is_connected: bool,
+    /// Whether the schema is one that we know.
+    is_known: bool,
+    page: Page,
 }
 
 /// What a hand is told to do next.
@@ -296,11 +305,15 @@ impl Shared {
     }
 
     /// A hand is back from a flight.
-    fn land(&self, hand: Hand, flight: Flight, reader: Reader, reading: &Reading) {
-        let page = Page::of(&reading.families);
+    fn land(&self, hand: Hand, flight: Flight, reader: Reader, reading: Reading) {
+        let found = Found {
+            is_connected: reading.is_connected,
+            is_known: reading.is_ready(),
+            page: Page::of(reading.families),
+        };
         let mut state = self.state();
         if state.flights.land(hand, flight) {
-            state.publish(reader, reading, page);
+            state.publish(reader, found);
         } else {
             log::debug!("a reading came too late and is thrown away");
         }

@@ -26,7 +26,7 @@ pub(super) fn serve(shared: &Shared, hand: Hand) {
             Next::Idle => line.connect(),
             Next::Fly(flight, mut reader) => {
                 let reading = line.read(&mut reader, flight);
-                shared.land(hand, flight, *reader, &reading);
+                shared.land(hand, flight, *reader, reading);
             }
         }
     }

@@ -15,13 +15,16 @@ impl Page {
     pub(crate) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     /// Writes down families; one that cannot be written is left out, and said.
-    pub(super) fn of(families: &[Family]) -> Page {
+    pub(super) fn of(families: Vec<Family>) -> Page {
         let encoder = TextEncoder::new();
         let mut text = Vec::new();
-        // One family at a time: together they take up many times the space of the text.
-        for family in families.iter().filter(|family| !family.samples.is_empty()) {
+        // One family at a time, and gone after that: they take up many times the space of the text.
+        for family in families {
+            if family.samples.is_empty() {
+                continue;
+            }
             let before = text.len();
-            let family = to_proto(std::slice::from_ref(family));
+            let family = to_proto(&[family]);
             if let Err(error) = encoder.encode(&family, &mut text) {
                 log::error!("a metric cannot be written: {error}");
                 text.truncate(before);
