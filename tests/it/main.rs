@@ -74,4 +74,9 @@ mod bad_input;
 mod cli;
 mod kit;
 
+mod exporter;
+mod exporter_attacked;
+mod exporter_deployed;
+mod exporter_outage;
+
 mod tidy;
