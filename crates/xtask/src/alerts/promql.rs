@@ -94,9 +94,11 @@ impl Reader<'_> {
         &self.text[self.at..]
     }
 
+    /// Blanks, and the commas between arguments.
     fn skip_blanks(&mut self) {
         let rest = self.rest();
-        self.at += rest.len() - rest.trim_start().len();
+        let blank = |c: char| c.is_whitespace() || c == ',';
+        self.at += rest.len() - rest.trim_start_matches(blank).len();
     }
 
     fn eat(&mut self, text: &str) -> bool {
@@ -142,11 +144,6 @@ impl Reader<'_> {
             ')' => {
                 self.at += 1;
                 Part::Close
-            }
-            ',' => {
-                self.at += 1;
-                self.skip_blanks();
-                return self.part();
             }
             '+' | '-' | '*' | '/' => {
                 self.at += 1;
@@ -211,8 +208,6 @@ impl Reader<'_> {
                 return Err(self.trouble("a label"));
             }
             labels.push(label);
-            self.skip_blanks();
-            self.eat(",");
         }
     }
 
@@ -238,8 +233,6 @@ impl Reader<'_> {
                 operator,
                 value,
             });
-            self.skip_blanks();
-            self.eat(",");
         }
     }
 }
@@ -293,6 +286,17 @@ mod tests {
         );
         let selector = parts[5].bytes.clone();
         assert_eq!(&expression[selector], "a_total{x=\"1\", y!~\"b|c\"}");
+    }
+
+    #[test]
+    fn commas_belong_to_no_part() {
+        let expression = "clamp_min(a, 0)";
+        let parts = parts(expression).expect("parts");
+        let texts: Vec<&str> = parts
+            .iter()
+            .map(|placed| &expression[placed.bytes.clone()])
+            .collect();
+        assert_eq!(texts, ["clamp_min", "(", "a", "0", ")"]);
     }
 
     #[test]
