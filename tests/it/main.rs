@@ -62,6 +62,8 @@ mod views;
 
 mod ring;
 
+mod runbooks;
+
 mod bad_input;
 
 mod cli;

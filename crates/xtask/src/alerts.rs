@@ -1,6 +1,8 @@
 //! The alerts: the rules of Prometheus in `alerts/`, checked, tested, and tested for whether their
 //! tests would notice a change.
 
+#[cfg(test)]
+mod consistency;
 mod hunt;
 mod mutant;
 mod promql;
@@ -18,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::prometheus::promtool;
 
 /// How long promtool may take for all tests.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// Writes the files that are made from the rules, then checks everything.
 pub(crate) fn run(interrupt: &Interrupt) -> Result<()> {
@@ -54,10 +56,9 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
         }
     };
     run(&["check", "rules", "--lint=all", "--lint-fatal", rules::RULES])?;
-    let files = rules::test_files(root)?;
-    let mut arguments = vec!["test", "rules"];
-    arguments.extend(files.iter().map(String::as_str));
-    run(&arguments)?;
+    // The tests of single rules run in the hunt, each with the rules that it needs and no others,
+    // which is the same and takes a tenth of the time.
+    run(&["test", "rules", rules::SCENARIOS])?;
     println!("    changing one thing after the other in the rules");
     let changes = hunt::hunt(root, &promtool, interrupt)?;
     let alerts = rules::rules(root)?

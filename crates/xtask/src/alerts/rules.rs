@@ -12,6 +12,8 @@ use crate::error::{During, Error, Result};
 
 /// Where the rules are, from the root of the repository.
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
+/// The tests that know all rules at once.
+pub(crate) const SCENARIOS: &str = "alerts/tests/scenarios.tests.yml";
 /// Where their tests are.
 pub(crate) const TESTS: &str = "alerts/tests";
 
@@ -88,7 +90,7 @@ fn rule(value: &Value) -> Result<Rule> {
 }
 
 /// The names of the files with tests.
-pub(crate) fn test_files(root: &Path) -> Result<Vec<String>> {
+fn test_files(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(TESTS);
     let entries = fs::read_dir(&folder).during(|| format!("cannot list {}", folder.display()))?;
     let mut files: Vec<String> = entries
