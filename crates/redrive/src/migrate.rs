@@ -56,6 +56,7 @@ migrations! {
     13 "0013_keep_versions_of_letters";
     14 "0014_create_policies";
     15 "0015_create_retention";
+    16 "0016_count_jobs";
 }
 
 /// Where it is written which migrations a database has had.
