@@ -69,6 +69,8 @@ mod metrics_table;
 
 mod ring;
 
+mod runbooks;
+
 mod bad_input;
 
 mod cli;

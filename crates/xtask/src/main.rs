@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands of this repository.
 //!
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
+//! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -13,6 +14,7 @@
 )]
 
 mod account;
+mod alerts;
 mod cargo;
 mod cluster;
 mod demo;
@@ -40,6 +42,8 @@ struct Arguments {
 enum Command {
     /// A Friday evening with redrive: an outage, malformed orders, a fix, a redrive.
     Demo(demo::Options),
+    /// The alerts: writes what is made from their rules, then checks them.
+    Alerts,
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = Interrupt::listen().and_then(|interrupt| match arguments.command {
         Command::Demo(options) => demo::run(&options, &interrupt),
+        Command::Alerts => alerts::run(&interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

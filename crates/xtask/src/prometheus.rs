@@ -18,7 +18,6 @@ use crate::interrupt::Interrupt;
 /// # Errors
 ///
 /// It says what to do when there is none and it is not ours to install it.
-#[allow(dead_code, reason = "for the alerts")]
 pub(crate) fn promtool(interrupt: &Interrupt) -> Result<PathBuf> {
     find("promtool", "PROMTOOL", interrupt)
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+use crate::alerts;
 use crate::cargo::{cargo, typed, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::error::{Error, Result};
@@ -39,6 +40,8 @@ enum Step {
     DocTests,
     /// The documentation builds without a warning
     Docs,
+    /// The alerts: their rules, the tests of them, and changes of them that a test must notice
+    Alerts,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -88,6 +91,7 @@ impl Step {
             Step::Tests => "unit and integration tests",
             Step::DocTests => "documentation examples",
             Step::Docs => "documentation, warnings denied",
+            Step::Alerts => "alerts",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -165,6 +169,7 @@ impl Bench<'_> {
                 ])
                 .env("RUSTDOCFLAGS", "-D warnings"),
             )?,
+            Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }
