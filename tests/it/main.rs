@@ -67,4 +67,8 @@ mod bad_input;
 mod cli;
 mod kit;
 
+mod exporter;
+mod exporter_attacked;
+mod exporter_outage;
+
 mod tidy;

@@ -10,7 +10,9 @@
     reason = "a harness reports by panicking: that is how a test fails"
 )]
 
+mod cluster;
 mod database;
+mod exporter;
 mod gate;
 mod lose;
 mod payload;
@@ -20,7 +22,9 @@ mod tally;
 mod wait;
 mod work;
 
+pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
+pub use exporter::{Asked, Exporter};
 pub use gate::Gate;
 pub use lose::{Lost, lose_leases, reap, reap_after};
 pub use payload::{Abort, Finish, Hold, Order};

@@ -19,6 +19,7 @@ mod demo;
 mod error;
 mod interrupt;
 mod postgres;
+mod prometheus;
 mod test;
 
 use std::process::ExitCode;
