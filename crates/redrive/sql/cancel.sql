@@ -39,6 +39,12 @@ freed AS (
     WHERE k.job_id = ANY (ARRAY(
         SELECT c.id FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c WHERE c.unique_key IS NOT NULL))
 ),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT m.segment, c.queue, '{ended}', '{1}'
+    FROM (SELECT j.queue FROM from_jobs j UNION ALL SELECT d.queue FROM from_delayed d) c
+    CROSS JOIN redrive.metric_ring m
+),
 asked AS (
     UPDATE redrive.leases l
     SET cancelled = l.cancelled || $1::bigint

@@ -3,7 +3,7 @@
 -- $1 uuid      worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
--- Index relied on: leases, workers, policies, breakers and letter_deltas are small; redrive_runs_running.
+-- Index relied on: leases, workers, policies, breakers and the deltas are small; redrive_runs_running.
 -- Rows: always one: the names of the chores.
 SELECT array_remove(ARRAY[
     CASE WHEN EXISTS (
@@ -15,6 +15,10 @@ SELECT array_remove(ARRAY[
         SELECT FROM redrive.workers w WHERE w.expires_at < statement_timestamp() - interval '1 hour'
     ) THEN 'reap' END,
     CASE WHEN EXISTS (SELECT FROM redrive.letter_deltas) THEN 'fold' END,
+    -- Not at every look of every worker: each fold leaves dead versions of the totals behind.
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.metric_deltas d WHERE d.at < statement_timestamp() - interval '5 seconds'
+    ) THEN 'fold_metrics' END,
     CASE WHEN EXISTS (SELECT FROM redrive.breakers b WHERE b.state <> 'closed') THEN 'breakers' END,
     -- Mine are kept mine also between two ticks.
     CASE WHEN EXISTS (

@@ -13,6 +13,7 @@
 --               where to look: ranges of the claim index, in order, each from after
 --               (-priority, id) to below -priority; see claim/mark.rs
 -- $12 text[]    kinds to leave where they are, because a breaker is open; NULL: none
+-- $13 double precision[] bounds of the histogram of waits, in seconds
 -- Locks: row locks on the jobs it takes; rows locked by others are skipped.
 -- Index relied on: jobs_for_claim, by range, merged over the segments. Sequential scans must
 --                  be off: an empty table teaches the planner a plan that a full one dies of.
@@ -57,29 +58,29 @@ taken_0 AS (
     DELETE FROM redrive.jobs_0 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 0))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
 ),
 taken_1 AS (
     DELETE FROM redrive.jobs_1 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 1))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
 ),
 taken_2 AS (
     DELETE FROM redrive.jobs_2 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 2))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
 ),
 taken_3 AS (
     DELETE FROM redrive.jobs_3 j
     WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 3))
     RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since
+              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
 ),
 taken AS (
     SELECT t.id, t.kind, t.priority, t.payload, t.attempt + 1 AS attempt, t.max_attempts,
-           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key, t.outage_since,
+           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key, t.outage_since, t.ready_at,
            CASE WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN gen_random_uuid() ELSE $7::uuid END AS lease_id,
            CASE
                WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN 1
@@ -100,8 +101,27 @@ leased AS (
                      ORDER BY t.ordinal)
     FROM taken t
     GROUP BY t.lease_id
+),
+-- A wait is at most a bound when the job was ready that long ago or later: so the bounds are turned
+-- into moments once, and not every wait into seconds.
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, buckets, counts, sums)
+    SELECT m.segment, $1, array_agg('wait'::text), array_agg(w.bucket), array_agg(w.count),
+           array_agg(greatest(date_part('epoch', w.wait), 0))
+    FROM (
+        SELECT cardinality($13::double precision[]) - width_bucket(t.ready_at, ARRAY(
+                   SELECT statement_timestamp() - b * interval '1 second'
+                   FROM unnest($13::double precision[]) b
+                   ORDER BY 1)) AS bucket,
+               count(*) AS count, sum(statement_timestamp() - t.ready_at) AS wait
+        FROM taken t
+        GROUP BY 1
+    ) w
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY m.segment
 )
 SELECT t.lease_id, t.ordinal, t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts,
-       t.generation, t.crashes, t.enqueued_at, t.unique_key IS NOT NULL AS is_unique,
+       t.generation, t.crashes, t.enqueued_at, statement_timestamp() AS claimed_at,
+       t.unique_key IS NOT NULL AS is_unique,
        (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
 FROM taken t

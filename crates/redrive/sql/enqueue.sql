@@ -31,6 +31,11 @@ delayed AS (
     FROM incoming i
     WHERE i.delay_ms > 0
 ),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT m.segment, $1, '{enqueued}', ARRAY[cardinality($2::text[])]
+    FROM redrive.metric_ring m
+),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', $1)
     FROM redrive.workers w

@@ -51,6 +51,14 @@ delayed AS (
     FROM placed p
     WHERE p.is_new AND p.delay_ms > 0
 ),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT m.segment, $1, '{enqueued,duplicates}',
+           ARRAY[count(*) FILTER (WHERE p.is_new), count(*) FILTER (WHERE NOT p.is_new)]
+    FROM placed p
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY m.segment
+),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', $1)
     FROM redrive.workers w

@@ -97,6 +97,27 @@ freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
 ),
+-- The leases first: one whose jobs are all done has none left, and is lost all the same.
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, labels, causes, counts)
+    SELECT m.segment, c.queue, array_agg(c.word), array_agg(c.label), array_agg(c.cause), array_agg(c.count)
+    FROM (
+        SELECT e.queue::text AS queue, 'leases_lost' AS word, NULL::text AS label, NULL::text AS cause,
+               count(*) AS count
+        FROM ended e
+        GROUP BY 1
+        UNION ALL
+        SELECT u.queue, CASE WHEN u.is_dead THEN 'ended' ELSE 'released' END, NULL, NULL, count(*)
+        FROM undone u
+        GROUP BY 1, 2
+        UNION ALL
+        SELECT u.queue, 'failed', u.kind, 'worker_lost', count(*)
+        FROM undone u
+        GROUP BY 1, 3
+    ) c
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY 1, 2
+),
 -- Rows of workers that are long gone and hold nothing are of no use to anybody.
 forgotten AS (
     DELETE FROM redrive.workers w

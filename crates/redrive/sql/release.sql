@@ -77,6 +77,15 @@ freed AS (
         SELECT b.id FROM released b
         WHERE b.unique_key IS NOT NULL AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
 ),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT m.segment, b.queue, '{released,ended}',
+           ARRAY[count(*) FILTER (WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled),
+                 count(*) FILTER (WHERE b.attempt >= b.max_attempts OR b.is_cancelled)]
+    FROM released b
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY 1, 2
+),
 woken AS MATERIALIZED (
     SELECT pg_notify('redrive_ready', w.queue)
     FROM redrive.workers w

@@ -13,17 +13,27 @@
 -- $14 text     the reason of a cancelled job: manual
 -- $15 boolean[] whether the attempt met an outage: its job is in one since the first in a row
 -- $16 integer  process id of the worker
+-- $17 text     queue of the worker
+-- $18 text[]   cause of a failed attempt; NULL: it did not fail
+-- $19 double precision[] how long it ran, in seconds
+-- $20 double precision[] how long ago the job was enqueued, in seconds
+-- $21 smallint[] $22 smallint[] $23 smallint[] $24 smallint[]
+--              the buckets of how long it ran, of that age, of its attempts, of its delay
 -- Locks: the lease rows, the letters of redriven jobs.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
 --       call was answered into the void before and is repeated now.
 WITH verdicts AS MATERIALIZED (
     SELECT v.lease_id, v.ordinal, v.verdict, v.delay_ms, v.reason, v.error_class,
-           v.error_message, v.error_detail, v.attempt_record, v.in_outage
+           v.error_message, v.error_detail, v.attempt_record, v.in_outage, v.cause, v.run_time, v.age,
+           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::jsonb[], $15::boolean[])
+                $7::text[], $8::text[], $9::jsonb[], $15::boolean[], $18::text[],
+                $19::double precision[], $20::double precision[], $21::smallint[], $22::smallint[],
+                $23::smallint[], $24::smallint[])
         AS v (lease_id, ordinal, verdict, delay_ms, reason, error_class, error_message,
-              error_detail, attempt_record, in_outage)
+              error_detail, attempt_record, in_outage, cause, run_time, age, run_bucket, age_bucket,
+              attempts_bucket, delay_bucket)
 ),
 ended AS (
     DELETE FROM redrive.leases l
@@ -55,7 +65,8 @@ settled AS MATERIALIZED (
                WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $14::text
                ELSE v.reason
            END AS reason,
-           v.delay_ms, v.error_class, v.error_message, v.error_detail,
+           v.delay_ms, v.error_class, v.error_message, v.error_detail, v.cause, v.run_time, v.age,
+           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket,
            CASE
                WHEN v.attempt_record IS NULL THEN j.history
                ELSE redrive.remember(j.history, v.attempt_record
@@ -131,6 +142,35 @@ recovered AS (
     SET state = 'recovered', changed_at = clock_timestamp()
     FROM settled s
     WHERE s.verdict = 'done' AND s.generation > 0 AND l.id = s.id AND l.state = 'redriving'
+),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, words, labels, causes, buckets, counts, sums)
+    SELECT m.segment, $17, array_agg(c.word), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT x.word, x.label, x.cause, x.bucket, count(*) AS count, sum(x.observed) AS sum
+        FROM settled s
+        CROSS JOIN LATERAL (VALUES
+            (CASE s.verdict WHEN 'done' THEN 'succeeded' WHEN 'retry' THEN 'retried'
+                            WHEN 'outage' THEN 'retried' WHEN 'snooze' THEN 'snoozed' ELSE 'ended' END,
+             CASE s.verdict WHEN 'done' THEN s.kind END, NULL, NULL::smallint, NULL::double precision),
+            (CASE WHEN s.cause IS NOT NULL THEN 'failed' END, s.kind, s.cause, NULL, NULL),
+            (CASE WHEN s.cause IS NOT NULL OR s.verdict = 'done' THEN 'run' END,
+             CASE s.verdict WHEN 'done' THEN 'succeeded' ELSE 'failed' END, NULL, s.run_bucket, s.run_time),
+            (CASE s.verdict WHEN 'done' THEN 'end_to_end' END, NULL, NULL, s.age_bucket, s.age),
+            (CASE s.verdict WHEN 'done' THEN 'attempts_done' END, NULL, NULL, s.attempts_bucket, s.attempt),
+            (CASE s.verdict WHEN 'retry' THEN 'retry_delay' END, NULL, NULL, s.delay_bucket,
+             s.delay_ms / 1000.0)
+        ) AS x (word, label, cause, bucket, observed)
+        WHERE x.word IS NOT NULL
+        GROUP BY 1, 2, 3, 4
+        UNION ALL
+        SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
+        FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM settled) n
+        WHERE n.refused > 0
+    ) c
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY m.segment
 )
 SELECT s.lease_id, s.ordinal::integer AS ordinal
 FROM settled s

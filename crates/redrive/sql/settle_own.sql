@@ -3,11 +3,22 @@
 -- Called by: worker/handlers.rs, before the handler runs.
 -- $1 uuid      lease; such a job has one to itself
 -- $2 bigint    job
+-- $3 double precision[] bounds of the histogram of attempts
 -- Locks: the lease row, until the handler's transaction ends: reap and release leave it alone.
 -- Index relied on: the primary keys of leases and dead_letters.
 -- Rows: one when the lease is held. Zero rows: it is lost.
 WITH ended AS (
-    DELETE FROM redrive.leases l WHERE l.lease_id = $1 RETURNING l.lease_id
+    DELETE FROM redrive.leases l WHERE l.lease_id = $1 RETURNING l.lease_id, l.queue, l.jobs
+),
+-- How long the handler runs is counted when its transaction commits, by count_own_run.
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, words, labels, buckets, counts, sums)
+    SELECT m.segment, e.queue, clock_timestamp(), (e.jobs[1]).enqueued_at, '{succeeded,attempts_done}',
+           ARRAY[(e.jobs[1]).kind, NULL],
+           ARRAY[NULL, redrive.metric_bucket($3::double precision[], (e.jobs[1]).attempt)],
+           '{1,1}', ARRAY[NULL, (e.jobs[1]).attempt]
+    FROM ended e
+    CROSS JOIN redrive.metric_ring m
 ),
 recovered AS (
     UPDATE redrive.dead_letters l

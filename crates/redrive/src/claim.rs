@@ -4,12 +4,13 @@ pub(crate) mod demand;
 pub(crate) mod mark;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
 use crate::error::Result;
 use crate::job::{Facts, JobId};
+use crate::metrics::BOUNDS;
 use crate::payload::JsonText;
 use crate::session::Session;
 use crate::sql;
@@ -99,9 +100,11 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             &from_ids,
             &to_ranks,
             &claim.except.as_deref(),
+            &BOUNDS.wait,
         ],
     )?;
 
+    let now = Instant::now();
     let mut kind_of_last: Option<Arc<str>> = None;
     let mut claimed = Vec::with_capacity(rows.len());
     for row in rows {
@@ -112,6 +115,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             _ => kind_of_last.insert(kind.into()).clone(),
         };
         let enqueued_at: SystemTime = row.get("enqueued_at");
+        let claimed_at: SystemTime = row.get("claimed_at");
         claimed.push(Claimed {
             lease: LeaseId(row.get("lease_id")),
             ordinal: row.get("ordinal"),
@@ -130,6 +134,8 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
                 outage_age: row
                     .get::<_, Option<i64>>("outage_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
+                age: claimed_at.duration_since(enqueued_at).unwrap_or_default(),
+                claimed: now,
             },
         });
     }

@@ -24,7 +24,10 @@ pub(crate) fn enqueue(
     jobs: &[NewJob],
 ) -> Result<Vec<JobId>, postgres::Error> {
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    let reserved = client.query_typed_one(sql::RESERVE_IDS.text, &[(&count, Type::INT8)])?;
+    let reserved = client.query_typed_one(
+        sql::RESERVE_IDS.text,
+        &[(&count, Type::INT8), (&queue, Type::TEXT)],
+    )?;
     let ids: Vec<i64> = reserved.get("ids");
     let segment: i16 = reserved.get("segment");
     // The database's clock decides when; its reading is taken once for the whole batch.

@@ -161,8 +161,8 @@ impl Queue {
         ids.pop().ok_or_else(no_id)
     }
 
-    /// Stores many jobs in the caller's own transaction. Above 1,000 jobs it uses COPY, which
-    /// needs a `Transaction` to be all or nothing.
+    /// Stores many jobs in the caller's own transaction. Above 1,000 jobs it uses COPY, under
+    /// a savepoint: all or nothing.
     ///
     /// # Errors
     /// As [`Queue::add_in`].
@@ -179,7 +179,10 @@ impl Queue {
         let failed =
             |error| Error::from_postgres(format!("enqueue into queue `{}`", self.name()), error);
         if jobs.len() > COPY_ABOVE {
-            let ids = copy::enqueue(client, self.name(), jobs).map_err(failed)?;
+            // The jobs and their count together, also on a connection without a transaction.
+            let mut transaction = client.transaction().map_err(failed)?;
+            let ids = copy::enqueue(&mut transaction, self.name(), jobs).map_err(failed)?;
+            transaction.commit().map_err(failed)?;
             return Ok(ids.into_iter().map(Unique::Inserted).collect());
         }
         let columns = Columns::of(jobs);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::{Error, Result};
 use crate::name;
@@ -222,6 +222,10 @@ pub(crate) struct Facts {
     pub(crate) is_unique: bool,
     /// For how long it has met nothing but outages, by the database's clock at the claim.
     pub(crate) outage_age: Option<Duration>,
+    /// For how long it had been there at the claim, since its first enqueue, by the database's clock.
+    pub(crate) age: Duration,
+    /// The claim, by ours.
+    pub(crate) claimed: Instant,
 }
 
 impl<P> Job<P> {
@@ -240,6 +244,8 @@ impl<P> Job<P> {
             enqueued_at: SystemTime::now(),
             is_unique: false,
             outage_age: None,
+            age: Duration::ZERO,
+            claimed: Instant::now(),
         };
         Job {
             facts,

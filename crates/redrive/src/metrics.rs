@@ -4,6 +4,7 @@
 //! in-process collector, the documentation, the dashboards and the alerts are checked against it.
 
 mod answer;
+mod bounds;
 mod catalogue;
 #[cfg(feature = "prometheus")]
 mod collector;
@@ -17,6 +18,7 @@ mod reader;
 mod series;
 mod zero;
 
+pub(crate) use bounds::{BOUNDS, bucket};
 pub use catalogue::{
     CATALOGUE, CLASS_SLOTS, KIND_SLOTS, Label, Metric, MetricKind, OTHER, QUEUE_SLOTS, Source,
 };

@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::cause::Cause;
 use crate::claim::{LeaseId, WorkerId};
 use crate::error::Result;
 use crate::failure::{Story, clip};
 use crate::job::{Facts, JobId, milliseconds};
 use crate::judge::Verdict;
+use crate::metrics::{BOUNDS, bucket};
 use crate::payload::Json;
 use crate::reason::Reason;
 use crate::session::Session;
 use crate::sql;
+use crate::worker::cells::DoneLease;
 
 /// How often a job that ran may be released with its attempt refunded.
 const REFUNDS: i32 = 10;
@@ -43,6 +46,10 @@ pub(crate) struct Settlement {
     pub(crate) verdict: Verdict,
     /// Whether the attempt met an outage of what it needs.
     pub(crate) in_outage: bool,
+    /// Why the attempt failed. `None`: it did not.
+    pub(crate) cause: Option<Cause>,
+    /// Since the first enqueue of the job.
+    pub(crate) age: Duration,
 }
 
 impl Settlement {
@@ -53,13 +60,33 @@ impl Settlement {
 }
 
 /// Ends leases all of whose jobs are plainly done; answers the lost ones among them.
-pub(crate) fn settle_done(session: &mut Session, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
-    let ids: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
-    let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &[&ids])?;
+pub(crate) fn settle_done(
+    session: &mut Session,
+    queue: &str,
+    done: &[DoneLease],
+) -> Result<Vec<LeaseId>> {
+    let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
+    let cells = || {
+        done.iter()
+            .flat_map(|done| done.cells.iter().map(|cell| (done.lease, cell)))
+    };
+    let leases: Vec<Uuid> = cells().map(|(lease, _)| lease.0).collect();
+    let words: Vec<&str> = cells().map(|(_, cell)| cell.word).collect();
+    let labels: Vec<Option<&str>> = cells().map(|(_, cell)| cell.label.as_deref()).collect();
+    let buckets: Vec<Option<i16>> = cells().map(|(_, cell)| cell.bucket).collect();
+    let counts: Vec<i64> = cells().map(|(_, cell)| cell.count).collect();
+    let sums: Vec<f64> = cells().map(|(_, cell)| cell.sum).collect();
+    let rows = session.query(
+        "settle finished jobs",
+        &sql::SETTLE_DONE,
+        &[
+            &ids, &queue, &leases, &words, &labels, &buckets, &counts, &sums,
+        ],
+    )?;
     let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
-    Ok(leases
+    Ok(done
         .iter()
-        .copied()
+        .map(|done| done.lease)
         .filter(|lease| !held.contains(&lease.0))
         .collect())
 }
@@ -72,6 +99,10 @@ pub(crate) fn settle(
     settlements: &[Settlement],
     ended: &[LeaseId],
 ) -> Result<HashSet<(LeaseId, i32)>> {
+    let Some(first) = settlements.first() else {
+        return Ok(HashSet::new());
+    };
+    let queue = &*first.facts.queue;
     let mut columns = Columns::default();
     for settlement in settlements {
         columns.push(settlement, settler)?;
@@ -97,6 +128,14 @@ pub(crate) fn settle(
             &Reason::Manual.as_str(),
             &columns.in_outage,
             &settler.pid,
+            &queue,
+            &columns.causes,
+            &columns.run_times,
+            &columns.ages,
+            &columns.run_buckets,
+            &columns.age_buckets,
+            &columns.attempts_buckets,
+            &columns.delay_buckets,
         ],
     )?;
     Ok(rows
@@ -164,6 +203,13 @@ struct Columns<'a> {
     details: Vec<Option<&'a str>>,
     records: Vec<Option<Json>>,
     in_outage: Vec<bool>,
+    causes: Vec<Option<&'static str>>,
+    run_times: Vec<f64>,
+    ages: Vec<f64>,
+    run_buckets: Vec<i16>,
+    age_buckets: Vec<i16>,
+    attempts_buckets: Vec<i16>,
+    delay_buckets: Vec<i16>,
 }
 
 impl<'a> Columns<'a> {
@@ -180,6 +226,16 @@ impl<'a> Columns<'a> {
         self.verdicts.push(word);
         self.delays.push(milliseconds(delay));
         self.in_outage.push(settlement.in_outage);
+        self.causes.push(settlement.cause.map(Cause::as_str));
+        let (run_time, age) = (settlement.run_time.as_secs_f64(), settlement.age.as_secs_f64());
+        let attempt = f64::from(settlement.facts.attempt);
+        self.run_times.push(run_time);
+        self.ages.push(age);
+        self.run_buckets.push(bucket(BOUNDS.run, run_time));
+        self.age_buckets.push(bucket(BOUNDS.end_to_end, age));
+        self.attempts_buckets.push(bucket(BOUNDS.attempts, attempt));
+        self.delay_buckets
+            .push(bucket(BOUNDS.retry_delay, delay.as_secs_f64()));
         self.reasons.push(reason.map(Reason::as_str));
         // A cancelled job whose verdict was to snooze dies in the database without a story.
         self.classes

@@ -48,6 +48,7 @@ statements! {
     REAP = "reap";
     TURN_RING = "turn_ring";
     FOLD_LETTERS = "fold_letters";
+    FOLD_METRICS = "fold_metrics";
     CAPTURE = "capture";
     CAPTURE_LETTERS = "capture_letters";
     LETTERS = "letters";
@@ -95,6 +96,7 @@ statements! {
     NOTE_GROUP = "note_group";
     OWN_GROUP = "own_group";
     AUDIT = "audit";
+    AUDIT_COUNTERS = "audit_counters";
     DRAINED = "drained";
     BREAKERS = "breakers";
     OPEN_BREAKER = "open_breaker";

@@ -5,6 +5,7 @@
 //! Bounded channels connect them; the end of a channel is the signal to end.
 
 mod builder;
+pub(crate) mod cells;
 mod chores;
 mod fetch;
 mod flood;

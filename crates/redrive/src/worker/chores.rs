@@ -1,5 +1,5 @@
 //! The chores: what any worker does for all, one at a time and a little at a beat, so that no
-//! leader is needed: reap, turn the ring, fold the counts of letters, drive redrive runs that nobody
+//! leader is needed: reap, turn the ring, fold the counters and the counts of letters, drive redrive runs that nobody
 //! drives, run the policies, apply retention. And a look at the breakers.
 //!
 //! Doing a chore twice is harmless: each is one statement that locks what it takes. One look every
@@ -25,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// How many counts a fold takes at most, and how many folds there are at a look.
+const FOLD_ROWS: i32 = 50_000;
+const FOLDS: usize = 10;
 /// How many jobs of a paused queue move on in one step of the ring.
 const STRAGGLERS: i32 = 1000;
 /// How often a worker takes letters away whose time is over; at every look while there are more.
@@ -81,6 +84,7 @@ impl<'a> Chores<'a> {
                 match &*chore {
                     "reap" if now >= self.reap_from => came_back |= self.reap(lane)?,
                     "fold" => self.fold(lane)?,
+                    "fold_metrics" => self.fold_metrics(lane)?,
                     "policies" => self.run_policies(lane)?,
                     "retention" if now >= self.retain_at => self.retain(lane)?,
                     "runs" if self.run.is_none() => self.find_run(lane)?,
@@ -109,6 +113,21 @@ impl<'a> Chores<'a> {
             let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
             Ok(row.get("chores"))
         })
+    }
+
+    /// Folds what was counted into the totals, a few batches at most.
+    fn fold_metrics(&self, lane: &mut Lane) -> Result<()> {
+        for _ in 0..FOLDS {
+            let folded = self.call(lane, "fold the counters", |session| {
+                let row =
+                    session.query_one("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
+                Ok(row.get::<_, i64>("folded"))
+            })?;
+            if folded < i64::from(FOLD_ROWS) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Folds what changed in the numbers of failure groups into their totals.

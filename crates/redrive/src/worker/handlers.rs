@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::failure::{Failure, Story};
 use crate::job::{Job, Signal};
 use crate::judge::Outcome;
+use crate::metrics::BOUNDS;
 use crate::run::run;
 use crate::session::Session;
 use crate::sql;
@@ -258,6 +259,7 @@ fn transact<P>(
             &[
                 (&lease, postgres::types::Type::UUID),
                 (&job.id().get(), postgres::types::Type::INT8),
+                (&BOUNDS.attempts, postgres::types::Type::FLOAT8_ARRAY),
             ],
         )
         .map_err(|error| failed("settle", error))?;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::claim::LeaseId;
 use crate::settle::Settlement;
+use crate::worker::cells::DoneLease;
 
 /// How long a verdict waits for the rest of its lease.
 pub(crate) const PARTIAL_AFTER: Duration = Duration::from_millis(50);
@@ -35,8 +36,8 @@ struct Account {
 /// What is to be written now.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Leases to end, all of whose open jobs are plainly done, and how many those are.
-    pub(crate) done: Vec<(LeaseId, u64)>,
+    /// Leases to end, all of whose open jobs are plainly done.
+    pub(crate) done: Vec<DoneLease>,
     /// Verdicts of other leases, lease by lease.
     pub(crate) settlements: Vec<Settlement>,
     /// The leases that end with those verdicts.
@@ -117,7 +118,7 @@ impl Ledger {
                 due.settlements.append(&mut account.pending);
                 due.released.push(*lease);
             } else if account.pending.iter().all(Settlement::is_plain_done) {
-                due.done.push((*lease, account.pending.len() as u64));
+                due.done.push(DoneLease::of(*lease, &account.pending));
             } else {
                 due.settlements.append(&mut account.pending);
                 due.ended.push(*lease);
@@ -153,6 +154,8 @@ mod tests {
             enqueued_at: SystemTime::UNIX_EPOCH,
             is_unique: false,
             outage_age: None,
+            age: Duration::ZERO,
+            claimed: Instant::now(),
         };
         Settlement {
             lease,
@@ -161,6 +164,8 @@ mod tests {
             run_time: Duration::ZERO,
             verdict,
             in_outage: false,
+            cause: None,
+            age: Duration::ZERO,
         }
     }
 
@@ -182,7 +187,7 @@ mod tests {
         );
         ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
         let due = ledger.take_due(now, Flush::Ripe);
-        assert_eq!(due.done, [(lease, 2)]);
+        assert_eq!((due.done[0].lease, due.done[0].jobs), (lease, 2));
         assert!(due.settlements.is_empty() && due.ended.is_empty() && due.released.is_empty());
         assert_eq!(ledger.next_due(), None);
     }
@@ -212,7 +217,8 @@ mod tests {
         let due = ledger.take_due(now + PARTIAL_AFTER, Flush::Ripe);
         assert_eq!((due.settlements.len(), due.ended.len()), (1, 0));
         ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        assert_eq!(ledger.take_due(now, Flush::Ripe).done, [(lease, 1)]);
+        let done = ledger.take_due(now, Flush::Ripe).done;
+        assert_eq!((done[0].lease, done[0].jobs), (lease, 1));
     }
 
     #[test]

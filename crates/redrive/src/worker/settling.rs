@@ -14,6 +14,7 @@ use crate::job::JobId;
 use crate::judge::Verdict;
 use crate::lane::Lane;
 use crate::settle::{Held, Settlement, release, settle, settle_done};
+use crate::worker::cells::DoneLease;
 use crate::worker::fetch::Wake;
 use crate::worker::gates::Report;
 use crate::worker::ledger::{Due, Flush, Ledger};
@@ -182,7 +183,7 @@ fn until_distrusted(state: &State) -> Instant {
 /// Writes what is due, trying again while the database is away.
 fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, until: Instant) {
     if !due.done.is_empty() {
-        write_done(state, lane, &due.done, until);
+        write_done(state, lane, due.done, until);
     }
     for (settlements, ended) in in_statements(due.settlements, &due.ended) {
         write_verdicts(state, lane, settlements, ended, wake, until);
@@ -192,14 +193,15 @@ fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, unt
     }
 }
 
-fn write_done(state: &Arc<State>, lane: &mut Lane, done: &[(LeaseId, u64)], until: Instant) {
-    let leases: Arc<[LeaseId]> = done.iter().map(|(lease, _)| *lease).collect();
+fn write_done(state: &Arc<State>, lane: &mut Lane, done: Vec<DoneLease>, until: Instant) {
+    let leases: Vec<LeaseId> = done.iter().map(|done| done.lease).collect();
+    let done: Arc<[DoneLease]> = done.into();
     let written = trying(state, until, || {
-        let leases = Arc::clone(&leases);
+        let (done, queue) = (Arc::clone(&done), state.config.queue.shared_name());
         lane.call(
             "settle finished jobs",
             call_timeout(state),
-            move |session| settle_done(session, &leases),
+            move |session| settle_done(session, &queue, &done),
         )
     });
     state.forget(&leases);
@@ -208,13 +210,13 @@ fn write_done(state: &Arc<State>, lane: &mut Lane, done: &[(LeaseId, u64)], unti
             "finished jobs of queue `{}` could not be settled: {error}",
             state.queue()
         );
-        leases.to_vec()
+        leases.clone()
     });
-    for (lease, jobs) in done {
-        if lost.contains(lease) {
-            lost_results(state, *jobs);
+    for done in &*done {
+        if lost.contains(&done.lease) {
+            lost_results(state, done.jobs);
         } else {
-            state.counts.done.fetch_add(*jobs, Ordering::Relaxed);
+            state.counts.done.fetch_add(done.jobs, Ordering::Relaxed);
         }
     }
 }
@@ -301,6 +303,8 @@ fn bare(
             run_time: settlement.run_time,
             verdict,
             in_outage: settlement.in_outage,
+            cause: settlement.cause,
+            age: settlement.age,
         }]);
         let ends: Vec<LeaseId> = last_of_lease
             .then_some(settlement.lease)

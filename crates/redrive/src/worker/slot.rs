@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::cause::Cause;
 use crate::claim::{Claimed, LeaseId};
 use crate::error::{Error, Result};
 use crate::failure::Story;
@@ -128,6 +129,7 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     let (lease, kind) = (running.lease, &running.facts.kind);
     let outage = outcome.outage();
     let in_outage = outage.is_some();
+    let cause = Cause::of(&outcome);
     let gates = &bench.state.gates;
     let (park, reports) = match outage {
         Some((dependency, message)) => {
@@ -183,6 +185,8 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
             None => verdict,
         },
         in_outage,
+        cause,
+        age: running.facts.age + running.facts.claimed.elapsed(),
     };
     // The settler outlives the slots, but for a worker that was dropped without a stop: then
     // the lease runs out and the job comes back.
