@@ -56,6 +56,7 @@ mod pool;
 mod stop;
 
 mod audit;
+mod counters;
 mod live;
 mod stats;
 mod views;

@@ -1,5 +1,5 @@
 -- Purpose: folds what was counted into the totals that are published, and gives its space back.
--- Called by: worker/chores.rs, every few seconds; by one worker at a time.
+-- Called by: worker/chores.rs, every few seconds, by one worker at a time; counters.rs, before an audit.
 -- $1 integer   how many rows at most
 -- Locks: an advisory lock of its own; the rows of the totals, shortly; ACCESS EXCLUSIVE on a drained
 --        child of metric_deltas, waited for at most 50 ms.

@@ -69,7 +69,7 @@ mod tests {
             (Outcome::Failed(Failure::snooze(second)), None),
             (Outcome::Failed(Failure::retry("m")), Some(Cause::Error)),
             (
-                Outcome::Failed(Failure::retry_after("m", second)),
+                Outcome::Failed(Failure::retry("m").after(second)),
                 Some(Cause::Error),
             ),
             (Outcome::Failed(Failure::reject("m")), Some(Cause::Rejected)),

@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
+/// How many counts are folded before an audit.
+const FOLD_ROWS: i32 = 50_000;
+
 /// Which rows a counter is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CountedSet {
@@ -67,6 +70,8 @@ impl Database {
     /// When the database refuses or does not answer.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {
         self.call_within("audit the counters", LETTERS_TIMEOUT, |session| {
+            // So that new queues have their names. Apart, because the audit takes long.
+            session.query("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
             let rows = session.query("audit the counters", &sql::AUDIT_COUNTERS, &[])?;
             rows.iter()
                 .map(|row| {

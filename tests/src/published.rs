@@ -1,0 +1,74 @@
+//! What is published of the counters, and whether it is what the rows say.
+
+use std::collections::BTreeMap;
+
+use postgres::Client;
+use redrive::Database;
+
+/// The series of `redrive.metric_totals()`, by name and labels, such as
+/// `redrive_jobs_succeeded_total{orders,order}`; of a histogram its count. Without what depends on
+/// the time.
+pub type Published = BTreeMap<String, i64>;
+
+/// Reads what is published.
+///
+/// # Panics
+/// When a histogram is not of one piece.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "counts of a test are small whole numbers"
+)]
+pub fn published(client: &mut Client) -> Published {
+    let asked = "SELECT metric, labels, value, counts, sum FROM redrive.metric_totals()";
+    let rows = client.query(asked, &[]).expect("read the totals");
+    let mut series = Published::new();
+    for row in rows {
+        let metric: String = row.get("metric");
+        if metric == "redrive_fold_age_seconds" || metric.ends_with("timestamp_seconds") {
+            continue;
+        }
+        let labels: Vec<String> = row.get("labels");
+        let name = format!("{metric}{{{}}}", labels.join(","));
+        let value = match row.get::<_, Option<Vec<i64>>>("counts") {
+            Some(counts) => {
+                let sum: f64 = row.get("sum");
+                assert!(sum >= 0.0, "{name}: {sum}");
+                assert!(counts.iter().all(|count| *count >= 0), "{name}: {counts:?}");
+                counts.iter().sum()
+            }
+            None => row.get::<_, f64>("value").round() as i64,
+        };
+        let twice = series.insert(name.clone(), value);
+        assert!(twice.is_none(), "{name} is there twice");
+    }
+    series
+}
+
+/// What changed from one reading to the next.
+pub fn changed(before: &Published, after: &Published) -> Published {
+    let names = before.keys().chain(after.keys());
+    let value = |of: &Published, name: &str| of.get(name).copied().unwrap_or_default();
+    names
+        .map(|name| (name.clone(), value(after, name) - value(before, name)))
+        .filter(|(_, change)| *change != 0)
+        .collect()
+}
+
+/// Checks that the counters are what the rows say.
+///
+/// # Panics
+/// When they are not.
+#[track_caller]
+pub fn no_drift(db: &Database) {
+    let found = db.audit_counters().expect("audit the counters");
+    let drift: Vec<_> = found.iter().filter(|audit| audit.drift != 0).collect();
+    assert!(drift.is_empty(), "{drift:#?}");
+}
+
+/// Folds all that was counted.
+pub fn fold(client: &mut Client) -> i64 {
+    let row = client
+        .query_one("SELECT redrive.fold_metrics()", &[])
+        .expect("fold the counters");
+    row.get(0)
+}
