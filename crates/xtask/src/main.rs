@@ -1,6 +1,7 @@
 //! `cargo xtask`: the commands of this repository.
 //!
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
+//! * `cargo xtask dashboards`: the dashboards, checked and drawn.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -15,6 +16,7 @@
 mod account;
 mod cargo;
 mod cluster;
+mod dashboards;
 mod demo;
 mod error;
 mod interrupt;
@@ -40,6 +42,8 @@ struct Arguments {
 enum Command {
     /// A Friday evening with redrive: an outage, malformed orders, a fix, a redrive.
     Demo(demo::Options),
+    /// The dashboards of `grafana/`: checks them, and draws their screenshots.
+    Dashboards(dashboards::Options),
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = Interrupt::listen().and_then(|interrupt| match arguments.command {
         Command::Demo(options) => demo::run(&options, &interrupt),
+        Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

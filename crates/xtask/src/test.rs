@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cargo::{cargo, typed, workspace};
 use crate::cluster::{Cluster, Durability};
+use crate::dashboards;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
@@ -39,6 +40,8 @@ enum Step {
     DocTests,
     /// The documentation builds without a warning
     Docs,
+    /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
+    Dashboards,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -88,6 +91,7 @@ impl Step {
             Step::Tests => "unit and integration tests",
             Step::DocTests => "documentation examples",
             Step::Docs => "documentation, warnings denied",
+            Step::Dashboards => "dashboards",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -165,6 +169,7 @@ impl Bench<'_> {
                 ])
                 .env("RUSTDOCFLAGS", "-D warnings"),
             )?,
+            Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }
