@@ -190,10 +190,11 @@ BEGIN
 END
 $$;
 
--- How many rows of a queue are counted at most: ten thousand, fewer when there are many queues.
+-- How many rows of a queue are counted at most: ten thousand for all queues together, so that a
+-- reading stays cheap, and a hundred at least.
 CREATE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT least(10000, greatest(100, 30000 / greatest(queues, 1)))::bigint $$;
+AS $$ SELECT greatest(100, 10000 / greatest(queues, 1))::bigint $$;
 
 -- The live jobs of each queue, and their ages.
 CREATE FUNCTION redrive.metrics_queues()
@@ -268,7 +269,8 @@ CREATE FUNCTION redrive.metrics_letters()
 AS $$
 DECLARE
     queues text[] := redrive.metrics_queue_names();
-    cap    bigint := redrive.metrics_cap(cardinality(queues));
+    -- Letters are large, so that there are few to a page.
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 2;
 BEGIN
     RETURN QUERY
     SELECT v.metric, v.labels, v.value::double precision
@@ -528,7 +530,10 @@ BEGIN
     WITH heaps AS MATERIALIZED (
         SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname,
                pg_relation_size(c.oid)::double precision AS bytes,
-               pg_stat_get_live_tuples(c.oid)::double precision AS live,
+               -- After a crash the statistics know of no row at all; then what the last vacuum found.
+               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
+                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
+               END::double precision AS live,
                pg_stat_get_dead_tuples(c.oid)::double precision AS dead,
                coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
                          WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
@@ -555,7 +560,9 @@ BEGIN
     SELECT quote_ident(n.nspname) INTO extension_schema
     FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'pgstattuple';
-    IF extension_schema IS NULL THEN
+    IF extension_schema IS NULL
+        OR NOT has_function_privilege(format('%s.pgstattuple_approx(regclass)', extension_schema), 'EXECUTE')
+    THEN
         RETURN;
     END IF;
     FOR each_heap IN

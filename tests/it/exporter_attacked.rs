@@ -93,7 +93,7 @@ fn a_head_without_an_end_is_refused() {
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nX-Long: ")
         .unwrap();
-    let piece = [b'x'; 64 << 10];
+    let piece = vec![b'x'; 64 << 10];
     for _ in 0..48 * 16 {
         // It hangs up sooner or later: that is its right.
         if stream.write_all(&piece).is_err() {

@@ -61,6 +61,12 @@ mod live;
 mod stats;
 mod views;
 
+mod metrics;
+mod metrics_plans;
+mod metrics_role;
+mod metrics_sources;
+mod metrics_table;
+
 mod ring;
 
 mod bad_input;
@@ -70,6 +76,7 @@ mod kit;
 
 mod exporter;
 mod exporter_attacked;
+mod exporter_deployed;
 mod exporter_outage;
 
 mod tidy;

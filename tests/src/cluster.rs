@@ -98,6 +98,11 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Where one of its programs is, such as `psql`.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
     /// A plain connection to its database.
     pub fn client(&self) -> Client {
         Client::connect(&self.url(), NoTls).expect("connect to the server of the test")

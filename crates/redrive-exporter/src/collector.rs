@@ -37,6 +37,7 @@ const LOOK: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Collector {
     shared: Arc<Shared>,
+    most_waiting: usize,
 }
 
 /// Whether this exporter has something new to say.
@@ -52,7 +53,10 @@ pub(crate) enum Readiness {
 
 impl Collector {
     /// Begins to connect. It does not matter whether the database is there.
-    pub(crate) fn start(source: Source) -> Collector {
+    ///
+    /// When so many wait already, who comes is given the last answer instead of a new one: they
+    /// would fill the exporter, and nobody else would come in.
+    pub(crate) fn start(source: Source, most_waiting: usize) -> Collector {
         let reader = Reader::new(env!("CARGO_PKG_VERSION"));
         let shared = Arc::new(Shared {
             source,
@@ -60,36 +64,26 @@ impl Collector {
             changed: Condvar::new(),
         });
         shared.hire(&mut shared.state());
-        Collector { shared }
+        Collector {
+            shared,
+            most_waiting,
+        }
     }
 
     /// The metrics: new ones, or within the limit the last good ones with `redrive_up` 0.
     pub(crate) fn scrape(&self, limit: Duration) -> Page {
         let end = Instant::now() + limit;
         let mut state = self.shared.state();
-        let flight = state.flights.join(end);
-        self.shared.hire(&mut state);
-        self.shared.changed.notify_all();
-        while !state.flights.is_over(flight) {
-            let now = Instant::now();
-            let Some(left) = end
-                .checked_duration_since(now)
-                .filter(|left| !left.is_zero())
-            else {
-                if state.flights.give_up(flight, now) {
-                    state.is_silent();
-                    self.shared.changed.notify_all();
-                }
-                return state.stale();
-            };
-            state = self
-                .shared
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        if state.waiting >= self.most_waiting {
+            return state.page.clone();
         }
-        state.page.clone()
+        state.waiting += 1;
+        let (mut state, has_landed) = self.shared.wait(state, end);
+        state.waiting -= 1;
+        match has_landed {
+            true => state.page.clone(),
+            false => state.stale(),
+        }
     }
 
     /// Whether the database was seen lately. Looks when that is not known.
@@ -142,6 +136,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     flights: Flights,
+    /// How many wait for an answer.
+    waiting: usize,
     /// As the last flight that counts left it: a hand works on a copy.
     reader: Reader,
     /// The answer of the last flight.
@@ -161,6 +157,7 @@ impl State {
         let page = Page::of(&reader.unreachable().families);
         State {
             flights: Flights::default(),
+            waiting: 0,
             reader,
             page,
             stale: None,
@@ -179,7 +176,7 @@ impl State {
     }
 
     /// A flight was given up.
-    fn is_silent(&mut self) {
+    fn say_silent(&mut self) {
         self.page = self.stale();
         if !self.is_told {
             log::warn!("the database did not answer in time; the last good values are published");
@@ -232,6 +229,42 @@ impl Shared {
         if let Err(error) = started {
             log::warn!("could not start a thread to read the database: {error}");
             state.flights.gone(hand);
+        }
+    }
+
+    /// Waits for a reading that begins after this call, or shares one; whether it came before `end`.
+    fn wait<'a>(
+        self: &'a Arc<Shared>,
+        mut state: MutexGuard<'a, State>,
+        end: Instant,
+    ) -> (MutexGuard<'a, State>, bool) {
+        loop {
+            let now = Instant::now();
+            if state.flights.give_up(now) {
+                state.say_silent();
+            }
+            if now >= end {
+                return (state, false);
+            }
+            let flight = state.flights.join(now, end - now);
+            self.hire(&mut state);
+            self.changed.notify_all();
+            while !state.flights.is_over(flight) {
+                let until = flight.deadline.min(end);
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                state = self
+                    .changed
+                    .wait_timeout(state, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+            // One that was given up is followed by another one, if there is time.
+            if state.flights.has_landed(flight) {
+                return (state, true);
+            }
         }
     }
 

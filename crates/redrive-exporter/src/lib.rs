@@ -93,7 +93,7 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let failed = |error| Error::caused_by("could not open the listening socket", error);
     let address = listener.local_addr().map_err(failed)?;
 
-    let collector = Arc::new(Collector::start(source));
+    let collector = Arc::new(Collector::start(source, most / 2));
     let door = Door::new(listener, most, {
         let collector = Arc::clone(&collector);
         let path = arguments.telemetry_path.clone();

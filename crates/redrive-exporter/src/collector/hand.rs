@@ -95,7 +95,7 @@ impl Line<'_> {
         let Some(client) = &mut self.client else {
             return reader.unreachable();
         };
-        let left = flight.deadline.saturating_duration_since(Instant::now());
+        let left = flight.read_until.saturating_duration_since(Instant::now());
         let reading = reader.read(client, budget(left));
         if !reading.is_connected {
             self.client = None;

@@ -17,6 +17,8 @@ use super::visitors::{Pass, Visitors};
 const PAUSE: Duration = Duration::from_millis(50);
 /// How often it says so.
 const SAY_EVERY: Duration = Duration::from_mins(1);
+/// How long nobody is shown out for dawdling.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Enough for what runs on the thread of a visit, and little enough for many of them.
 const STACK: usize = 256 << 10;
 
@@ -43,7 +45,7 @@ impl Door {
         listener.set_nonblocking(true)?;
         Ok(Door {
             listener,
-            visitors: Visitors::new(most),
+            visitors: Visitors::new(most, PATIENCE),
             clerk: Arc::new(clerk),
             said: None,
         })

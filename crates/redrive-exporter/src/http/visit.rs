@@ -50,12 +50,13 @@ impl Answer {
 pub(super) fn visit(pass: &Pass, answer: impl FnOnce(&Head) -> Answer) -> io::Result<()> {
     let (answer, method) = match ask(pass.stream()) {
         Ok(head) => {
-            pass.is_now(Phase::Served);
+            pass.is_now(Phase::Waiting);
             (answer(&head), head.method)
         }
         Err(Refusal::Gone) => return Ok(()),
         Err(Refusal::Answer(status, line)) => (Answer::line(status, line), Method::Get),
     };
+    pass.is_now(Phase::Hearing);
     tell(pass.stream(), &answer, &method)?;
     pass.is_now(Phase::Leaving);
     see_off(pass.stream())

@@ -11,14 +11,18 @@ pub(crate) enum Phase {
     Leaving,
     /// Has not said yet what it wants.
     Asking,
-    /// Waits for the answer, or is given it.
-    Served,
+    /// Is given the answer.
+    Hearing,
+    /// Waits for the answer.
+    Waiting,
 }
 
 /// Everybody who is here.
 #[derive(Debug)]
 pub(crate) struct Visitors {
     most: usize,
+    /// How long nobody is shown out who has just come, has just asked or has just been answered.
+    patience: Duration,
     rooms: Mutex<Rooms>,
     left: Condvar,
 }
@@ -36,32 +40,52 @@ struct Rooms {
 struct Visitor {
     name: u64,
     phase: Phase,
+    /// Since when it is that far.
+    since: Instant,
     is_shown_out: bool,
     stream: Arc<TcpStream>,
 }
 
 impl Visitors {
-    /// Room for this many.
-    pub(crate) fn new(most: usize) -> Arc<Visitors> {
+    /// Room for this many. When it is full, who stays where it is for longer than `patience` may
+    /// have to leave.
+    pub(crate) fn new(most: usize, patience: Duration) -> Arc<Visitors> {
         Arc::new(Visitors {
             most,
+            patience,
             rooms: Mutex::default(),
             left: Condvar::new(),
         })
     }
 
-    /// Lets somebody in; when that is one too many, somebody else is shown out.
+    /// Lets somebody in; when that is one too many, somebody else is shown out. It may wait for a
+    /// moment, for somebody to leave or to have dawdled for long enough.
     pub(crate) fn enter(self: &Arc<Visitors>, stream: TcpStream) -> Pass {
         let stream = Arc::new(stream);
         let mut rooms = self.rooms();
-        if rooms.visitors.len() - rooms.shown_out >= self.most {
-            rooms.show_out();
+        while rooms.visitors.len() - rooms.shown_out >= self.most {
+            let Some(at) = rooms.most_in_the_way() else {
+                break;
+            };
+            let left = self
+                .patience
+                .saturating_sub(rooms.visitors[at].since.elapsed());
+            if left.is_zero() {
+                rooms.show_out(at);
+            } else {
+                rooms = self
+                    .left
+                    .wait_timeout(rooms, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
         }
         rooms.names += 1;
         let name = rooms.names;
         rooms.visitors.push(Visitor {
             name,
             phase: Phase::Asking,
+            since: Instant::now(),
             is_shown_out: false,
             stream: Arc::clone(&stream),
         });
@@ -75,7 +99,10 @@ impl Visitors {
 
     /// Shows out whoever is in the way most; for when descriptors are used up.
     pub(crate) fn make_room(&self) {
-        self.rooms().show_out();
+        let mut rooms = self.rooms();
+        if let Some(at) = rooms.most_in_the_way() {
+            rooms.show_out(at);
+        }
     }
 
     /// Waits until those who were shown out are few, so that a flood cannot outrun their end.
@@ -88,7 +115,7 @@ impl Visitors {
     pub(crate) fn close(&self, patience: Duration) -> bool {
         let mut rooms = self.rooms();
         for visitor in &mut rooms.visitors {
-            if visitor.phase != Phase::Served {
+            if matches!(visitor.phase, Phase::Leaving | Phase::Asking) {
                 visitor.show_out();
             }
         }
@@ -119,15 +146,18 @@ impl Visitors {
 }
 
 impl Rooms {
-    /// Who has the answer goes first, then who has not asked, then who waits; the one who came
-    /// first among them.
-    fn show_out(&mut self) {
-        let here = self
-            .visitors
-            .iter_mut()
-            .filter(|visitor| !visitor.is_shown_out);
+    /// Who has the answer goes first, then who has not asked, then who is slow to hear; the one who
+    /// came first among them. Those who wait go last: they would not be gone before their answer.
+    fn most_in_the_way(&self) -> Option<usize> {
+        let here = self.visitors.iter().enumerate();
         // The first of the least: `min_by_key` keeps the order in which they came.
-        if let Some(visitor) = here.min_by_key(|visitor| visitor.phase) {
+        here.filter(|(_, visitor)| !visitor.is_shown_out)
+            .min_by_key(|(_, visitor)| visitor.phase)
+            .map(|(at, _)| at)
+    }
+
+    fn show_out(&mut self, at: usize) {
+        if let Some(visitor) = self.visitors.get_mut(at) {
             visitor.show_out();
             self.shown_out += 1;
         }
@@ -166,6 +196,7 @@ impl Pass {
             .find(|visitor| visitor.name == self.name)
         {
             visitor.phase = phase;
+            visitor.since = Instant::now();
         }
     }
 }
@@ -219,9 +250,9 @@ mod tests {
 
     #[test]
     fn when_there_are_too_many_who_dawdles_has_to_leave() {
-        let (street, visitors) = (Street::new(), Visitors::new(3));
-        let (served, _far_1) = street.comes(&visitors);
-        served.is_now(Phase::Served);
+        let (street, visitors) = (Street::new(), Visitors::new(3, Duration::ZERO));
+        let (waiting, _far_1) = street.comes(&visitors);
+        waiting.is_now(Phase::Waiting);
         let (first, _far_2) = street.comes(&visitors);
         let (second, _far_3) = street.comes(&visitors);
         assert!(!is_out(&first), "there is room for three");
@@ -231,21 +262,38 @@ mod tests {
         third.is_now(Phase::Leaving);
         let (fourth, _far_5) = street.comes(&visitors);
         assert!(is_out(&third) && !is_out(&second), "who has the answer");
-        assert!(!is_out(&served) && !is_out(&fourth));
+        assert!(!is_out(&waiting) && !is_out(&fourth));
 
-        for pass in [&second, &fourth] {
-            pass.is_now(Phase::Served);
-        }
+        second.is_now(Phase::Waiting);
+        fourth.is_now(Phase::Hearing);
         let (fifth, _far_6) = street.comes(&visitors);
-        assert!(is_out(&served) && !is_out(&fifth), "who waits for longest");
+        assert!(is_out(&fourth) && !is_out(&waiting), "who is slow to hear");
+        fifth.is_now(Phase::Waiting);
+        let (_sixth, _far_7) = street.comes(&visitors);
+        assert!(
+            is_out(&waiting) && !is_out(&second),
+            "who waits for longest"
+        );
+    }
+
+    #[test]
+    fn who_has_just_come_is_given_a_moment() {
+        let (street, visitors) = (Street::new(), Visitors::new(1, Duration::from_mins(1)));
+        let (first, _far_1) = street.comes(&visitors);
+        let leaves = std::thread::spawn(move || drop(first));
+        // It comes in because the first one leaves, not because a minute is over.
+        let begin = Instant::now();
+        let (second, _far_2) = street.comes(&visitors);
+        assert!(!is_out(&second) && begin.elapsed() < Duration::from_secs(50));
+        leaves.join().expect("it left");
     }
 
     #[test]
     fn a_close_waits_for_those_who_are_served() {
-        let (street, visitors) = (Street::new(), Visitors::new(3));
+        let (street, visitors) = (Street::new(), Visitors::new(3, Duration::ZERO));
         let (asking, _far_1) = street.comes(&visitors);
         let (served, _far_2) = street.comes(&visitors);
-        served.is_now(Phase::Served);
+        served.is_now(Phase::Waiting);
         assert!(!visitors.close(Duration::ZERO), "two are here");
         assert!(is_out(&asking) && !is_out(&served));
         drop(asking);

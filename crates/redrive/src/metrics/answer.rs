@@ -35,7 +35,9 @@ pub(crate) fn ask(
             .into_iter()
             .filter_map(|message| match message {
                 SimpleQueryMessage::Row(row) => Some(row),
-                _ => None,
+                SimpleQueryMessage::CommandComplete(_)
+                | SimpleQueryMessage::RowDescription(_)
+                | _ => None,
             })
             .collect()),
         Err(error) => {

@@ -436,7 +436,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_queue_jobs",
         &[QUEUE, PLACE],
         Source::Queues,
-        "Pending depth by state; ready and delayed counted to 10000 at most, less with many queues, see redrive_queue_jobs_capped.",
+        "Pending depth by state; ready and delayed are counted to 10000 over all queues, see redrive_queue_jobs_capped.",
     ),
     gauge(
         "redrive_queue_jobs_capped",
@@ -485,7 +485,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_dlq_letters_older_than",
         &[QUEUE, AGE],
         Source::Letters,
-        "Open letters that died longer ago than this; counted to 10000 at most.",
+        "Open letters that died longer ago than this; counted to 5000 over all queues.",
     ),
     gauge(
         "redrive_dlq_retention_seconds",
@@ -522,7 +522,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_failure_groups",
         &[QUEUE, GROUP_STATE],
         Source::Operations,
-        "Failure groups by state; counted to 10000 at most.",
+        "Failure groups by state; counted to 10000 over all queues.",
     ),
     counter(
         "redrive_group_regressions_total",

@@ -291,9 +291,10 @@ impl Reader {
 impl Collector {
     /// Whether it is its turn. One that failed is asked again sooner.
     fn is_due(&self, source: Source, now: Instant) -> bool {
+        // A little less than a minute and an hour: scrapes are not on the second.
         let every = match source {
-            Source::Tables => Duration::from_mins(1),
-            Source::Bloat => Duration::from_hours(1),
+            Source::Tables => Duration::from_secs(55),
+            Source::Bloat => Duration::from_mins(59),
             Source::Totals
             | Source::Queues
             | Source::Letters
@@ -314,7 +315,7 @@ impl Collector {
 fn greet(client: &mut Client, deadline: Instant) -> Result<Greeting> {
     let doing = "ask the database who it is";
     let rows = answer::ask(client, doing, &sql::IDENTIFY, left(deadline))?;
-    let text = |column| Some(rows.first()?.try_get(column).ok()??);
+    let text = |column| rows.first()?.try_get(column).ok()?;
     let greeting = || {
         Some(Greeting {
             identity: text("identity")?.to_owned(),
