@@ -38,8 +38,8 @@ const from = Number(options.from);
 const to = Number(options.to);
 const ranges = new Ranges(options.prometheus, { from, to, scrape: Number(options.scrape) });
 
+let failed = !unitsAgree();
 const script = await bundle();
-let failed = false;
 for (const mode of options.mode) {
   for (const file of files) {
     const name = basename(file, '.json');
@@ -51,7 +51,41 @@ for (const mode of options.mode) {
     failed ||= complaints.length > 0;
   }
 }
+await control(JSON.parse(readFileSync(files[0], 'utf8')));
 process.exit(failed ? 1 : 0);
+
+// Negative control: panels that cannot be drawn must be told, each.
+async function control(dashboard) {
+  const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+  const of = (wanted) => panels.find(({ type }) => type === wanted);
+  const planted = [
+    { ...of('timeseries'), targets: [{ refId: 'A', expr: 'redrive_nothing_of_the_kind' }] },
+    { ...of('stat'), targets: [{ refId: 'A', expr: 'sum(', instant: true }] },
+    { ...of('table'), targets: [{ refId: 'A', expr: 'redrive_nothing_of_the_kind', format: 'table', instant: true }] },
+    { ...of('timeseries'), type: 'speedometer' },
+  ].map((panel, at) => ({ ...panel, id: at, title: `planted ${at}`, gridPos: { x: 0, y: 8 * at, w: 8, h: 8 } }));
+  const folder = mkdtempSync(join(tmpdir(), 'redrive-control-'));
+  const report = await draw({ ...dashboard, panels: planted }, 'dark', join(folder, 'control.png'));
+  rmSync(folder, { recursive: true });
+  const complaints = complaintsOf(report).join('\n');
+  for (const { title } of planted.filter(({ title }) => !complaints.includes(title))) {
+    failed = true;
+    console.error(`    negative control: ${title} is let through`);
+  }
+  console.log(`${planted.length} planted panels`);
+}
+
+// Whether the list of the unit gate is that of Grafana.
+function unitsAgree() {
+  const source = new URL('node_modules/@grafana/data/dist/esm/valueFormats/categories.mjs', import.meta.url);
+  const theirs = [...readFileSync(source, 'utf8').matchAll(/\bid: "([^"]+)"/g)].map(([, id]) => id);
+  const ours = JSON.parse(readFileSync(new URL('../check/units.json', import.meta.url), 'utf8'));
+  const isSame = JSON.stringify([...new Set(theirs)].sort()) === JSON.stringify(ours);
+  if (!isSame) {
+    console.error('    check/units.json is not the list of units of @grafana/data');
+  }
+  return isSame;
+}
 
 // What is wrong with what was drawn.
 function complaintsOf({ problems, drawn }) {
@@ -62,7 +96,9 @@ function complaintsOf({ problems, drawn }) {
   for (const { title, type, what, inks, values, text } of drawn) {
     if (what === 'not drawn') {
       complaints.push(`panel "${title}" (${type}) was not drawn`);
-    } else if ((what === 'graph' || what === 'heatmap') && (inks < LEAST_INK || values === 0)) {
+    } else if (values === 0) {
+      complaints.push(`panel "${title}" (${type}) has nothing to show`);
+    } else if ((what === 'graph' || what === 'heatmap') && inks < LEAST_INK) {
       complaints.push(`panel "${title}" (${type}) is blank`);
     } else if ((what === 'stat' || what === 'table') && text.trim() === '') {
       complaints.push(`panel "${title}" (${type}) says nothing`);

@@ -184,9 +184,9 @@ export const deadLetters = dashboard({
           manual: '#A8A292',
         }),
         story: {
-          about: 'Deaths a minute. `exhausted`: all attempts failed. `rejected`: the handler said never again. `undecodable`, `unhandled`: payload and release do not fit. `worker_lost`: it killed its process. `captured`: a failure from elsewhere.',
+          about: 'Deaths a minute. `exhausted`: all attempts failed. `rejected`: the handler said never again. `undecodable`: payload and release do not fit. `worker_lost`: it killed its process. `captured`: a failure from elsewhere.',
           healthy: 'nothing.',
-          otherwise: '`exhausted` is a dependency, `rejected` is data, `undecodable` and `unhandled` are a release. Alert: RedriveDlqSpike.',
+          otherwise: '`exhausted` is a dependency, `rejected` is data, `undecodable` is a release. Alert: RedriveDlqSpike.',
           type: 'redrive dlq list --reason REASON',
         },
       }),

@@ -281,10 +281,11 @@ export const overview = dashboard({
               / ((sum by (queue) (rate(redrive_jobs_succeeded_total{@q}[$__rate_interval]))
                 + sum by (queue) (rate(redrive_jobs_dead_lettered_total{@q}[$__rate_interval]))
                 - sum by (queue) (rate(redrive_jobs_enqueued_total{@q}[$__rate_interval]))) > 0)
-              or sum by (queue) (redrive_queue_live_jobs{@q}) == 0`,
+              or sum by (queue) (redrive_queue_live_jobs{@q}) == 0
+              or sum by (queue) (redrive_queue_live_jobs{@q}) * 0 - 1`,
             unit: 's',
             decimals: 0,
-            empty: 'not at this rate',
+            mappings: words({ '-1': ['not at this rate'] }),
           },
           { name: 'Slots busy', expr: 'sum by (queue) (redrive_worker_slots_busy{@q}) / (sum by (queue) (redrive_worker_slots{@q}) > 0)', unit: 'percentunit', decimals: 0, thresholds: above(0.9), empty: 'no slots' },
           { name: 'Died in view', expr: `sum by (queue) (increase(redrive_jobs_dead_lettered_total{@q}${IN_VIEW}))`, unit: 'locale', decimals: 0 },

@@ -165,12 +165,13 @@ export const queue = dashboard({
               / ((sum(rate(redrive_jobs_succeeded_total{@q}[$__rate_interval]))
                 + sum(rate(redrive_jobs_dead_lettered_total{@q}[$__rate_interval]))
                 - sum(rate(redrive_jobs_enqueued_total{@q}[$__rate_interval]))) > 0)
-              or sum(redrive_queue_live_jobs{@q}) == 0`,
+              or sum(redrive_queue_live_jobs{@q}) == 0
+              or sum(redrive_queue_live_jobs{@q}) * 0 - 1`,
           },
         ],
         unit: 's',
         decimals: 0,
-        none: 'not at this rate',
+        mappings: words({ '-1': ['not at this rate'] }),
         w: 4,
         story: {
           about: 'The depth divided by what leaves less what comes in.',
@@ -252,7 +253,7 @@ export const queue = dashboard({
         story: {
           about: 'Attempts that failed, a minute. `outage` is a dependency that was down: it charges no attempt.',
           healthy: 'nothing, or a thin line of errors that a retry heals.',
-          otherwise: '`panic`, `undecodable`, `unhandled`: a release is at fault. `worker_lost`: workers are killed. Alert: RedriveRetryStorm.',
+          otherwise: '`panic`, `undecodable`: a release is at fault. `worker_lost`: workers are killed. Alert: RedriveRetryStorm.',
           type: ['redrive dlq groups list QUEUE', 'redrive breaker list'],
         },
       }),
@@ -403,8 +404,8 @@ export const queue = dashboard({
         story: {
           about: 'Jobs done a second, the ten kinds with most.',
           healthy: 'the mix that you know.',
-          otherwise: 'a kind that is missing: does its handler still exist in the latest release?',
-          type: 'redrive dlq list QUEUE --reason unhandled',
+          otherwise: 'a kind that is missing while its jobs wait: no worker has a handler for it, so nobody claims them.',
+          type: 'redrive stats QUEUE',
         },
       }),
       graph({

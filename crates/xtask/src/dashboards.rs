@@ -73,9 +73,14 @@ fn check_and_draw(
     gates.check_files()?;
     // While the scenes are played, npm fetches what draws.
     let life = Stage::set(root, interrupt)?.live(breath, || gates.prepare_drawing())?;
-    commands::check(root, interrupt, &life)?;
-    gates.check_queries(&life)?;
-    gates.draw(&life, modes, pictures)
+    // All of them are told before any of them ends it: such a life is not lived twice for nothing.
+    let told = [
+        commands::check(root, interrupt, &life),
+        gates.check_scenes(&life),
+        gates.check_queries(&life),
+        gates.draw(&life, modes, pictures),
+    ];
+    told.into_iter().collect()
 }
 
 /// The files of the dashboards.

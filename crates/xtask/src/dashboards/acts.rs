@@ -141,7 +141,6 @@ impl Scenes<'_> {
         self.enqueue("mails", "mail.welcome", "moody", 5, 5)?;
         self.enqueue("orders", "order.paid", "buggy", 3, 2)?;
         self.enqueue("mails", "mail.receipt", "slow", 3, 1)?;
-        self.enqueue("orders", "order.archived", "go", 4, 2)?;
         let invoices = self.queue("invoices")?;
         for number in 0..4 {
             let old = format!(r#"{{"total": "{number} EUR"}}"#);
@@ -157,7 +156,7 @@ impl Scenes<'_> {
         let job = shop::job("report.day", "go", 7)?.delay(Duration::from_secs(3600));
         let id = doubted.add(job).during(|| "cannot enqueue a report")?;
         self.db.cancel(id).during(|| "cannot cancel a report")?;
-        for reason in ["exhausted", "rejected", "undecodable", "unhandled", "timeout", "captured", "manual"] {
+        for reason in ["exhausted", "rejected", "undecodable", "timeout", "captured", "manual"] {
             let question = format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE reason = '{reason}'");
             self.wait_for(&format!("a letter of the reason `{reason}`"), &question)?;
         }

@@ -17,7 +17,8 @@ use crate::interrupt::Interrupt;
 /// How long a program may take to say its help.
 const ANSWER: Duration = Duration::from_secs(20);
 /// What stands in for the words that people replace.
-const STAND_INS: [(&str, &str); 12] = [
+const STAND_INS: [(&str, &str); 13] = [
+    ("PID", "1"),
     ("DEPENDENCY", "gateway"),
     ("REASON", "timeout"),
     ("QUEUE", "orders"),
@@ -53,7 +54,7 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt, life: &Life) -> Result<(
                 parses(interrupt, Command::new(&life.programs.exporter), &words, line)?;
             }
             Some("SELECT") => client
-                .batch_execute(&format!("EXPLAIN {}", stand_in(line).replace("PID", "1")))
+                .batch_execute(&format!("EXPLAIN {}", stand_in(line)))
                 .during(|| format!("a panel names a query that cannot be run: {line}"))?,
             // Others change the server.
             _ => {}

@@ -63,10 +63,17 @@ impl<'a> Gates<'a> {
         self.install("render")
     }
 
-    /// Asks every query of every panel.
+    /// Whether everything happened that there is a number for.
+    pub(crate) fn check_scenes(&self, life: &Life) -> Result<()> {
+        let mut gate = self.node("check/moved.mjs");
+        gate.arg("--catalogue").arg(self.catalogue());
+        life.tell(&mut gate);
+        self.run(&mut gate)
+    }
+
+    /// Whether every query of every panel has data.
     pub(crate) fn check_queries(&self, life: &Life) -> Result<()> {
         let mut gate = self.node("check/query.mjs");
-        gate.arg("--catalogue").arg(self.catalogue());
         life.tell(&mut gate);
         self.run(gate.args(&self.dashboards))
     }
