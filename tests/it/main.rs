@@ -54,6 +54,7 @@ mod suspect;
 
 mod pool;
 mod stop;
+mod tls;
 
 mod audit;
 mod counters;

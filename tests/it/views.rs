@@ -178,7 +178,10 @@ fn the_events_stuck_in_a_retry_loop() {
         assert_eq!(row.get::<_, &str>("error_reason"), "gateway timeout");
         let number = row.get::<_, serde_json::Value>("payload")["number"].as_i64();
         assert!(matches!(number, Some(8 | 9)), "{number:?}");
-        assert!(row.get::<_, std::time::SystemTime>("retry_after") > row.get("created_at"));
+        assert!(
+            row.get::<_, std::time::SystemTime>("retry_after")
+                > row.get::<_, std::time::SystemTime>("created_at")
+        );
     }
     let created = |at: usize| rows[at].get::<_, std::time::SystemTime>("created_at");
     assert!(created(0) <= created(1));

@@ -1,9 +1,9 @@
 //! A server of a test's own, for what cannot be done to the one that all tests share: stopping it
 //! and keeping it silent.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,10 +71,48 @@ impl Cluster {
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\n\
              fsync = off\nshared_buffers = '16MB'\n"
         );
-        let file = cluster.data().join("postgresql.conf");
-        let text = fs::read_to_string(&file).expect("its settings");
-        fs::write(&file, text + &settings).expect("write its settings");
+        cluster.set(&settings);
         cluster
+    }
+
+    /// Adds settings, for its next start; the last one of a name counts.
+    fn set(&self, settings: &str) {
+        let file = self.data().join("postgresql.conf");
+        let text = fs::read_to_string(&file).expect("its settings");
+        fs::write(&file, text + settings).expect("write its settings");
+    }
+
+    /// Keeps a file that only its account can read, for as long as the cluster lives.
+    pub fn keep(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.folder.join(name);
+        fs::write(&file, text).expect("write a file");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("close a file");
+        if let Some((uid, gid)) = self.account {
+            chown(&file, Some(uid), Some(gid)).expect("give a file to the account");
+        }
+        file
+    }
+
+    /// From its next start it talks TLS too, with this certificate.
+    pub fn certify(&self, certificate: &str, key: &str) {
+        let certificate = self.keep("server.pem", certificate);
+        let key = self.keep("server.key", key);
+        self.set(&format!(
+            "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'\n",
+            certificate.display(),
+            key.display()
+        ));
+    }
+
+    /// From its next start it talks to nobody without a certificate that these vouch for.
+    pub fn demand_certificates(&self, roots: &str) {
+        let roots = self.keep("clients.pem", roots);
+        self.set(&format!("ssl_ca_file = '{}'\n", roots.display()));
+        fs::write(
+            self.data().join("pg_hba.conf"),
+            "hostssl all all all cert\n",
+        )
+        .expect("write who may connect");
     }
 
     /// Starts it, and waits until it answers.

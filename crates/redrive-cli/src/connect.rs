@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::{Client, NoTls};
-use redrive::{Database, Queue};
+use redrive::postgres::Client;
+use redrive::{Address, Database, Queue};
 
 use crate::Streams;
 use crate::args::Arguments;
@@ -69,8 +69,7 @@ pub(crate) fn queue(
 /// A connection of our own, for a transaction that lasts as long as a file; after
 /// [`database`], which has made sure that the server answers.
 pub(crate) fn client(arguments: &Arguments) -> Result<Client> {
-    Client::connect(url(arguments)?, NoTls)
-        .map_err(|error| Error::caused_by("could not connect to the database", error))
+    Ok(url(arguments)?.parse::<Address>()?.connect()?)
 }
 
 fn url(arguments: &Arguments) -> Result<&str> {

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr as _;
 use std::time::Duration;
 
-use redrive::postgres::config::SslMode;
-use redrive::postgres::{Client, Config, NoTls};
+use redrive::Address;
+use redrive::postgres::Client;
 
 use crate::args::Arguments;
 use crate::error::{Error, Result};
@@ -49,7 +48,11 @@ impl Source {
         let of_the_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
         let source = match (&arguments.database_url, &arguments.database_url_file) {
             (Some(url), _) => {
-                if config(url, "--database-url")?.get_password().is_some() {
+                if address(url, "--database-url")?
+                    .config()
+                    .get_password()
+                    .is_some()
+                {
                     return Err(Error::new(
                         "--database-url has a password in it, which every user of this machine \
                          can read in the list of processes: put the URL into DATABASE_URL or into \
@@ -66,26 +69,28 @@ impl Source {
                 )
             })?),
         };
-        source.config().map(|_| source)
+        source.address().map(|_| source)
     }
 
     /// Opens a connection. It waits for as long as the server says nothing.
     pub(crate) fn connect(&self) -> Result<Client> {
-        let failed = |error| Error::caused_by("could not connect to the database", error);
-        let mut client = self.config()?.connect(NoTls).map_err(failed)?;
-        client.batch_execute(SETTINGS).map_err(failed)?;
+        const FAILED: &str = "could not connect to the database";
+        let connected = self.address()?.connect();
+        let mut client = connected.map_err(|error| Error::caused_by(FAILED, error))?;
+        let set = client.batch_execute(SETTINGS);
+        set.map_err(|error| Error::caused_by(FAILED, error))?;
         Ok(client)
     }
 
-    fn config(&self) -> Result<Config> {
+    fn address(&self) -> Result<Address> {
         match self {
-            Source::Url(url) => config(url, "the database URL"),
+            Source::Url(url) => address(url, "the database URL"),
             Source::File(file) => {
                 let name = file.display();
                 let text = std::fs::read_to_string(file).map_err(|error| {
                     Error::caused_by(format!("could not read the database URL in {name}"), error)
                 })?;
-                config(&text, &format!("the database URL in {name}"))
+                address(&text, &format!("the database URL in {name}"))
             }
         }
     }
@@ -102,26 +107,11 @@ impl fmt::Debug for Source {
 }
 
 /// Reads a URL. What is wrong with it is said without repeating any of it: it may hold a password.
-fn config(url: &str, what: &str) -> Result<Config> {
-    let mut config = Config::from_str(url.trim()).map_err(|error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        match cause {
-            // Names one of the driver's own options, and nothing of its value.
-            Some(cause) if cause.starts_with("invalid value for option") => {
-                Error::new(format!("{what} cannot be read: {cause}"))
-            }
-            Some(_) | None => Error::new(format!("{what} cannot be read")),
-        }
-    })?;
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return Err(Error::new(format!("{what} names no host")));
-    }
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::new(format!(
-            "{what} asks for TLS (sslmode=require), which this version cannot do: use a Unix \
-             socket, a network that you trust, or a tunnel"
-        )));
-    }
+fn address(url: &str, what: &str) -> Result<Address> {
+    let mut address: Address = url
+        .parse()
+        .map_err(|error| Error::caused_by(format!("{what} cannot be used"), error))?;
+    let config = address.config_mut();
     if config.get_application_name().is_none() {
         config.application_name(APPLICATION);
     }
@@ -138,7 +128,7 @@ fn config(url: &str, what: &str) -> Result<Config> {
             .keepalives_interval(Duration::from_secs(5))
             .keepalives_retries(3);
     }
-    Ok(config)
+    Ok(address)
 }
 
 #[cfg(test)]
@@ -166,8 +156,8 @@ mod tests {
             said.contains("--database-url-file") && !said.contains("s3cret"),
             "{said}"
         );
-        let said = told(&["--database-url", "postgres://me@host/db?sslmode=require"]);
-        assert!(said.contains("TLS"), "{said}");
+        let said = told(&["--database-url", "postgres://me@host/db?sslmode=prefer"]);
+        assert!(said.contains("verify-full"), "{said}");
         let said = told(&["--database-url", "dbname=shop"]);
         assert!(said.contains("no host"), "{said}");
         let said = told(&["--database-url-file", "no/such/file"]);
@@ -178,12 +168,15 @@ mod tests {
 
     #[test]
     fn what_the_url_says_goes_first() {
-        let url = "postgres://host/db?application_name=mine&connect_timeout=1&keepalives_idle=7";
-        let theirs = config(url, "it").expect("a URL");
+        let url =
+            "postgres://localhost/db?application_name=mine&connect_timeout=1&keepalives_idle=7";
+        let theirs = address(url, "it").expect("a URL");
+        let theirs = theirs.config();
         assert_eq!(theirs.get_application_name(), Some("mine"));
         assert_eq!(theirs.get_connect_timeout(), Some(&Duration::from_secs(1)));
         assert_eq!(theirs.get_keepalives_idle(), Duration::from_secs(7));
-        let ours = config("  postgres://host/db\n", "it").expect("a line of a file");
+        let ours = address("  postgres://localhost/db\n", "it").expect("a line of a file");
+        let ours = ours.config();
         assert_eq!(ours.get_application_name(), Some(APPLICATION));
         assert_eq!(ours.get_connect_timeout(), Some(&TO_CONNECT));
         assert_eq!(ours.get_tcp_user_timeout(), Some(&TO_ACKNOWLEDGE));

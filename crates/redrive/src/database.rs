@@ -1,14 +1,14 @@
 //! The database handle: a pool, seen from the library's own threads.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postgres::{Client, NoTls};
+use postgres::Client;
 use r2d2::{ManageConnection, Pool};
 use r2d2_postgres::PostgresConnectionManager;
 
+use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
 use crate::session::{Connection, Session, Statements};
@@ -22,8 +22,9 @@ use crate::session::{Connection, Session, Statements};
 /// # Ok(()) }
 /// ```
 ///
-/// It connects without TLS. For TLS, build a pool with the connector of your choice and give it
-/// to [`Database::from_pool`].
+/// A server on this machine is talked to in plain, any other one with TLS unless the URL says
+/// otherwise; [`Address`] tells how. A pool of yours, with whatever connector, is as good; see
+/// [`Database::from_pool`].
 ///
 /// # Errors
 /// *Invalid* when the URL cannot be read; *unavailable* when the server cannot be reached within
@@ -203,16 +204,13 @@ impl DatabaseBuilder {
     /// *Invalid* when the URL cannot be read or the numbers make no sense; *unavailable* when the
     /// server cannot be reached in time.
     pub fn open(self) -> Result<Database> {
-        let mut config =
-            postgres::Config::from_str(&self.url).map_err(|error| unreadable(&error))?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(Error::invalid("the database URL names no host"));
-        }
+        let mut address: Address = self.url.parse()?;
         if self.connections == 0 || self.connect_timeout.is_zero() || self.call_timeout.is_zero() {
             return Err(Error::invalid(
                 "a pool needs a connection, and timeouts over zero",
             ));
         }
+        let config = address.config_mut();
         if config.get_application_name().is_none() {
             config.application_name("redrive");
         }
@@ -230,11 +228,9 @@ impl DatabaseBuilder {
                 .keepalives_retries(3);
         }
         // Once without the pool, which would hide why: a wrong password is told at once.
-        let direct = config.clone();
+        let direct = address.clone();
         let source: Source = Arc::new(move || {
-            let client = direct
-                .connect(NoTls)
-                .map_err(|error| Error::from_postgres("connect to the database", error))?;
+            let client = direct.connect()?;
             Ok(Session::new(Box::new(Direct {
                 client,
                 statements: Statements::default(),
@@ -254,18 +250,11 @@ impl DatabaseBuilder {
             // asking first would double the round trips of every call.
             .test_on_check_out(false)
             .error_handler(Box::new(QuietErrors))
-            .build_unchecked(PostgresConnectionManager::new(config, NoTls));
+            .build_unchecked(PostgresConnectionManager::new(
+                address.config().clone(),
+                address.connector(),
+            ));
         Ok(Database::over(pool, self.call_timeout))
-    }
-}
-
-/// Says what is wrong with a URL without repeating any of it: it may hold a password.
-fn unreadable(error: &postgres::Error) -> Error {
-    let refused = Error::invalid("the database URL cannot be read");
-    match std::error::Error::source(error).map(ToString::to_string) {
-        // Names one of the driver's own options, and nothing of its value.
-        Some(cause) if cause.starts_with("invalid value for option") => refused.caused_by(cause),
-        Some(_) | None => refused,
     }
 }
 

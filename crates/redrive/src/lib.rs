@@ -13,11 +13,13 @@ mod name;
 mod payload;
 mod reason;
 
+mod address;
 mod database;
 mod lane;
 pub mod migrate;
 mod session;
 mod sql;
+mod tls;
 
 mod breaker;
 mod cause;
@@ -63,6 +65,7 @@ mod version;
 mod walk;
 
 pub use act::Act;
+pub use address::Address;
 pub use archive::ArchivedLetter;
 pub use audit::{Audit, AuditRecord};
 pub use backoff::{Backoff, LONGEST_BACKOFF};

@@ -1,0 +1,166 @@
+//! Encryption: with whom a connection is made and with whom not, by real certificates.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, date_time_ymd,
+};
+use redrive::{Address, Error};
+use redrive_tests::Cluster;
+
+/// Somebody who vouches for certificates.
+fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key"))
+        .expect("a certificate")
+}
+
+/// A certificate and its key, as PEM.
+struct Certificate {
+    certificate: String,
+    key: String,
+}
+
+/// What the certificate of a server says.
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names).expect("names");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params
+}
+
+fn signed(params: &CertificateParams, by: &CertifiedIssuer<'_, KeyPair>) -> Certificate {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.signed_by(&key, by).expect("a certificate");
+    Certificate {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    }
+}
+
+fn self_signed(params: &CertificateParams) -> Certificate {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate");
+    Certificate {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    }
+}
+
+fn connect(cluster: &Cluster, words: &str) -> Result<bool, Error> {
+    let address = format!(
+        "host=localhost port={} user=postgres dbname=postgres {words}",
+        cluster.port()
+    );
+    let mut client = address.parse::<Address>()?.connect()?;
+    let row = client
+        .query_one(
+            "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+            &[],
+        )
+        .expect("ask whether this is TLS");
+    Ok(row.get(0))
+}
+
+#[test]
+fn only_whom_the_roots_vouch_for_is_talked_to() {
+    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let cluster = Cluster::new();
+    let roots = cluster.keep("roots.pem", &ours.pem());
+    let good = params(&["localhost"]);
+    let mut expired = params(&["localhost"]);
+    expired.not_before = date_time_ymd(2020, 1, 1);
+    expired.not_after = date_time_ymd(2021, 1, 1);
+    // In which modes each certificate is good enough.
+    for (what, certificate, is_full, is_chain) in [
+        ("a good one", signed(&good, &ours), true, true),
+        (
+            "another name",
+            signed(&params(&["db.example.com"]), &ours),
+            false,
+            true,
+        ),
+        ("expired", signed(&expired, &ours), false, false),
+        ("of somebody else", signed(&good, &theirs), false, false),
+        ("self-signed", self_signed(&good), false, false),
+    ] {
+        cluster.certify(&certificate.certificate, &certificate.key);
+        cluster.start();
+        let roots = format!("sslrootcert={}", roots.display());
+        for (mode, is_good) in [
+            ("verify-full", is_full),
+            ("require", is_full),
+            ("verify-ca", is_chain),
+        ] {
+            let answer = connect(&cluster, &format!("sslmode={mode} {roots}"));
+            match (is_good, answer) {
+                (true, answer) => assert!(answer.expect(what), "{what}, {mode}: in plain"),
+                (false, Ok(_)) => panic!("{what}: trusted with {mode}"),
+                (false, Err(error)) => {
+                    assert!(!error.is_unavailable(), "{what}: {error:?}");
+                    let told = format!("{error:?}");
+                    assert!(told.contains("ertificate"), "{what}, {mode}: {told}");
+                }
+            }
+            // The system does not know us at all.
+            connect(&cluster, &format!("sslmode={mode}")).expect_err("of the system's roots");
+        }
+        // A server on this machine, or whom it was said of, is talked to in plain.
+        for words in ["", "sslmode=disable", "sslmode=prefer"] {
+            assert!(!connect(&cluster, words).expect("in plain"), "{words}");
+        }
+        cluster.stop();
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_not_talked_to_when_tls_was_asked_for() {
+    let cluster = Cluster::new();
+    let roots = cluster.keep("roots.pem", &authority("ours").pem());
+    cluster.start();
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let words = format!("sslmode={mode} sslrootcert={}", roots.display());
+        let error = connect(&cluster, &words).expect_err(mode);
+        assert!(
+            !error.is_unavailable(),
+            "waiting does not mend it: {error:?}"
+        );
+        assert!(format!("{error:?}").contains("TLS"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_server_that_wants_to_know_who_we_are_is_told() {
+    let ours = authority("ours");
+    let cluster = Cluster::new();
+    let roots = cluster.keep("roots.pem", &ours.pem());
+    let mut me = CertificateParams::default();
+    me.distinguished_name.push(DnType::CommonName, "postgres");
+    me.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let me = signed(&me, &ours);
+    let certificate = cluster.keep("me.pem", &me.certificate);
+    let key = cluster.keep("me.key", &me.key);
+    let server = signed(&params(&["localhost"]), &ours);
+    cluster.certify(&server.certificate, &server.key);
+    cluster.demand_certificates(&ours.pem());
+    cluster.start();
+    let words = format!("sslmode=verify-full sslrootcert={}", roots.display());
+    let error = connect(&cluster, &words).expect_err("nobody said who");
+    assert!(!error.is_unavailable(), "{error:?}");
+    let identity = format!(
+        "{words} sslcert={} sslkey={}",
+        certificate.display(),
+        key.display()
+    );
+    assert!(connect(&cluster, &identity).expect("we said who we are"));
+
+    // The library's own pool talks the same way.
+    let url = format!(
+        "host=localhost port={} user=postgres {identity}",
+        cluster.port()
+    );
+    let db = redrive::connect(&url).expect("a pool");
+    db.migrate().expect("a schema");
+    assert!(db.stats(None).expect("an answer").is_empty());
+}
