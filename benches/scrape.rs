@@ -140,9 +140,10 @@ fn measure(url: &str, when: &str) -> Outcome<()> {
     );
     let mut all = 0;
     for source in Source::DATABASE {
-        let function = match source {
-            Source::Totals => "metric_totals".to_owned(),
-            _ => format!("metrics_{}", source.as_str()),
+        let function = if source == Source::Totals {
+            "metric_totals".to_owned()
+        } else {
+            format!("metrics_{}", source.as_str())
         };
         let pages = pages(&mut client, &function)?;
         print!(" {} {pages},", source.as_str());

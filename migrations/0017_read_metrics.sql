@@ -157,8 +157,8 @@ BEGIN
 END
 $$;
 
--- The queues that there are, the first thousand of them: from index to index, never row by row.
-CREATE FUNCTION redrive.metrics_queue_names() RETURNS text[]
+-- The queues that have jobs, the first thousand of them: from index to index, never row by row.
+CREATE FUNCTION redrive.metrics_job_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
@@ -172,7 +172,31 @@ BEGIN
             UNION ALL
             SELECT least(
                 (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
-                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1),
+                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+    );
+END
+$$;
+
+-- The queues that have letters, failures, workers or rules, likewise. It does not look at jobs, so that
+-- what reads letters is not slow when dead rows of jobs cannot be vacuumed.
+CREATE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
                 (SELECT l.queue::text FROM redrive.dead_letters l
                  WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
                 (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
@@ -185,7 +209,6 @@ BEGIN
         SELECT w.queue::text FROM redrive.workers w
         UNION
         SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
-        ORDER BY 1
     );
 END
 $$;
@@ -207,7 +230,7 @@ CREATE FUNCTION redrive.metrics_queues()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_queue_names();
+    queues text[] := redrive.metrics_job_queues();
     cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
     RETURN QUERY
@@ -268,9 +291,9 @@ CREATE FUNCTION redrive.metrics_letters()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_queue_names();
+    queues text[] := redrive.metrics_letter_queues();
     -- Letters are large, so that there are few to a page.
-    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 2;
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
 BEGIN
     RETURN QUERY
     SELECT v.metric, v.labels, v.value::double precision
@@ -319,7 +342,7 @@ CREATE FUNCTION redrive.metrics_operations()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_queue_names();
+    queues text[] := redrive.metrics_letter_queues();
     cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
     RETURN QUERY

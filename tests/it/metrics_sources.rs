@@ -123,7 +123,8 @@ fn letters_are_told_by_age_and_for_how_long_they_are_kept() {
              INSERT INTO redrive.retention (queue, state, keep, action, even_open) VALUES \
                  (NULL, 'open', '30 days', 'archive', false), ('orders', 'open', '10 days', 'archive', false), \
                  ('orders', 'recovered', '1 day', 'delete', false); \
-             INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'mail', 'mail', '{}')",
+             INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) \
+             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())",
         )
         .unwrap();
     let reading = reading(&mut client);

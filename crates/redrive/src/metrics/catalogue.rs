@@ -485,7 +485,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_dlq_letters_older_than",
         &[QUEUE, AGE],
         Source::Letters,
-        "Open letters that died longer ago than this; counted to 5000 over all queues.",
+        "Open letters that died longer ago than this; counted to 2500 over all queues.",
     ),
     gauge(
         "redrive_dlq_retention_seconds",
