@@ -513,7 +513,7 @@ BEGIN
            coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
     FROM deltas d
     UNION ALL
-    SELECT 'redrive_counter_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
+    SELECT 'redrive_audit_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
     FROM redrive.metric_drift f
     UNION ALL
     -- How many names there are by how many of their bits are set.

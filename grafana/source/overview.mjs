@@ -369,7 +369,7 @@ export const overview = dashboard({
       }),
       stat({
         title: 'Drift of the counters',
-        queries: [{ expr: 'sum(abs(redrive_counter_drift_jobs{@q}))' }],
+        queries: [{ expr: 'sum(abs(redrive_audit_drift_jobs{@q}))' }],
         thresholds: above(undefined, 1),
         none: 'not audited yet',
         w: 4,
@@ -428,7 +428,7 @@ export const overview = dashboard({
       }),
       graph({
         title: 'Counters that were lower than before',
-        queries: [{ expr: 'sum(increase(redrive_counter_regressions_total{@}[$__rate_interval]))', legend: 'held at their last value' }],
+        queries: [{ expr: 'sum(increase(redrive_totals_regressions_total{@}[$__rate_interval]))', legend: 'held at their last value' }],
         overrides: painted({ 'held at their last value': colour.warning }),
         style: 'bars',
         decimals: 0,

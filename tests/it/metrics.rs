@@ -204,7 +204,7 @@ fn a_counter_that_fell_in_the_database_does_not_fall_here() {
     for _ in 0..2 {
         let reading = read(&mut reader, &mut client);
         reads(&reading, ENQUEUED, &["orders"], 50.0);
-        reads(&reading, "redrive_counter_regressions_total", &[], 1.0);
+        reads(&reading, "redrive_totals_regressions_total", &[], 1.0);
     }
     count(&mut client, "orders", 52.0);
     reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 52.0);
@@ -242,7 +242,7 @@ fn another_database_begins_anew() {
     count(&mut client, "orders", 3.0);
     let reading = read(&mut reader, &mut client);
     reads(&reading, ENQUEUED, &["orders"], 3.0);
-    reads(&reading, "redrive_counter_regressions_total", &[], 0.0);
+    reads(&reading, "redrive_totals_regressions_total", &[], 0.0);
 }
 
 #[test]

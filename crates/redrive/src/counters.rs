@@ -54,7 +54,7 @@ pub struct CounterAudit {
 
 impl Database {
     /// Compares the counters with the rows, exactly and as of one moment, and stores the drift,
-    /// which is then published as `redrive_counter_drift_jobs`. One answer for each queue and set.
+    /// which is then published as `redrive_audit_drift_jobs`. One answer for each queue and set.
     ///
     /// It reads every job and letter: run it when the server has time.
     ///

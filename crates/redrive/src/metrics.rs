@@ -11,6 +11,8 @@ mod collector;
 mod family;
 mod guard;
 mod horizon;
+mod labels;
+mod metric;
 mod names;
 #[cfg(feature = "prometheus")]
 mod proto;
@@ -19,12 +21,12 @@ mod series;
 mod zero;
 
 pub(crate) use bounds::{BOUNDS, bucket};
-pub use catalogue::{
-    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, Label, Metric, MetricKind, OTHER, QUEUE_SLOTS, Source,
-};
+pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
 pub use family::{Family, Sample, Value};
+pub use labels::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS};
+pub use metric::{Label, Metric, MetricKind, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;
 pub use reader::{Reader, Reading};

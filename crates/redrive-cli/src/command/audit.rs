@@ -18,10 +18,13 @@ use crate::{Ending, Streams};
 ///
 /// The audit is append-only, and each act is written in the transaction of the act.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   redrive audit --since 1d
-  redrive audit --verb discard --json | jq .filter")]
+  redrive audit --verb discard --json | jq .filter"
+)]
 pub(crate) struct Audit {
     #[command(subcommand)]
     what: Option<What>,
@@ -44,7 +47,7 @@ enum What {
     /// Compare the counters that are published with the rows, and store the drift.
     ///
     /// Exactly and as of one moment. It reads every job and letter: run it when the server has
-    /// time. What it finds is published as `redrive_counter_drift_jobs`.
+    /// time. What it finds is published as `redrive_audit_drift_jobs`.
     #[command(after_help = "\
 The exit code is 1 when a counter is not what the rows say: that is a bug, or the work of a
 program of an older version that did not count.

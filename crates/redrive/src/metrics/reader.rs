@@ -270,11 +270,7 @@ impl Reader {
                 &[],
                 self.took.as_secs_f64(),
             ),
-            gauge(
-                "redrive_counter_regressions_total",
-                &[],
-                number(regressions),
-            ),
+            gauge("redrive_totals_regressions_total", &[], number(regressions)),
             gauge("redrive_schema_version", &[], self.schema.version.into()),
             gauge("redrive_schema_compatible", &[], flag(self.schema.is_known)),
         ]
