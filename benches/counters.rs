@@ -66,7 +66,11 @@ fn main() -> Outcome<()> {
                 switch(&mut client, counting)?;
             }
             for (what, jobs, work) in [
-                ("drain", DRAIN, drain as fn(&Database, &mut Meter) -> Outcome<()>),
+                (
+                    "drain",
+                    DRAIN,
+                    drain as fn(&Database, &mut Meter) -> Outcome<()>,
+                ),
                 ("single enqueue", SINGLE, single),
                 ("bulk enqueue", DRAIN, bulk),
             ] {
@@ -103,7 +107,9 @@ fn main() -> Outcome<()> {
 /// Counts from now on, or no longer.
 fn switch(client: &mut Client, counting: Counting) -> Outcome<()> {
     client.batch_execute(match counting {
-        Counting::On => "INSERT INTO redrive.metric_ring (segment) VALUES (0) ON CONFLICT DO NOTHING",
+        Counting::On => {
+            "INSERT INTO redrive.metric_ring (segment) VALUES (0) ON CONFLICT DO NOTHING"
+        }
         Counting::Off => "DELETE FROM redrive.metric_ring",
     })?;
     Ok(())

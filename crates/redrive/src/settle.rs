@@ -227,7 +227,10 @@ impl<'a> Columns<'a> {
         self.delays.push(milliseconds(delay));
         self.in_outage.push(settlement.in_outage);
         self.causes.push(settlement.cause.map(Cause::as_str));
-        let (run_time, age) = (settlement.run_time.as_secs_f64(), settlement.age.as_secs_f64());
+        let (run_time, age) = (
+            settlement.run_time.as_secs_f64(),
+            settlement.age.as_secs_f64(),
+        );
         let attempt = f64::from(settlement.facts.attempt);
         self.run_times.push(run_time);
         self.ages.push(age);

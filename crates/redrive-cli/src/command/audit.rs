@@ -18,10 +18,13 @@ use crate::{Ending, Streams};
 ///
 /// The audit is append-only, and each act is written in the transaction of the act.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   redrive audit --since 1d
-  redrive audit --verb discard --json | jq .filter")]
+  redrive audit --verb discard --json | jq .filter"
+)]
 pub(crate) struct Audit {
     #[command(subcommand)]
     what: Option<What>,
