@@ -227,7 +227,7 @@ const DOORS: &[Door] = &[
         act: |s| {
             let mut tx = s.client.transaction().unwrap();
             let job = NewJob::new(&Order { number: 1 }).unwrap();
-            let job = job.delay(Duration::from_secs(60));
+            let job = job.delay(Duration::from_mins(1));
             s.queue.add_in(&mut tx, job).unwrap();
             tx.commit().unwrap();
         },
@@ -263,7 +263,7 @@ const DOORS: &[Door] = &[
         act: |s| {
             let job = NewJob::new(&Order { number: 1 }).unwrap();
             let mut jobs = vec![job.clone(); 1400];
-            jobs.extend(vec![job.delay(Duration::from_secs(60)); 100]);
+            jobs.extend(vec![job.delay(Duration::from_mins(1)); 100]);
             s.queue.add_many_in(&mut s.client, &jobs).unwrap();
         },
         changes: &[
@@ -276,12 +276,12 @@ const DOORS: &[Door] = &[
         before: |s| {
             s.sql(
                 "ALTER TABLE redrive.jobs_delayed ADD CONSTRAINT full_up CHECK (queue <> 'QUEUE')",
-            )
+            );
         },
         act: |s| {
             let job = NewJob::new(&Order { number: 1 }).unwrap();
             let mut jobs = vec![job.clone(); 1400];
-            jobs.extend(vec![job.delay(Duration::from_secs(60)); 100]);
+            jobs.extend(vec![job.delay(Duration::from_mins(1)); 100]);
             s.queue
                 .add_many_in(&mut s.client, &jobs)
                 .expect_err("refused");
@@ -334,7 +334,7 @@ const DOORS: &[Door] = &[
         name: "delayed jobs are moved when due, and their priority changed",
         before: |s| {
             let job = NewJob::new(&Order { number: 1 }).unwrap();
-            let job = job.delay(Duration::from_secs(3600));
+            let job = job.delay(Duration::from_hours(1));
             let ids = s.queue.add_many(vec![job; 3]).unwrap();
             let ready = s.enqueue(1);
             s.sql("UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 minute' WHERE queue = 'QUEUE'");
@@ -380,7 +380,7 @@ const DOORS: &[Door] = &[
             s.work(|job| match job.attempt() {
                 1 => panic!("a panic that a test wants"),
                 _ => Ok(()),
-            })
+            });
         },
         changes: second_try!(
             "jobs_retried_total{q}": 1, "job_attempts_failed_total{q,order,panic}": 1,
@@ -565,7 +565,7 @@ const DOORS: &[Door] = &[
         act: |s| {
             let ready = s.queue.enqueue(&Order { number: 1 }).unwrap();
             let job = NewJob::new(&Order { number: 1 }).unwrap();
-            let delayed = s.queue.add(job.delay(Duration::from_secs(60))).unwrap();
+            let delayed = s.queue.add(job.delay(Duration::from_mins(1))).unwrap();
             let db = s.queue.database();
             db.cancel(ready).unwrap();
             db.cancel(delayed).unwrap();
