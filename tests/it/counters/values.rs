@@ -56,7 +56,7 @@ fn the_database_knows_the_totals_of_the_catalogue_by_their_names_labels_and_boun
             "redrive_queue_live_jobs",
             "redrive_queue_last_success_timestamp_seconds",
             "redrive_fold_age_seconds",
-            "redrive_audit_drift_jobs",
+            "redrive_counter_drift_jobs",
             "redrive_series_folded",
         ]
         .map(str::to_owned),
@@ -137,14 +137,14 @@ fn waits_are_counted_from_the_moment_that_a_job_could_be_claimed() {
     let mut waits: Vec<f64> = all[from..].iter().map(|bound| bound - 5.0).collect();
     waits.push(1e6);
     queue
-        .enqueue_many(&Order::up_to(waits.len() as i64))
+        .enqueue_many(&Order::up_to(waits.len().cast_signed() as i64))
         .unwrap();
     for (index, wait) in waits.iter().enumerate() {
         client
             .execute(
                 "UPDATE redrive.jobs SET ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
                  WHERE (payload ->> 'number')::bigint = $2",
-                &[wait, &(index as i64 + 1)],
+                &[wait, &(index.cast_signed() as i64 + 1)],
             )
             .unwrap();
     }
@@ -264,7 +264,7 @@ fn kinds_and_classes_beyond_the_slots_are_summed() {
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
         assert_eq!(
             series[&format!("{metric}orders,{OTHER}}}")],
-            10_000 - slots as i64
+            10_000 - slots.cast_signed() as i64
         );
         assert_eq!(
             of(metric).iter().map(|(_, value)| **value).sum::<i64>(),
@@ -286,7 +286,7 @@ fn kinds_and_classes_beyond_the_slots_are_summed() {
     for (label, slots) in [("kind", KIND_SLOTS), ("error_class", CLASS_SLOTS)] {
         // A bit a name of 65,536: a few share one, and the estimate allows for them.
         let folded = series[&format!("redrive_series_folded{{{label}}}")];
-        let expected = 10_000 - slots as i64;
+        let expected = 10_000 - slots.cast_signed() as i64;
         assert!((folded - expected).abs() < 150, "{label}: {folded}");
     }
 }
@@ -320,7 +320,7 @@ fn queues_beyond_the_slots_are_summed_and_audited_together() {
     let folded = published(&mut client)["redrive_series_folded{queue}"];
     assert!((29..=30).contains(&folded), "{folded}");
     // What happens in one of them is summed with them, and its kinds have slots there.
-    letters(&test.queue("queue-130"), 2);
+    letters(&test.queue("queue-131"), 2);
     no_drift(&test.open());
     fold(&mut client);
     no_drift(&test.open());
@@ -330,6 +330,6 @@ fn queues_beyond_the_slots_are_summed_and_audited_together() {
         series[&format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}")],
         2
     );
-    assert_eq!(series["redrive_series_folded{queue}"], folded);
+    assert!((folded..=31).contains(&series["redrive_series_folded{queue}"]));
     assert_eq!(series["redrive_series_folded{kind}"], 0);
 }
