@@ -8,6 +8,7 @@ mod acts;
 mod catalogue;
 mod commands;
 mod gates;
+mod hands;
 mod shop;
 mod stage;
 

@@ -1,29 +1,25 @@
 //! The scenes: whatever a number of the catalogue counts happens, once at least.
 
 use std::num::NonZeroU32;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use postgres::{Client, NoTls};
-use redrive::{
-    Act, Captured, Database, GroupState, Groups, JobId, LetterState, Letters, Queue, Rate, RunOptions,
-};
+use redrive::{Act, Captured, GroupState, Groups, JobId, LetterState, Letters, Rate, RunOptions};
 
+use super::hands::{PATIENCE, Scenes, connect, run};
 use super::shop::{self, Shop};
 use super::stage::Programs;
 use crate::error::{During, Error, Result};
-use crate::interrupt::{Interrupt, Running};
+use crate::interrupt::Interrupt;
 
 /// How many breaths [`play`] takes.
 pub(crate) const BREATHS: u32 = 13;
-/// How long anything may take until it happens.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes the database what the scenes need: the schema, a slot that nobody reads, old letters.
 pub(crate) fn prepare(url: &str) -> Result<()> {
     let db = redrive::connect(url).during(|| "cannot open the database of the shop")?;
-    db.migrate().during(|| "cannot migrate the database of the shop")?;
+    db.migrate()
+        .during(|| "cannot migrate the database of the shop")?;
     let mut admin = connect(url)?;
     for statement in [
         "ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'",
@@ -36,8 +32,14 @@ pub(crate) fn prepare(url: &str) -> Result<()> {
         run(&mut admin, statement)?;
     }
     for (days, position) in [(0.1, "0/17"), (2.0, "0/18"), (9.0, "0/19")] {
-        let event = Captured::new("kafka:orders", position, "orders", "order.placed", b"{broken".to_vec())
-            .error("ParseError", "expected `}`");
+        let event = Captured::new(
+            "kafka:orders",
+            position,
+            "orders",
+            "order.placed",
+            b"{broken".to_vec(),
+        )
+        .error("ParseError", "expected `}`");
         db.capture(&event).during(|| "cannot capture an event")?;
         // It is as old as it says: rows are aged, never clocks.
         let age = format!(
@@ -82,51 +84,53 @@ pub(crate) fn play(
     scenes.breathe()
 }
 
-struct Scenes<'a> {
-    url: &'a str,
-    programs: &'a Programs,
-    interrupt: &'a Interrupt,
-    breath: Duration,
-    db: Database,
-    admin: Client,
-    shop: Shop,
-}
-
 impl Scenes<'_> {
     fn an_ordinary_day(&mut self) -> Result<()> {
-        self.say("an ordinary day");
+        say("an ordinary day");
         self.breathe()?;
         let reports = self.queue("reports")?;
-        let many = (0..1_500)
-            .map(|n| Ok(shop::job("report.day", "go", n)?.delay(Duration::from_secs(86_400))))
+        let many = (0..150)
+            .map(|n| Ok(shop::job("report.day", "go", n)?.delay(Duration::from_hours(24))))
             .collect::<Result<Vec<_>>>()?;
-        reports.add_many(many).during(|| "cannot enqueue the reports")?;
+        reports
+            .add_many(many)
+            .during(|| "cannot enqueue the reports")?;
         for _ in 0..3 {
-            let unique = shop::job("report.week", "go", 1)?.delay(Duration::from_secs(86_400)).unique("week-47");
-            reports.add_unique(unique).during(|| "cannot enqueue a unique report")?;
+            let unique = shop::job("report.week", "go", 1)?
+                .delay(Duration::from_hours(24))
+                .unique("week-47");
+            reports
+                .add_unique(unique)
+                .during(|| "cannot enqueue a unique report")?;
         }
         self.enqueue("mails", "mail.welcome", "later", 12, 3)?;
         self.breathe()
     }
 
     fn the_gateway_breaks(&mut self) -> Result<()> {
-        self.say("the payment gateway breaks, in a rush");
+        say("the payment gateway breaks, in a rush");
         self.world(|world| {
             world.is_rush.store(true, Ordering::Relaxed);
             world.is_gateway_broken.store(true, Ordering::Relaxed);
         });
         self.breathe()?;
         self.world(|world| world.is_rush.store(false, Ordering::Relaxed));
-        self.wait_for("letters of the gateway", "SELECT count(*) >= 40 FROM redrive.dead_letters WHERE error_class = 'GatewayTrouble'")?;
+        self.wait_for(
+            "letters of the gateway",
+            "SELECT count(*) >= 40 FROM redrive.dead_letters WHERE error_class = 'GatewayTrouble'",
+        )?;
         self.breathe()?;
         self.world(|world| world.is_gateway_broken.store(false, Ordering::Relaxed));
         Ok(())
     }
 
     fn the_tax_service_is_down(&mut self) -> Result<()> {
-        self.say("the tax service is down");
+        say("the tax service is down");
         self.world(|world| world.is_tax_down.store(true, Ordering::Relaxed));
-        self.wait_for("the breaker to open", "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'")?;
+        self.wait_for(
+            "the breaker to open",
+            "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'",
+        )?;
         self.breathe()?;
         self.world(|world| world.is_tax_down.store(false, Ordering::Relaxed));
         // Somebody who knows that it is back does not wait for the probe.
@@ -135,7 +139,7 @@ impl Scenes<'_> {
     }
 
     fn bad_data_comes_in(&mut self) -> Result<()> {
-        self.say("bad data comes in");
+        say("bad data comes in");
         self.enqueue("orders", "order.placed", "currency", 25, 5)?;
         self.enqueue("orders", "order.placed", "doomed", 6, 5)?;
         self.enqueue("mails", "mail.welcome", "moody", 5, 5)?;
@@ -144,61 +148,99 @@ impl Scenes<'_> {
         let invoices = self.queue("invoices")?;
         for number in 0..4 {
             let old = format!(r#"{{"total": "{number} EUR"}}"#);
-            let old = redrive::NewJob::raw("invoice.send", &old).during(|| "cannot make an old invoice")?;
-            invoices.add(old).during(|| "cannot enqueue an old invoice")?;
+            let old = redrive::NewJob::raw("invoice.send", &old)
+                .during(|| "cannot make an old invoice")?;
+            invoices
+                .add(old)
+                .during(|| "cannot enqueue an old invoice")?;
         }
         for position in ["0/20", "0/21"] {
-            let event = Captured::new("kafka:orders", position, "orders", "order.placed", b"\xff\xfe".to_vec())
-                .error("ParseError", "invalid UTF-8");
-            self.db.capture(&event).during(|| "cannot capture an event")?;
+            let event = Captured::new(
+                "kafka:orders",
+                position,
+                "orders",
+                "order.placed",
+                b"\xff\xfe".to_vec(),
+            )
+            .error("ParseError", "invalid UTF-8");
+            self.db
+                .capture(&event)
+                .during(|| "cannot capture an event")?;
         }
         let doubted = self.queue("reports")?;
-        let job = shop::job("report.day", "go", 7)?.delay(Duration::from_secs(3600));
+        let job = shop::job("report.day", "go", 7)?.delay(Duration::from_hours(1));
         let id = doubted.add(job).during(|| "cannot enqueue a report")?;
         self.db.cancel(id).during(|| "cannot cancel a report")?;
-        for reason in ["exhausted", "rejected", "undecodable", "timeout", "captured", "manual"] {
-            let question = format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE reason = '{reason}'");
+        for reason in [
+            "exhausted",
+            "rejected",
+            "undecodable",
+            "timeout",
+            "captured",
+            "manual",
+        ] {
+            let question =
+                format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE reason = '{reason}'");
             self.wait_for(&format!("a letter of the reason `{reason}`"), &question)?;
         }
         self.breathe()
     }
 
     fn workers_are_killed(&mut self) -> Result<()> {
-        self.say("workers are killed, and one is paused");
+        say("workers are killed, and one is paused");
         self.enqueue("imports", "import.file", "go", 1, 5)?;
         let begin = Instant::now();
         // A job that kills its worker: after three of them it is a letter.
-        while !self.holds("SELECT count(*) > 0 FROM redrive.dead_letters WHERE reason = 'worker_lost'")? {
+        while !self
+            .holds("SELECT count(*) > 0 FROM redrive.dead_letters WHERE reason = 'worker_lost'")?
+        {
             if begin.elapsed() > 2 * PATIENCE {
-                return Err(Error::new("a job that kills its worker did not become a letter"));
+                return Err(Error::new(
+                    "a job that kills its worker did not become a letter",
+                ));
             }
             let mut worker = self.start_worker("imports", "kill -9 $PPID")?;
-            self.interrupt.wait_for(Duration::from_secs(15), || worker.status())?;
+            self.interrupt
+                .wait_for(Duration::from_secs(15), || worker.status())?;
         }
         self.enqueue("imports", "import.file", "go", 2, 5)?;
         let paused = self.start_worker("imports", "sleep 1")?;
-        self.wait_for("a lease", "SELECT count(*) > 0 FROM redrive.leases WHERE queue = 'imports'")?;
+        self.wait_for(
+            "a lease",
+            "SELECT count(*) > 0 FROM redrive.leases WHERE queue = 'imports'",
+        )?;
         paused.pause()?;
         // The other workers see that it has not renewed, and take its jobs back.
-        self.wait_for("the lease to be lost", "SELECT count(*) = 0 FROM redrive.leases WHERE queue = 'imports'")?;
+        self.wait_for(
+            "the lease to be lost",
+            "SELECT count(*) = 0 FROM redrive.leases WHERE queue = 'imports'",
+        )?;
         paused.resume()?;
         self.breathe()
     }
 
     fn somebody_holds_the_horizon(&mut self) -> Result<()> {
-        self.say("somebody holds the horizon, somebody waits for a lock");
+        say("somebody holds the horizon, somebody waits for a lock");
         let mut idle = connect(self.url)?;
         run(&mut idle, "BEGIN ISOLATION LEVEL REPEATABLE READ")?;
         run(&mut idle, "SELECT count(*) FROM redrive.jobs")?;
         let mut prepared = connect(self.url)?;
         run(&mut prepared, "BEGIN")?;
-        run(&mut prepared, "UPDATE accounts SET balance = 1 WHERE id = 1")?;
+        run(
+            &mut prepared,
+            "UPDATE accounts SET balance = 1 WHERE id = 1",
+        )?;
         run(&mut prepared, "PREPARE TRANSACTION 'payout-7'")?;
         let url = self.url.to_owned();
         let waiting = std::thread::spawn(move || {
-            connect(&url).and_then(|mut client| run(&mut client, "UPDATE accounts SET balance = 2 WHERE id = 1"))
+            connect(&url).and_then(|mut client| {
+                run(&mut client, "UPDATE accounts SET balance = 2 WHERE id = 1")
+            })
         });
-        self.wait_for("a backend that waits", "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")?;
+        self.wait_for(
+            "a backend that waits",
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+        )?;
         self.breathe()?;
         run(&mut self.admin, "ROLLBACK PREPARED 'payout-7'")?;
         waiting
@@ -208,51 +250,98 @@ impl Scenes<'_> {
     }
 
     fn the_letters_are_redriven(&mut self) -> Result<()> {
-        self.say("the fix is deployed, the letters are redriven");
+        say("the fix is deployed, the letters are redriven");
         self.world(|world| world.is_fixed.store(true, Ordering::Relaxed));
         // One that is paused, one that halts by itself, one that goes through.
         let slow = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN));
-        let paused = self.db.create_run(&Letters::queue("orders").error_class("InvalidCurrency"), &slow, &Act::new())
+        let paused = self
+            .db
+            .create_run(
+                &Letters::queue("orders").error_class("InvalidCurrency"),
+                &slow,
+                &Act::new(),
+            )
             .during(|| "cannot make a run")?
             .ok_or_else(|| Error::new("no letter of a wrong currency to redrive"))?;
         self.breathe()?;
-        self.db.pause_run(paused.id, &Act::new()).during(|| "cannot pause a run")?;
+        self.db
+            .pause_run(paused.id, &Act::new())
+            .during(|| "cannot pause a run")?;
         let canary = RunOptions::new().canary(5);
-        self.db.create_run(&Letters::queue("orders").error_class("UnknownCustomer"), &canary, &Act::new()).during(|| "cannot make a run")?;
+        self.db
+            .create_run(
+                &Letters::queue("orders").error_class("UnknownCustomer"),
+                &canary,
+                &Act::new(),
+            )
+            .during(|| "cannot make a run")?;
         let all = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(19)));
-        self.db.create_run(&Letters::queue("orders").error_class("GatewayTrouble"), &all, &Act::new()).during(|| "cannot make a run")?;
-        self.db.create_run(&Letters::queue("mails").error_class("BadAddress"), &all, &Act::new()).during(|| "cannot make a run")?;
-        self.wait_for("letters that recovered", "SELECT count(*) >= 20 FROM redrive.dead_letters WHERE state = 'recovered'")?;
-        self.wait_for("a run that halts", "SELECT count(*) > 0 FROM redrive.redrive_runs WHERE state = 'halted'")?;
+        self.db
+            .create_run(
+                &Letters::queue("orders").error_class("GatewayTrouble"),
+                &all,
+                &Act::new(),
+            )
+            .during(|| "cannot make a run")?;
+        self.db
+            .create_run(
+                &Letters::queue("mails").error_class("BadAddress"),
+                &all,
+                &Act::new(),
+            )
+            .during(|| "cannot make a run")?;
+        self.wait_for(
+            "letters that recovered",
+            "SELECT count(*) >= 20 FROM redrive.dead_letters WHERE state = 'recovered'",
+        )?;
+        self.wait_for(
+            "a run that halts",
+            "SELECT count(*) > 0 FROM redrive.redrive_runs WHERE state = 'halted'",
+        )?;
         self.breathe()
     }
 
     fn some_die_again(&mut self) -> Result<()> {
-        self.say("some die again, until they are quarantined");
+        say("some die again, until they are quarantined");
         let doomed = Letters::queue("orders").error_class("UnknownCustomer");
         let begin = Instant::now();
-        while !self.holds("SELECT count(*) > 0 FROM redrive.dead_letters WHERE state = 'quarantined'")? {
+        while !self
+            .holds("SELECT count(*) > 0 FROM redrive.dead_letters WHERE state = 'quarantined'")?
+        {
             if begin.elapsed() > PATIENCE {
                 return Err(Error::new("what dies again and again was not quarantined"));
             }
-            self.db.redrive(&doomed, &Act::new()).during(|| "cannot redrive")?;
+            self.db
+                .redrive(&doomed, &Act::new())
+                .during(|| "cannot redrive")?;
             self.wait_for("them to die", "SELECT count(*) = 0 FROM redrive.dead_letters WHERE error_class = 'UnknownCustomer' AND state = 'redriving'")?;
         }
         self.breathe()
     }
 
     fn people_decide_the_rest(&mut self) -> Result<()> {
-        self.say("people decide the rest");
-        let groups = self.db.groups(&Groups::all()).during(|| "cannot list the groups")?;
-        let of = |class: &str| groups.iter().find(|group| group.error_class == class).map(|group| group.id);
+        say("people decide the rest");
+        let groups = self
+            .db
+            .groups(&Groups::all())
+            .during(|| "cannot list the groups")?;
+        let of = |class: &str| {
+            groups
+                .iter()
+                .find(|group| group.error_class == class)
+                .map(|group| group.id)
+        };
         for (class, state) in [
             ("UnknownCustomer", GroupState::Acknowledged),
             ("InvalidCurrency", GroupState::Resolved),
             ("BadAddress", GroupState::Ignored),
             ("GatewayTrouble", GroupState::Resolved),
         ] {
-            let id = of(class).ok_or_else(|| Error::new(format!("no failure group of `{class}`")))?;
-            self.db.mark_group(id, state, &Act::new().why("seen")).during(|| "cannot mark a group")?;
+            let id =
+                of(class).ok_or_else(|| Error::new(format!("no failure group of `{class}`")))?;
+            self.db
+                .mark_group(id, state, &Act::new().why("seen"))
+                .during(|| "cannot mark a group")?;
         }
         // What was fixed is lost again: a regression.
         self.world(|world| world.is_fixed.store(false, Ordering::Relaxed));
@@ -269,14 +358,28 @@ impl Scenes<'_> {
             .iter()
             .map(|letter| letter.id)
             .collect();
-        self.db.discard(&Letters::ids(some), &Act::new().why("test data")).during(|| "cannot discard")?;
-        self.redrive(&["dlq", "retention", "set", "open", "30d", "archive", "--queue", "orders"])?;
+        self.db
+            .discard(&Letters::ids(some), &Act::new().why("test data"))
+            .during(|| "cannot discard")?;
+        self.redrive(&[
+            "dlq",
+            "retention",
+            "set",
+            "open",
+            "30d",
+            "archive",
+            "--queue",
+            "orders",
+        ])?;
         self.breathe()
     }
 
     fn the_house_is_cleaned(&mut self) -> Result<()> {
-        self.say("the house is cleaned");
-        run(&mut self.admin, "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0")?;
+        say("the house is cleaned");
+        run(
+            &mut self.admin,
+            "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
+        )?;
         self.redrive(&["prune", "--older-than", "1d"])?;
         self.redrive(&["audit", "counters"])?;
         for statement in [
@@ -289,85 +392,8 @@ impl Scenes<'_> {
         }
         self.breathe()
     }
-
-    fn say(&self, scene: &str) {
-        println!("    {scene}");
-    }
-
-    fn world(&self, change: impl FnOnce(&shop::World)) {
-        change(&self.shop.world);
-    }
-
-    fn queue(&self, name: &str) -> Result<Queue> {
-        Queue::new(&self.db, name).during(|| format!("cannot open the queue `{name}`"))
-    }
-
-    fn enqueue(&self, queue: &str, kind: &str, act: &str, count: u64, attempts: u32) -> Result<()> {
-        let jobs = (0..count)
-            .map(|number| Ok(shop::job(kind, act, number)?.max_attempts(attempts)))
-            .collect::<Result<Vec<_>>>()?;
-        self.queue(queue)?
-            .add_many(jobs)
-            .map(drop)
-            .during(|| format!("cannot enqueue jobs of `{kind}`"))
-    }
-
-    /// Lets the world go on for a while.
-    fn breathe(&self) -> Result<()> {
-        self.interrupt
-            .wait_for::<()>(self.breath, || Ok(None))
-            .map(drop)
-    }
-
-    fn holds(&mut self, question: &str) -> Result<bool> {
-        self.admin
-            .query_one(question, &[])
-            .map(|row| row.get(0))
-            .during(|| format!("cannot ask `{question}`"))
-    }
-
-    fn wait_for(&mut self, what: &str, question: &str) -> Result<()> {
-        let interrupt = self.interrupt.clone();
-        interrupt
-            .wait_for(PATIENCE, || Ok(self.holds(question)?.then_some(())))?
-            .ok_or_else(|| Error::new(format!("waited in vain for {what}")))
-    }
-
-    /// Runs the command line to its end.
-    fn redrive(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new(&self.programs.redrive);
-        command.args(arguments).env("DATABASE_URL", self.url);
-        let ended = self.interrupt.output(&mut command, PATIENCE)?;
-        match ended {
-            Some(output) if output.status.code() != Some(2) => Ok(()),
-            Some(output) => Err(Error::new(format!(
-                "`redrive {}` failed: {}",
-                arguments.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            ))),
-            None => Err(Error::new(format!("`redrive {}` did not end", arguments.join(" ")))),
-        }
-    }
-
-    /// A worker in a process of its own, with a short lease.
-    fn start_worker(&self, queue: &str, command: &str) -> Result<Running> {
-        Running::start(
-            Command::new(&self.programs.redrive)
-                .args(["work", queue, "--exec", command, "--slots", "1", "--lease", "2s"])
-                .env("DATABASE_URL", self.url)
-                .env("RUST_LOG", "off")
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null()),
-        )
-    }
 }
 
-fn connect(url: &str) -> Result<Client> {
-    Client::connect(url, NoTls).during(|| "cannot connect to the database of the shop")
-}
-
-fn run(client: &mut Client, statement: &str) -> Result<()> {
-    client
-        .batch_execute(statement)
-        .during(|| format!("cannot run `{statement}`"))
+fn say(scene: &str) {
+    println!("    {scene}");
 }

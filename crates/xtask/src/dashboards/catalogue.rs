@@ -42,7 +42,10 @@ mod tests {
         };
         let jobs = found("redrive_queue_jobs");
         assert_eq!(jobs["labels"], json!(["queue", "state"]));
-        assert_eq!(jobs["values"]["state"], json!(["ready", "delayed", "leased"]));
+        assert_eq!(
+            jobs["values"]["state"],
+            json!(["ready", "delayed", "leased"])
+        );
         assert_eq!(found("redrive_job_run_seconds")["type"], "histogram");
     }
 }

@@ -39,7 +39,8 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt, life: &Life) -> Result<(
         Client::connect(&life.url, NoTls).during(|| "cannot connect to plan the queries")?;
     let mut typed = Vec::new();
     for file in files(root) {
-        let text = fs::read_to_string(&file).during(|| format!("cannot read {}", file.display()))?;
+        let text =
+            fs::read_to_string(&file).during(|| format!("cannot read {}", file.display()))?;
         let dashboard: Value =
             serde_json::from_str(&text).during(|| format!("{} is no JSON", file.display()))?;
         collect(&dashboard, &mut typed);
@@ -49,9 +50,19 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt, life: &Life) -> Result<(
     for line in &typed {
         let words = split(&stand_in(line));
         match words.first().map(String::as_str) {
-            Some("redrive") => parses(interrupt, Command::new(&life.programs.redrive), &words, line)?,
+            Some("redrive") => parses(
+                interrupt,
+                Command::new(&life.programs.redrive),
+                &words,
+                line,
+            )?,
             Some("redrive-exporter") => {
-                parses(interrupt, Command::new(&life.programs.exporter), &words, line)?;
+                parses(
+                    interrupt,
+                    Command::new(&life.programs.exporter),
+                    &words,
+                    line,
+                )?;
             }
             Some("SELECT") => client
                 .batch_execute(&format!("EXPLAIN {}", stand_in(line)))
@@ -60,7 +71,10 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt, life: &Life) -> Result<(
             _ => {}
         }
     }
-    println!("    {} commands and queries of the panels exist", typed.len());
+    println!(
+        "    {} commands and queries of the panels exist",
+        typed.len()
+    );
     Ok(())
 }
 
@@ -96,7 +110,9 @@ fn parses(interrupt: &Interrupt, mut program: Command, words: &[String], line: &
 fn stand_in(line: &str) -> String {
     STAND_INS
         .iter()
-        .fold(line.to_owned(), |line, (word, value)| line.replace(word, value))
+        .fold(line.to_owned(), |line, (word, value)| {
+            line.replace(word, value)
+        })
 }
 
 /// Words as a shell has them, with single quotes.
@@ -128,8 +144,12 @@ mod tests {
         collect(&panel, &mut found);
         assert_eq!(found, ["redrive dlq", "redrive stats"]);
         assert_eq!(
-            split(&stand_in("redrive dlq discard QUEUE 'died>7d' --why 'TEXT'")),
-            ["redrive", "dlq", "discard", "orders", "died>7d", "--why", "fixed"]
+            split(&stand_in(
+                "redrive dlq discard QUEUE 'died>7d' --why 'TEXT'"
+            )),
+            [
+                "redrive", "dlq", "discard", "orders", "died>7d", "--why", "fixed"
+            ]
         );
     }
 }

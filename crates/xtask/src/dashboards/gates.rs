@@ -10,7 +10,8 @@ use crate::cargo::typed;
 use crate::error::{During, Error, Result};
 use crate::interrupt::Interrupt;
 
-const WHAT_TO_DO: &str = "The checks of the dashboards need node 18 or newer with npm, and to draw them chromium:
+const WHAT_TO_DO: &str =
+    "The checks of the dashboards need node 18 or newer with npm, and to draw them chromium:
     Debian, Ubuntu   sudo apt-get install --no-install-recommends nodejs npm chromium
     elsewhere        see nodejs.org; CHROMIUM=/path/to/it names the browser";
 /// What the packages of node are installed from.

@@ -130,8 +130,7 @@ fn kinds(name: &str, mut worker: WorkerBuilder, world: &Arc<World>) -> WorkerBui
     }
     if name == "invoices" {
         let world = Arc::clone(world);
-        worker = worker
-            .handle(move |job: &Job<Invoice>| serve(&job.payload().act, job, &world));
+        worker = worker.handle(move |job: &Job<Invoice>| serve(&job.payload().act, job, &world));
     }
     worker
 }
@@ -143,7 +142,7 @@ fn serve<P: Debug>(act: &str, job: &Job<P>, world: &World) -> Result<(), Failure
     work_for(job, Duration::from_millis(2 + (visit * 37) % 90));
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
     match act {
-        "pay" if is(&world.is_gateway_broken) && visit % 4 != 0 => {
+        "pay" if is(&world.is_gateway_broken) && !visit.is_multiple_of(4) => {
             Err(Failure::retry("the payment gateway answered 502").class("GatewayTrouble"))
         }
         "flaky" if job.attempt() == 1 => {
@@ -170,7 +169,7 @@ fn serve<P: Debug>(act: &str, job: &Job<P>, world: &World) -> Result<(), Failure
             work_for(job, 2 * DEADLINE);
             Ok(())
         }
-        "later" if visit % 2 == 0 => Err(Failure::snooze(Duration::from_secs(2))),
+        "later" if visit.is_multiple_of(2) => Err(Failure::snooze(Duration::from_secs(2))),
         _ => Ok(()),
     }
 }
@@ -194,7 +193,11 @@ fn customers(url: &str, world: &Arc<World>) -> Result<JoinHandle<()>> {
         let mut number = 0;
         while !world.is_closed.load(Ordering::Relaxed) {
             let begin = Instant::now();
-            let crowd = if world.is_rush.load(Ordering::Relaxed) { 4 } else { 1 };
+            let crowd = if world.is_rush.load(Ordering::Relaxed) {
+                4
+            } else {
+                1
+            };
             for (queue, (name, share)) in queues.iter().zip(QUEUES.into_iter().zip([9, 4, 2])) {
                 let jobs = (0..share * crowd)
                     .map(|_| {
@@ -204,7 +207,9 @@ fn customers(url: &str, world: &Arc<World>) -> Result<JoinHandle<()>> {
                     .collect::<Result<Vec<_>>>();
                 // The database may be busy with what the scenes do to it: they come again.
                 let added = jobs.and_then(|jobs| {
-                    queue.add_many(jobs).during(|| "cannot enqueue what customers want")
+                    queue
+                        .add_many(jobs)
+                        .during(|| "cannot enqueue what customers want")
                 });
                 if let Err(error) = added {
                     eprintln!("    {error}");

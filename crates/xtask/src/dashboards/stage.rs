@@ -20,7 +20,7 @@ use crate::prometheus::prometheus;
 /// How often Prometheus scrapes, in seconds: often, so that a minute has many samples.
 const SCRAPE: u64 = 1;
 /// How long a server may take to answer for the first time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a server may take to stop.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -76,7 +76,12 @@ impl<'a> Stage<'a> {
         let (exporter_port, prometheus_port) = (free_port()?, free_port()?);
         let exporter = start_exporter(&programs, &url, exporter_port)?;
         wait_for(interrupt, exporter_port, "/-/ready")?;
-        let prometheus = start_prometheus(&program, place.path(), root, [exporter_port, prometheus_port])?;
+        let prometheus = start_prometheus(
+            &program,
+            place.path(),
+            root,
+            [exporter_port, prometheus_port],
+        )?;
         wait_for(interrupt, prometheus_port, "/-/ready")?;
         Ok(Stage {
             interrupt,
@@ -142,8 +147,16 @@ impl Life {
 impl Programs {
     /// Builds them in the profile that this program was built in.
     fn build(root: &Path, interrupt: &Interrupt) -> Result<Programs> {
-        let mut build = cargo(["build", "--package=redrive-cli", "--package=redrive-exporter"]);
-        build.args(["--bins", "--quiet", "--message-format=json-render-diagnostics"]);
+        let mut build = cargo([
+            "build",
+            "--package=redrive-cli",
+            "--package=redrive-exporter",
+        ]);
+        build.args([
+            "--bins",
+            "--quiet",
+            "--message-format=json-render-diagnostics",
+        ]);
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }
@@ -201,7 +214,10 @@ fn start_prometheus(
     Running::start(
         Command::new(program)
             .arg(format!("--config.file={}", configuration.display()))
-            .arg(format!("--storage.tsdb.path={}", place.join("data").display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                place.join("data").display()
+            ))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--log.level=error")
             .stdout(Stdio::null()),
@@ -221,7 +237,10 @@ fn is_there(port: u16, page: &str) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        write!(stream, "GET {page} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "GET {page} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        )?;
         let mut answer = [0; 12];
         stream.read_exact(&mut answer)?;
         Ok(answer.ends_with(b" 200"))
