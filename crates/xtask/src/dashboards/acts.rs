@@ -382,14 +382,13 @@ impl Scenes<'_> {
         )?;
         self.redrive(&["prune", "--older-than", "1d"])?;
         self.redrive(&["audit", "counters"])?;
-        for statement in [
-            "ANALYZE",
-            "VACUUM redrive.dead_letters",
-            "SELECT redrive.turn_ring(1024, 1000)",
-            "SELECT redrive.turn_ring(1024, 1000)",
-        ] {
+        for statement in ["ANALYZE", "VACUUM redrive.dead_letters"] {
             run(&mut self.admin, statement)?;
         }
+        self.wait_for(
+            "a segment that is truncated",
+            "SELECT redrive.turn_ring(1024, 1000) = 'truncated'",
+        )?;
         self.breathe()
     }
 }
