@@ -14,6 +14,8 @@ use crate::interrupt::Interrupt;
 
 /// How many breaths [`play`] takes.
 pub(crate) const BREATHS: u32 = 13;
+/// How long the last one is at least: panels look every 15 s, and must see the last scene.
+const LAST: Duration = Duration::from_secs(20);
 
 /// Makes the database what the scenes need: the schema, a slot that nobody reads, old letters.
 pub(crate) fn prepare(url: &str) -> Result<()> {
@@ -81,6 +83,7 @@ pub(crate) fn play(
     scenes.people_decide_the_rest()?;
     scenes.the_house_is_cleaned()?;
     replace()?;
+    scenes.breath = breath.max(LAST);
     scenes.breathe()
 }
 
