@@ -42,6 +42,7 @@ const STILL = {
   'redrive_table_last_vacuum_timestamp_seconds kind=auto': 'comes when it likes',
   'redrive_queue_overdue_leases': 'reaped within a second',
   'redrive_breakers state=half_open': 'over within a second',
+  'redrive_dlq_letters state=redriving': 'over within a second, when nothing waits',
   'redrive_run_letters_unsettled': 'over within a second, when nothing waits',
 };
 

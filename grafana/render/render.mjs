@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 
 import { Ranges } from '../check/ranges.mjs';
+import { pack } from './png.mjs';
 
 // How long a page may take, in milliseconds.
 const PATIENCE = 90_000;
@@ -45,6 +46,7 @@ for (const mode of options.mode) {
     const name = basename(file, '.json');
     const picture = join(options.out, mode === 'dark' ? `${name}.png` : `${name}-${mode}.png`);
     const report = await draw(JSON.parse(readFileSync(file, 'utf8')), mode, picture);
+    pack(picture);
     const complaints = complaintsOf(report);
     console.log(`${name}, ${mode}: ${report.drawn.length} panels drawn, ${complaints.length} complaints`);
     complaints.forEach((complaint) => console.error(`    ${name}: ${complaint}`));

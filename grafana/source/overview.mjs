@@ -295,7 +295,7 @@ export const overview = dashboard({
         ],
         sort: 'Longest wait',
         none: '-',
-        h: 7,
+        h: 8,
         overrides: [
           named('Queue', {
             id: 'links',
@@ -305,7 +305,7 @@ export const overview = dashboard({
                 url: '/d/redrive-queue?var-datasource=${datasource}&var-queue=${__value.text}&${job:queryparam}&${instance:queryparam}&${__url_time_range}',
               },
             ],
-          }, { id: 'custom.minWidth', value: 140 }),
+          }),
         ],
         story: {
           about: 'A line a queue; its name leads to the dashboard *Queue*. *Empty in* is the depth divided by what leaves less what comes in.',

@@ -4,7 +4,7 @@ import { dashboard, row } from './dashboard.mjs';
 import { above, graph, limit, painted, stat, table, words } from './panel.mjs';
 import { colour } from './palette.mjs';
 
-const top = (expr) => `topk(10, ${expr})`;
+const top = (expr) => `topk(5, ${expr})`;
 // Who holds the horizon, and how to make them let go.
 const HOLDERS = [
   'SELECT pid, usename, state, xact_start, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC',
@@ -215,7 +215,7 @@ export const postgres = dashboard({
         queries: [{ expr: top('max by (table) (redrive_table_dead_rows_estimate{@})'), legend: '{{table}}' }],
         overrides: TABLES,
         story: {
-          about: 'Dead rows that vacuum has not removed, by the statistics of the server, the ten tables with most.',
+          about: 'Dead rows that vacuum has not removed, by the statistics of the server, the five tables with most.',
           healthy: 'saw teeth. The segments of jobs are truncated, so theirs go at once.',
           otherwise: 'a slope that does not end: see the horizon.',
           type: 'SELECT relname, n_dead_tup, last_autovacuum FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT 10',
@@ -244,7 +244,7 @@ export const postgres = dashboard({
           { name: 'Live rows', expr: 'max by (table) (redrive_table_live_rows_estimate{@})' },
           { name: 'Dead rows', expr: 'max by (table) (redrive_table_dead_rows_estimate{@})' },
           { name: 'Autovacuum at', expr: 'max by (table) (redrive_table_autovacuum_threshold_rows{@})' },
-          { name: 'Autovacuums in view', expr: 'sum by (table) (increase(redrive_table_vacuums_total{@, kind="auto"}[$__range]))', decimals: 0 },
+          { name: 'Autovacuums', expr: 'sum by (table) (increase(redrive_table_vacuums_total{@, kind="auto"}[$__range]))', decimals: 0 },
           { name: 'Last vacuum', expr: 'time() - max by (table) (redrive_table_last_vacuum_timestamp_seconds{@} > 0)', unit: 's', decimals: 0, empty: 'never' },
           { name: 'Heap', expr: 'sum by (table) (redrive_table_bytes{@, part="heap"})', unit: 'bytes', decimals: 1 },
           { name: 'Indexes', expr: 'sum by (table) (redrive_table_bytes{@, part="index"})', unit: 'bytes', decimals: 1 },
@@ -279,7 +279,7 @@ export const postgres = dashboard({
         unit: 'bytes',
         style: 'stack',
         story: {
-          about: 'Heap, indexes and TOAST of the ten largest tables.',
+          about: 'Heap, indexes and TOAST of the five largest tables.',
           healthy: '`jobs` rises and falls with the ring; letters grow with what you keep.',
           otherwise: '`jobs` only rises: the ring cannot truncate, see *Ring of segments*.',
           type: ['redrive stats', 'redrive dlq retention list'],
@@ -289,15 +289,15 @@ export const postgres = dashboard({
         title: 'Bytes a live row',
         queries: [
           {
-            expr: top('sum by (table) (redrive_table_bytes{@}) / (sum by (table) (redrive_table_live_rows_estimate{@}) > 1000)'),
+            expr: top('sum by (table) (redrive_table_bytes{@}) / (sum by (table) (redrive_table_live_rows_estimate{@}) > 100)'),
             legend: '{{table}}',
           },
         ],
         unit: 'bytes',
-        none: 'no table has 1 000 rows',
+        none: 'no table has 100 rows',
         overrides: TABLES,
         story: {
-          about: 'Size on disk for each live row, of tables with more than a thousand.',
+          about: 'Size on disk for each live row, of the five tables with most; tables with less than a hundred rows do not count.',
           healthy: 'flat: what your payloads take, and their index entries.',
           otherwise: 'it climbs: space that holds nothing. See the bloat.',
           type: 'VACUUM (VERBOSE) redrive.TABLE',
@@ -309,7 +309,7 @@ export const postgres = dashboard({
         unit: 'bytes',
         style: 'steps',
         story: {
-          about: 'Bytes that dead rows and empty space take up in the heap; read once an hour, by statistics or by pgstattuple when it is installed.',
+          about: 'Bytes that dead rows and empty space take up in the heap, of the five tables with most; read once an hour, by statistics or by pgstattuple when it is installed.',
           healthy: 'small against the table.',
           otherwise: 'free the horizon first, then vacuum; for what is left, pg_repack. Alert: RedriveTableBloated.',
           type: ['VACUUM (VERBOSE) redrive.TABLE', 'CREATE EXTENSION pgstattuple'],
@@ -336,7 +336,7 @@ export const postgres = dashboard({
         queries: [{ expr: top('max by (index) (redrive_index_bytes{@})'), legend: '{{index}}' }],
         unit: 'bytes',
         story: {
-          about: 'The ten largest indexes.',
+          about: 'The five largest indexes.',
           healthy: 'they follow their tables.',
           otherwise: 'an index larger than its table is bloated: rebuild it.',
           type: 'REINDEX INDEX CONCURRENTLY redrive.INDEX',
@@ -346,8 +346,8 @@ export const postgres = dashboard({
         title: 'Updates in place',
         queries: [
           {
-            expr: `sum by (table) (rate(redrive_table_rows_hot_updated_total{@}[$__rate_interval]))
-              / (sum by (table) (rate(redrive_table_rows_updated_total{@}[$__rate_interval])) > 0)`,
+            expr: `bottomk(5, sum by (table) (rate(redrive_table_rows_hot_updated_total{@}[$__rate_interval]))
+              / (sum by (table) (rate(redrive_table_rows_updated_total{@}[$__rate_interval])) > 0))`,
             legend: '{{table}}',
           },
         ],
@@ -356,7 +356,7 @@ export const postgres = dashboard({
         none: 'no updates',
         overrides: TABLES,
         story: {
-          about: 'Share of updates that needed no new index entry (HOT).',
+          about: 'Share of updates that needed no new index entry (HOT), of the five tables with least.',
           healthy: 'near 100 % of the small tables that are updated: workers, leases, totals.',
           otherwise: 'it falls while the horizon is held, because pages are full of dead rows.',
           type: HOLDERS[0],
@@ -405,13 +405,13 @@ export const postgres = dashboard({
       }),
       graph({
         title: 'Sequential scans',
-        queries: [{ expr: '60 * sum by (table) (rate(redrive_table_sequential_scans_total{@}[$__rate_interval])) > 0', legend: '{{table}}' }],
+        queries: [{ expr: top('60 * sum by (table) (rate(redrive_table_sequential_scans_total{@}[$__rate_interval])) > 0'), legend: '{{table}}' }],
         unit: 'cpm',
         none: 'no scans',
         overrides: TABLES,
         w: 6,
         story: {
-          about: 'Sequential scans a minute. redrive itself makes none of jobs and letters; tables of a few rows are read that way and that is right.',
+          about: 'Sequential scans a minute, the five tables with most. redrive itself makes none of jobs and letters; tables of a few rows are read that way and that is right.',
           healthy: 'none of `jobs` and `dead_letters`.',
           otherwise: 'somebody counts or searches without an index: find the query.',
           type: "SELECT pid, query FROM pg_stat_activity WHERE state = 'active'",

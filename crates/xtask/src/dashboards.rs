@@ -8,6 +8,8 @@ mod acts;
 mod catalogue;
 mod commands;
 mod gates;
+mod hands;
+mod needs;
 mod shop;
 mod stage;
 
@@ -69,6 +71,7 @@ fn check_and_draw(
     pictures: &Path,
 ) -> Result<()> {
     std::fs::create_dir_all(pictures).during(|| format!("cannot make {}", pictures.display()))?;
+    needs::ensure(interrupt)?;
     let gates = Gates::ready(root, interrupt)?;
     gates.check_files()?;
     // While the scenes are played, npm fetches what draws.

@@ -56,7 +56,7 @@ fn the_database_knows_the_totals_of_the_catalogue_by_their_names_labels_and_boun
             "redrive_queue_live_jobs",
             "redrive_queue_last_success_timestamp_seconds",
             "redrive_fold_age_seconds",
-            "redrive_counter_drift_jobs",
+            "redrive_audit_drift_jobs",
             "redrive_series_folded",
         ]
         .map(str::to_owned),

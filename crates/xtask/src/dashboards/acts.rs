@@ -1,25 +1,21 @@
 //! The scenes: whatever a number of the catalogue counts happens, once at least.
 
 use std::num::NonZeroU32;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use postgres::{Client, NoTls};
-use redrive::{
-    Act, Captured, Database, GroupState, Groups, JobId, LetterState, Letters, Queue, Rate,
-    RunOptions,
-};
+use redrive::{Act, Captured, GroupState, Groups, JobId, LetterState, Letters, Rate, RunOptions};
 
+use super::hands::{PATIENCE, Scenes, connect, run};
 use super::shop::{self, Shop};
 use super::stage::Programs;
 use crate::error::{During, Error, Result};
-use crate::interrupt::{Interrupt, Running};
+use crate::interrupt::Interrupt;
 
 /// How many breaths [`play`] takes.
 pub(crate) const BREATHS: u32 = 13;
-/// How long anything may take until it happens.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the last one is at least: panels look every 15 s, and must see the last scene.
+const LAST: Duration = Duration::from_secs(20);
 
 /// Makes the database what the scenes need: the schema, a slot that nobody reads, old letters.
 pub(crate) fn prepare(url: &str) -> Result<()> {
@@ -87,33 +83,24 @@ pub(crate) fn play(
     scenes.people_decide_the_rest()?;
     scenes.the_house_is_cleaned()?;
     replace()?;
+    scenes.breath = breath.max(LAST);
     scenes.breathe()
-}
-
-struct Scenes<'a> {
-    url: &'a str,
-    programs: &'a Programs,
-    interrupt: &'a Interrupt,
-    breath: Duration,
-    db: Database,
-    admin: Client,
-    shop: Shop,
 }
 
 impl Scenes<'_> {
     fn an_ordinary_day(&mut self) -> Result<()> {
-        self.say("an ordinary day");
+        say("an ordinary day");
         self.breathe()?;
         let reports = self.queue("reports")?;
-        let many = (0..1_500)
-            .map(|n| Ok(shop::job("report.day", "go", n)?.delay(Duration::from_secs(86_400))))
+        let many = (0..150)
+            .map(|n| Ok(shop::job("report.day", "go", n)?.delay(Duration::from_hours(24))))
             .collect::<Result<Vec<_>>>()?;
         reports
             .add_many(many)
             .during(|| "cannot enqueue the reports")?;
         for _ in 0..3 {
             let unique = shop::job("report.week", "go", 1)?
-                .delay(Duration::from_secs(86_400))
+                .delay(Duration::from_hours(24))
                 .unique("week-47");
             reports
                 .add_unique(unique)
@@ -124,7 +111,7 @@ impl Scenes<'_> {
     }
 
     fn the_gateway_breaks(&mut self) -> Result<()> {
-        self.say("the payment gateway breaks, in a rush");
+        say("the payment gateway breaks, in a rush");
         self.world(|world| {
             world.is_rush.store(true, Ordering::Relaxed);
             world.is_gateway_broken.store(true, Ordering::Relaxed);
@@ -141,7 +128,7 @@ impl Scenes<'_> {
     }
 
     fn the_tax_service_is_down(&mut self) -> Result<()> {
-        self.say("the tax service is down");
+        say("the tax service is down");
         self.world(|world| world.is_tax_down.store(true, Ordering::Relaxed));
         self.wait_for(
             "the breaker to open",
@@ -155,7 +142,7 @@ impl Scenes<'_> {
     }
 
     fn bad_data_comes_in(&mut self) -> Result<()> {
-        self.say("bad data comes in");
+        say("bad data comes in");
         self.enqueue("orders", "order.placed", "currency", 25, 5)?;
         self.enqueue("orders", "order.placed", "doomed", 6, 5)?;
         self.enqueue("mails", "mail.welcome", "moody", 5, 5)?;
@@ -184,7 +171,7 @@ impl Scenes<'_> {
                 .during(|| "cannot capture an event")?;
         }
         let doubted = self.queue("reports")?;
-        let job = shop::job("report.day", "go", 7)?.delay(Duration::from_secs(3600));
+        let job = shop::job("report.day", "go", 7)?.delay(Duration::from_hours(1));
         let id = doubted.add(job).during(|| "cannot enqueue a report")?;
         self.db.cancel(id).during(|| "cannot cancel a report")?;
         for reason in [
@@ -203,7 +190,7 @@ impl Scenes<'_> {
     }
 
     fn workers_are_killed(&mut self) -> Result<()> {
-        self.say("workers are killed, and one is paused");
+        say("workers are killed, and one is paused");
         self.enqueue("imports", "import.file", "go", 1, 5)?;
         let begin = Instant::now();
         // A job that kills its worker: after three of them it is a letter.
@@ -236,7 +223,7 @@ impl Scenes<'_> {
     }
 
     fn somebody_holds_the_horizon(&mut self) -> Result<()> {
-        self.say("somebody holds the horizon, somebody waits for a lock");
+        say("somebody holds the horizon, somebody waits for a lock");
         let mut idle = connect(self.url)?;
         run(&mut idle, "BEGIN ISOLATION LEVEL REPEATABLE READ")?;
         run(&mut idle, "SELECT count(*) FROM redrive.jobs")?;
@@ -266,7 +253,7 @@ impl Scenes<'_> {
     }
 
     fn the_letters_are_redriven(&mut self) -> Result<()> {
-        self.say("the fix is deployed, the letters are redriven");
+        say("the fix is deployed, the letters are redriven");
         self.world(|world| world.is_fixed.store(true, Ordering::Relaxed));
         // One that is paused, one that halts by itself, one that goes through.
         let slow = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN));
@@ -318,7 +305,7 @@ impl Scenes<'_> {
     }
 
     fn some_die_again(&mut self) -> Result<()> {
-        self.say("some die again, until they are quarantined");
+        say("some die again, until they are quarantined");
         let doomed = Letters::queue("orders").error_class("UnknownCustomer");
         let begin = Instant::now();
         while !self
@@ -336,7 +323,7 @@ impl Scenes<'_> {
     }
 
     fn people_decide_the_rest(&mut self) -> Result<()> {
-        self.say("people decide the rest");
+        say("people decide the rest");
         let groups = self
             .db
             .groups(&Groups::all())
@@ -391,107 +378,24 @@ impl Scenes<'_> {
     }
 
     fn the_house_is_cleaned(&mut self) -> Result<()> {
-        self.say("the house is cleaned");
+        say("the house is cleaned");
         run(
             &mut self.admin,
             "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
         )?;
         self.redrive(&["prune", "--older-than", "1d"])?;
         self.redrive(&["audit", "counters"])?;
-        for statement in [
-            "ANALYZE",
-            "VACUUM redrive.dead_letters",
-            "SELECT redrive.turn_ring(1024, 1000)",
-            "SELECT redrive.turn_ring(1024, 1000)",
-        ] {
+        for statement in ["ANALYZE", "VACUUM redrive.dead_letters"] {
             run(&mut self.admin, statement)?;
         }
+        self.wait_for(
+            "a segment that is truncated",
+            "SELECT redrive.turn_ring(1024, 1000) = 'truncated'",
+        )?;
         self.breathe()
     }
-
-    fn say(&self, scene: &str) {
-        println!("    {scene}");
-    }
-
-    fn world(&self, change: impl FnOnce(&shop::World)) {
-        change(&self.shop.world);
-    }
-
-    fn queue(&self, name: &str) -> Result<Queue> {
-        Queue::new(&self.db, name).during(|| format!("cannot open the queue `{name}`"))
-    }
-
-    fn enqueue(&self, queue: &str, kind: &str, act: &str, count: u64, attempts: u32) -> Result<()> {
-        let jobs = (0..count)
-            .map(|number| Ok(shop::job(kind, act, number)?.max_attempts(attempts)))
-            .collect::<Result<Vec<_>>>()?;
-        self.queue(queue)?
-            .add_many(jobs)
-            .map(drop)
-            .during(|| format!("cannot enqueue jobs of `{kind}`"))
-    }
-
-    /// Lets the world go on for a while.
-    fn breathe(&self) -> Result<()> {
-        self.interrupt
-            .wait_for::<()>(self.breath, || Ok(None))
-            .map(drop)
-    }
-
-    fn holds(&mut self, question: &str) -> Result<bool> {
-        self.admin
-            .query_one(question, &[])
-            .map(|row| row.get(0))
-            .during(|| format!("cannot ask `{question}`"))
-    }
-
-    fn wait_for(&mut self, what: &str, question: &str) -> Result<()> {
-        let interrupt = self.interrupt.clone();
-        interrupt
-            .wait_for(PATIENCE, || Ok(self.holds(question)?.then_some(())))?
-            .ok_or_else(|| Error::new(format!("waited in vain for {what}")))
-    }
-
-    /// Runs the command line to its end.
-    fn redrive(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new(&self.programs.redrive);
-        command.args(arguments).env("DATABASE_URL", self.url);
-        let ended = self.interrupt.output(&mut command, PATIENCE)?;
-        match ended {
-            Some(output) if output.status.code() != Some(2) => Ok(()),
-            Some(output) => Err(Error::new(format!(
-                "`redrive {}` failed: {}",
-                arguments.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            ))),
-            None => Err(Error::new(format!(
-                "`redrive {}` did not end",
-                arguments.join(" ")
-            ))),
-        }
-    }
-
-    /// A worker in a process of its own, with a short lease.
-    fn start_worker(&self, queue: &str, command: &str) -> Result<Running> {
-        Running::start(
-            Command::new(&self.programs.redrive)
-                .args([
-                    "work", queue, "--exec", command, "--slots", "1", "--lease", "2s",
-                ])
-                .env("DATABASE_URL", self.url)
-                .env("RUST_LOG", "off")
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null()),
-        )
-    }
 }
 
-fn connect(url: &str) -> Result<Client> {
-    Client::connect(url, NoTls).during(|| "cannot connect to the database of the shop")
-}
-
-fn run(client: &mut Client, statement: &str) -> Result<()> {
-    client
-        .batch_execute(statement)
-        .during(|| format!("cannot run `{statement}`"))
+fn say(scene: &str) {
+    println!("    {scene}");
 }

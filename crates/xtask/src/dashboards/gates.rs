@@ -10,10 +10,6 @@ use crate::cargo::typed;
 use crate::error::{During, Error, Result};
 use crate::interrupt::Interrupt;
 
-const WHAT_TO_DO: &str =
-    "The checks of the dashboards need node 18 or newer with npm, and to draw them chromium:
-    Debian, Ubuntu   sudo apt-get install --no-install-recommends nodejs npm chromium
-    elsewhere        see nodejs.org; CHROMIUM=/path/to/it names the browser";
 /// What the packages of node are installed from.
 const MANIFESTS: [&str; 2] = ["package.json", "package-lock.json"];
 
@@ -118,10 +114,7 @@ impl<'a> Gates<'a> {
     }
 
     fn run(&self, command: &mut Command) -> Result<()> {
-        let status = self
-            .interrupt
-            .run(command)
-            .map_err(|error| Error::new(format!("{error}\n{WHAT_TO_DO}")))?;
+        let status = self.interrupt.run(command)?;
         if status.success() {
             return Ok(());
         }

@@ -142,7 +142,7 @@ fn serve<P: Debug>(act: &str, job: &Job<P>, world: &World) -> Result<(), Failure
     work_for(job, Duration::from_millis(2 + (visit * 37) % 90));
     let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
     match act {
-        "pay" if is(&world.is_gateway_broken) && visit % 4 != 0 => {
+        "pay" if is(&world.is_gateway_broken) && !visit.is_multiple_of(4) => {
             Err(Failure::retry("the payment gateway answered 502").class("GatewayTrouble"))
         }
         "flaky" if job.attempt() == 1 => {
@@ -169,7 +169,7 @@ fn serve<P: Debug>(act: &str, job: &Job<P>, world: &World) -> Result<(), Failure
             work_for(job, 2 * DEADLINE);
             Ok(())
         }
-        "later" if visit % 2 == 0 => Err(Failure::snooze(Duration::from_secs(2))),
+        "later" if visit.is_multiple_of(2) => Err(Failure::snooze(Duration::from_secs(2))),
         _ => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ use crate::prometheus::prometheus;
 /// How often Prometheus scrapes, in seconds: often, so that a minute has many samples.
 const SCRAPE: u64 = 1;
 /// How long a server may take to answer for the first time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a server may take to stop.
 const GRACE: Duration = Duration::from_secs(15);
 
