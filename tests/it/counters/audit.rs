@@ -48,11 +48,10 @@ fn what_was_there_before_is_counted_in() {
                          AND p.proname ~ 'metric|audit_counters|add_counts|count_own_run'
                  LOOP EXECUTE 'DROP FUNCTION ' || thing.name; END LOOP;
                  DROP TYPE redrive.metric_cell;
-                 DELETE FROM redrive.migrations WHERE version >= 16;
              END $$",
         )
         .unwrap();
-    test.open().migrate().unwrap();
+    client.batch_execute(&migration(16)).unwrap();
 
     no_drift(&test.open());
     let series = published(&mut client);
@@ -67,7 +66,6 @@ fn what_was_there_before_is_counted_in() {
     }
     let enqueued = series.get("redrive_jobs_enqueued_total{orders}");
     assert_eq!(enqueued, None, "nobody saw them come");
-    assert!(migration(1).contains("the ring of segments"));
 }
 
 #[test]
