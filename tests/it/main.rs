@@ -61,6 +61,12 @@ mod live;
 mod stats;
 mod views;
 
+mod metrics;
+mod metrics_plans;
+mod metrics_role;
+mod metrics_sources;
+mod metrics_table;
+
 mod ring;
 
 mod runbooks;
@@ -69,5 +75,10 @@ mod bad_input;
 
 mod cli;
 mod kit;
+
+mod exporter;
+mod exporter_attacked;
+mod exporter_deployed;
+mod exporter_outage;
 
 mod tidy;

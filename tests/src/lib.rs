@@ -10,23 +10,29 @@
     reason = "a harness reports by panicking: that is how a test fails"
 )]
 
+mod cluster;
 mod database;
+mod exporter;
 mod gate;
 mod lose;
 mod payload;
 mod published;
 mod ran;
+mod read;
 mod statement;
 mod tally;
 mod wait;
 mod work;
 
+pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
+pub use exporter::{Asked, Exporter};
 pub use gate::Gate;
 pub use lose::{Lost, lose_leases, reap, reap_after};
 pub use payload::{Abort, Finish, Hold, Order};
 pub use published::{Published, changed, fold, no_drift, published};
 pub use ran::{Ran, ran, ran_by};
+pub use read::{number, read, reads};
 pub use statement::statement;
 pub use tally::Tally;
 pub use wait::{SOON, wait_until};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use postgres::error::SqlState;
-use postgres::{IsolationLevel, Transaction};
+use postgres::{IsolationLevel, SimpleQueryRow, Transaction};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -57,6 +57,7 @@ migrations! {
     14 "0014_create_policies";
     15 "0015_create_retention";
     16 "0016_count_jobs";
+    17 "0017_read_metrics";
 }
 
 /// Where it is written which migrations a database has had.
@@ -124,15 +125,7 @@ impl Database {
         self.call("check the schema", |session| {
             let ledger = ledger(session)?;
             examine(&ledger)?;
-            let missing: Vec<&str> = MIGRATIONS
-                .iter()
-                .filter(|migration| {
-                    !ledger
-                        .iter()
-                        .any(|entry| entry.version == migration.version)
-                })
-                .map(|migration| migration.name)
-                .collect();
+            let missing = missing(&ledger);
             if missing.is_empty() {
                 return Ok(());
             }
@@ -191,6 +184,42 @@ fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
             breaking: row.get("breaking"),
         })
         .collect())
+}
+
+/// Where the schema of a database stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    /// The last migration that it has had; 0: none.
+    pub(crate) version: i32,
+    /// Whether this library can work on it.
+    pub(crate) is_known: bool,
+}
+
+/// Where it stands, by its ledger as `schema_version` reads it.
+pub(crate) fn standing(rows: &[SimpleQueryRow]) -> Standing {
+    let text = |row: &SimpleQueryRow, column| Some(row.try_get(column).ok()??.to_owned());
+    let entry = |row| {
+        Some(Entry {
+            version: text(row, "version")?.parse().ok()?,
+            name: text(row, "name")?,
+            checksum: text(row, "checksum")?,
+            breaking: text(row, "breaking")? == "t",
+        })
+    };
+    let ledger: Vec<Entry> = rows.iter().filter_map(entry).collect();
+    Standing {
+        version: ledger.iter().map(|entry| entry.version).max().unwrap_or(0),
+        is_known: examine(&ledger).is_ok() && missing(&ledger).is_empty(),
+    }
+}
+
+/// The names of our migrations that were not applied.
+fn missing(ledger: &[Entry]) -> Vec<&'static str> {
+    let is_applied = |version| ledger.iter().any(|entry| entry.version == version);
+    let missing = MIGRATIONS
+        .iter()
+        .filter(|migration| !is_applied(migration.version));
+    missing.map(|migration| migration.name).collect()
 }
 
 /// Compares what was applied with what this library knows.

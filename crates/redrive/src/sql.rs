@@ -104,6 +104,14 @@ statements! {
     STATS = "stats";
     STATS_FAILURES = "stats_failures";
     SCHEMA_VERSION = "schema_version";
+    IDENTIFY = "identify";
+    METRIC_TOTALS = "metric_totals";
+    METRICS_QUEUES = "metrics_queues";
+    METRICS_LETTERS = "metrics_letters";
+    METRICS_OPERATIONS = "metrics_operations";
+    METRICS_SERVER = "metrics_server";
+    METRICS_TABLES = "metrics_tables";
+    METRICS_BLOAT = "metrics_bloat";
 }
 
 /// Name and text of every statement, for tools and tests.

@@ -164,6 +164,7 @@ impl Cluster {
              listen_addresses = '127.0.0.1'\n\
              unix_socket_directories = '{socket_folder}'\n\
              max_connections = 200\n\
+             max_prepared_transactions = 8\n\
              shared_buffers = '256MB'\n\
              synchronous_commit = on\n\
              {promises}"

@@ -7,6 +7,7 @@ mod accounts;
 mod evening;
 mod events;
 mod gateway;
+mod numbers;
 mod programs;
 mod screen;
 
@@ -18,6 +19,7 @@ use clap::Args;
 
 use self::evening::Evening;
 use self::events::Forecast;
+use self::numbers::Numbers;
 use self::programs::Programs;
 use self::screen::Screen;
 use crate::cluster::{Cluster, Durability};
@@ -38,6 +40,9 @@ pub(crate) struct Options {
     /// Leave the PostgreSQL of the demo running, to look around in
     #[arg(long)]
     keep: bool,
+    /// Afterwards run a Prometheus beside the exporter, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
 }
 
 /// Tells the story. An error when the numbers at its end do not add up.
@@ -62,10 +67,18 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
         let shop = programs.on(&stage.queue, &stage.url, &log);
         Evening::begin(shop, &forecast, &mut screen, interrupt)
             .and_then(|evening| tell(evening, &file))
+            .and_then(|()| {
+                let numbers = Numbers::of(shop, &mut screen, interrupt)?;
+                println!("\nTold in {:.0} s.", begin.elapsed().as_secs_f64());
+                match options.watch {
+                    true => numbers.watch(place.path(), &mut screen, interrupt),
+                    false => {
+                        println!("The exporter ends with the demo; `--watch` keeps it.");
+                        Ok(())
+                    }
+                }
+            })
     };
-    if told.is_ok() {
-        println!("\nTold in {:.0} s.", begin.elapsed().as_secs_f64());
-    }
     // After a failure, there is something to look into.
     if options.keep && interrupt.check().is_ok() {
         stage.keep();
@@ -119,6 +132,7 @@ impl Stage {
     fn keep(self) {
         println!("\nTo look around:\n    export DATABASE_URL={}", self.url);
         println!("    cargo run --bin redrive -- stats {}", self.queue);
+        println!("    cargo run --bin redrive-exporter");
         if let Some(cluster) = self.cluster {
             println!("The PostgreSQL is still running; to stop and remove it:");
             println!("    {}", cluster.keep());

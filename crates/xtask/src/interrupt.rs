@@ -147,6 +147,24 @@ impl Running {
         })
     }
 
+    /// Stops its time (SIGSTOP), and that of its children.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets its time go on.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        match self.pid() {
+            Some(pid) => kill_process_group(pid, signal)
+                .during(|| format!("cannot send a signal to `{}`", self.name)),
+            None => Ok(()),
+        }
+    }
+
     fn pid(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }

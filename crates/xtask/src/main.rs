@@ -2,6 +2,7 @@
 //!
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
 //! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
+//! * `cargo xtask dashboards`: the dashboards, checked and drawn.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -17,6 +18,7 @@ mod account;
 mod alerts;
 mod cargo;
 mod cluster;
+mod dashboards;
 mod demo;
 mod error;
 mod interrupt;
@@ -44,6 +46,8 @@ enum Command {
     Demo(demo::Options),
     /// The alerts: writes what is made from their rules, then checks them.
     Alerts,
+    /// The dashboards of `grafana/`: checks them, and draws their screenshots.
+    Dashboards(dashboards::Options),
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = Interrupt::listen().and_then(|interrupt| match arguments.command {
         Command::Demo(options) => demo::run(&options, &interrupt),
         Command::Alerts => alerts::run(&interrupt),
+        Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

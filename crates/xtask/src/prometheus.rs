@@ -29,7 +29,6 @@ pub(crate) fn promtool(interrupt: &Interrupt) -> Result<PathBuf> {
 /// # Errors
 ///
 /// As [`promtool`].
-#[allow(dead_code, reason = "for the demo and the dashboards")]
 pub(crate) fn prometheus(interrupt: &Interrupt) -> Result<PathBuf> {
     find("prometheus", "PROMETHEUS", interrupt)
 }

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use crate::alerts;
 use crate::cargo::{cargo, typed, workspace};
 use crate::cluster::{Cluster, Durability};
+use crate::dashboards;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
@@ -42,6 +43,8 @@ enum Step {
     Docs,
     /// The alerts: their rules, the tests of them, and changes of them that a test must notice
     Alerts,
+    /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
+    Dashboards,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -92,6 +95,7 @@ impl Step {
             Step::DocTests => "documentation examples",
             Step::Docs => "documentation, warnings denied",
             Step::Alerts => "alerts",
+            Step::Dashboards => "dashboards",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -170,6 +174,7 @@ impl Bench<'_> {
                 .env("RUSTDOCFLAGS", "-D warnings"),
             )?,
             Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
+            Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }

@@ -436,7 +436,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_queue_jobs",
         &[QUEUE, PLACE],
         Source::Queues,
-        "Pending depth by state; counted to 10000 at most, see redrive_queue_jobs_capped.",
+        "Pending depth by state; ready and delayed are counted to 10000 over all queues, see redrive_queue_jobs_capped.",
     ),
     gauge(
         "redrive_queue_jobs_capped",
@@ -485,7 +485,7 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_dlq_letters_older_than",
         &[QUEUE, AGE],
         Source::Letters,
-        "Open letters that died longer ago than this; counted to 10000 at most.",
+        "Open letters that died longer ago than this; counted to 5000 over all queues.",
     ),
     gauge(
         "redrive_dlq_retention_seconds",
@@ -510,19 +510,19 @@ pub const CATALOGUE: &[Metric] = &[
         "redrive_worker_slots_busy",
         &[QUEUE],
         Source::Operations,
-        "Slots in which a handler runs, as of each worker's last renewal.",
+        "Slots in which a handler runs: the leased jobs of each worker, at most its slots.",
     ),
     gauge(
         "redrive_breakers",
         &[QUEUE, BREAKER_STATE],
         Source::Operations,
-        "Breakers that hold jobs back.",
+        "Breakers that hold jobs back; one of a dependency for each queue with workers for its kinds.",
     ),
     gauge(
         "redrive_failure_groups",
         &[QUEUE, GROUP_STATE],
         Source::Operations,
-        "Failure groups by state.",
+        "Failure groups by state; counted to 10000 over all queues.",
     ),
     counter(
         "redrive_group_regressions_total",
@@ -799,7 +799,10 @@ pub const CATALOGUE: &[Metric] = &[
     ),
     gauge(
         "redrive_series_folded",
-        &[open("label")],
+        &[Label {
+            name: "label",
+            values: &["queue", "kind", "error_class"],
+        }],
         Source::Totals,
         "Values of a label beyond its limit, which are summed under __other__.",
     ),

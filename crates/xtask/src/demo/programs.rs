@@ -24,6 +24,7 @@ const LOG_LINES: usize = 15;
 pub(crate) struct Programs {
     order_service: PathBuf,
     redrive: PathBuf,
+    exporter: PathBuf,
 }
 
 impl Programs {
@@ -32,6 +33,7 @@ impl Programs {
         let build = || -> Result<Command> {
             let mut build = cargo(["build", "--package=redrive-cli", "--bin=redrive"]);
             build.args(["--package=redrive", "--example=order_service"]);
+            build.args(["--package=redrive-exporter", "--bin=redrive-exporter"]);
             if !cfg!(debug_assertions) {
                 build.arg("--release");
             }
@@ -60,6 +62,7 @@ impl Programs {
         Ok(Programs {
             order_service: find("order_service")?,
             redrive: find("redrive")?,
+            exporter: find("redrive-exporter")?,
         })
     }
 
@@ -92,6 +95,16 @@ impl<'a> Shop<'a> {
     /// The database it is in.
     pub(crate) fn url(&self) -> &'a str {
         self.url
+    }
+
+    /// The program that publishes its numbers.
+    pub(crate) fn exporter(&self) -> &'a Path {
+        &self.programs.exporter
+    }
+
+    /// The file of the log lines; other programs write theirs beside it.
+    pub(crate) fn log(&self) -> &'a Path {
+        self.log
     }
 
     /// Runs the command line tool to its end and answers what it printed.

@@ -8,7 +8,7 @@ use crate::cargo::cargo;
 use crate::error::{During, Error, Result};
 
 /// The packages that are published, in the order of their dependencies.
-const PUBLISHED: [&str; 2] = ["redrive", "redrive-cli"];
+const PUBLISHED: [&str; 3] = ["redrive", "redrive-cli", "redrive-exporter"];
 /// What the library includes at compile time: files below the repository's root that reach its
 /// package through symbolic links, so that a broken link would go unnoticed here.
 const INCLUDED: [&str; 2] = ["migrations", "sql"];

@@ -1,0 +1,172 @@
+//! What a scrape costs with ten million jobs and a million letters in the tables:
+//! `DATABASE_URL=… cargo bench -p redrive-benches --bench scrape`.
+//!
+//! It needs an empty database of its own, and 10 GB; `JOBS` is another number than ten million, and
+//! there are a tenth as many letters and delayed jobs. It reads as the exporter does, source by
+//! source, and prints how long that takes and how many pages each source touches: first as the
+//! tables were written, then vacuumed and analyzed, then as under way, with dead rows at the front.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+#![allow(missing_docs, reason = "not a library")]
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use prometheus::TextEncoder;
+use redrive::metrics::{Reader, Source, to_proto};
+use redrive::postgres::{Client, NoTls};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Readings that are measured.
+const READINGS: usize = 200;
+/// What a reading may take.
+const BUDGET: Duration = Duration::from_secs(9);
+
+const FILL_JOBS: &str = "
+    INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at)
+    SELECT n * 4 / $2::bigint, 'queue-' || n % 10, 'kind-' || n % 20, jsonb_build_object('order', n, 'pad', 'a hundred bytes of something'),
+           CASE WHEN n % 10 = 0 THEN 5 ELSE 0 END, clock_timestamp() - ($2::bigint - n) * interval '10 milliseconds'
+    FROM generate_series($1::bigint, $3::bigint) n";
+const FILL_DELAYED: &str = "
+    INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
+    SELECT clock_timestamp() + random() * interval '1 day', 'queue-' || n % 10, 'kind-' || n % 20, jsonb_build_object('order', n)
+    FROM generate_series(1, $1::bigint) n";
+const FILL_LETTERS: &str = "
+    INSERT INTO redrive.dead_letters
+        (queue, kind, reason, error_class, error_message, payload, history, group_id, enqueued_at, died_at)
+    SELECT 'queue-' || n % 10, 'kind-' || n % 20, 'exhausted', 'Timeout', 'gateway timed out after ' || n % 977 || ' ms',
+           jsonb_build_object('order', n, 'pad', repeat('x', 500)), '[]', n % 50 + 1,
+           clock_timestamp() - interval '1 day', clock_timestamp() - ($1::bigint - n) * interval '2 seconds'
+    FROM generate_series(1, $1::bigint) n";
+const FILL_LEASES: &str = "
+    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
+    SELECT gen_random_uuid(), 'queue-' || n % 10, 'web', n, '1', 16, clock_timestamp() + interval '1 day'
+    FROM generate_series(1, 50) n;
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
+    SELECT gen_random_uuid(), w.worker_id, w.queue, ARRAY(
+               SELECT ROW(n, 'kind-1', 0, jsonb_build_object('pad', repeat(md5(n::text), 4)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL)::redrive.leased_job
+               FROM generate_series(1, 500) n)
+    FROM redrive.workers w, generate_series(1, 4)";
+
+fn main() -> Outcome<()> {
+    // `cargo test --benches` runs this too; then there is nothing to measure.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let url = std::env::var("DATABASE_URL")
+        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
+    let jobs: i64 = match std::env::var("JOBS") {
+        Ok(number) => number.parse()?,
+        Err(_) => 10_000_000,
+    };
+    redrive::connect(&url)?.migrate()?;
+    let mut client = Client::connect(&url, NoTls)?;
+    fill(&mut client, jobs)?;
+    println!(
+        "\n{:<28} {:>9} {:>9} {:>9}  pages by source",
+        "", "p50", "p99", "worst"
+    );
+    measure(&url, "as written")?;
+    client.batch_execute("VACUUM ANALYZE")?;
+    measure(&url, "vacuumed and analyzed")?;
+    // Somebody holds the horizon, and what is done cannot be vacuumed.
+    let mut holder = Client::connect(&url, NoTls)?;
+    let mut held = holder
+        .build_transaction()
+        .isolation_level(redrive::postgres::IsolationLevel::RepeatableRead)
+        .start()?;
+    held.batch_execute("SELECT count(*) FROM redrive.ring")?;
+    client.execute(
+        "DELETE FROM redrive.jobs j WHERE j.ctid = ANY (ARRAY(
+             SELECT i.ctid FROM redrive.jobs_0 i WHERE i.queue = 'queue-1' ORDER BY (-i.priority), i.id LIMIT 100000))
+         AND j.segment = 0",
+        &[],
+    )?;
+    measure(&url, "100000 dead rows in front")?;
+    held.rollback()?;
+    Ok(())
+}
+
+fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
+    let start = Instant::now();
+    let insert = client.prepare(FILL_JOBS)?;
+    let mut from = 0;
+    while from < jobs {
+        let to = (from + 499_999).min(jobs - 1);
+        client.execute(&insert, &[&from, &jobs, &to])?;
+        from = to + 1;
+    }
+    client.execute(FILL_DELAYED, &[&(jobs / 10)])?;
+    // Their groups are not what is measured.
+    client.batch_execute("ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER")?;
+    client.execute(FILL_LETTERS, &[&(jobs / 10)])?;
+    client.batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")?;
+    client.batch_execute(FILL_LEASES)?;
+    println!(
+        "{jobs} jobs, {0} delayed ones and {0} letters written in {1:.0?}",
+        jobs / 10,
+        start.elapsed()
+    );
+    Ok(())
+}
+
+/// Reads again and again on a connection of its own, and prints how long it took.
+fn measure(url: &str, when: &str) -> Outcome<()> {
+    let mut client = Client::connect(url, NoTls)?;
+    let mut reader = Reader::new("bench");
+    let mut scrape = || -> Outcome<Duration> {
+        let start = Instant::now();
+        let reading = reader.read(&mut client, BUDGET);
+        let text = TextEncoder::new().encode_to_string(&to_proto(&reading.families))?;
+        if let Some((source, error)) = reading.failures.first() {
+            return Err(format!("{source:?}: {error}, of {} bytes", text.len()).into());
+        }
+        Ok(start.elapsed())
+    };
+    // The first ones plan, and read tables and bloat.
+    for _ in 0..3 {
+        scrape()?;
+    }
+    let mut times = (0..READINGS)
+        .map(|_| scrape())
+        .collect::<Outcome<Vec<_>>>()?;
+    times.sort();
+    let at = |share: usize| times[(READINGS - 1) * share / 100];
+    print!(
+        "{when:<28} {:>9.1?} {:>9.1?} {:>9.1?} ",
+        at(50),
+        at(99),
+        at(100)
+    );
+    let mut all = 0;
+    for source in Source::DATABASE {
+        let function = match source {
+            Source::Totals => "metric_totals".to_owned(),
+            _ => format!("metrics_{}", source.as_str()),
+        };
+        let pages = pages(&mut client, &function)?;
+        print!(" {} {pages},", source.as_str());
+        if source != Source::Bloat {
+            all += pages;
+        }
+    }
+    println!(" without bloat {all}");
+    Ok(())
+}
+
+/// How many pages a function touches.
+fn pages(client: &mut Client, function: &str) -> Outcome<i64> {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS) SELECT metric FROM redrive.{function}()");
+    for row in client.query(&explain, &[])? {
+        let line: &str = row.get(0);
+        if let Some(buffers) = line.trim().strip_prefix("Buffers: shared ") {
+            let numbers = buffers.split_whitespace();
+            let touched =
+                numbers.filter(|word| word.starts_with("hit=") || word.starts_with("read="));
+            return Ok(touched
+                .filter_map(|word| word.split('=').nth(1)?.parse::<i64>().ok())
+                .sum());
+        }
+    }
+    Ok(0)
+}

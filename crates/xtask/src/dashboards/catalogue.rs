@@ -1,0 +1,51 @@
+//! The catalogue of metrics as JSON, for the gates, which are not written in Rust.
+
+use redrive::metrics::{CATALOGUE, Metric, MetricKind};
+use serde_json::{Map, Value, json};
+
+/// A list of `{name, type, labels, values}`; `values` has those of the labels whose values are
+/// known.
+pub(crate) fn as_json() -> Value {
+    CATALOGUE.iter().map(entry).collect()
+}
+
+fn entry(metric: &Metric) -> Value {
+    let kind = match metric.kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram(_) => "histogram",
+    };
+    let labels: Vec<&str> = metric.labels.iter().map(|label| label.name).collect();
+    let values: Map<String, Value> = metric
+        .labels
+        .iter()
+        .filter(|label| !label.values.is_empty())
+        .map(|label| (label.name.to_owned(), json!(label.values)))
+        .collect();
+    json!({ "name": metric.name, "type": kind, "labels": labels, "values": values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_told_with_its_labels_and_their_known_values() {
+        let all = as_json();
+        let found = |name: &str| {
+            all.as_array()
+                .expect("a list")
+                .iter()
+                .find(|metric| metric["name"] == name)
+                .cloned()
+                .expect("it is there")
+        };
+        let jobs = found("redrive_queue_jobs");
+        assert_eq!(jobs["labels"], json!(["queue", "state"]));
+        assert_eq!(
+            jobs["values"]["state"],
+            json!(["ready", "delayed", "leased"])
+        );
+        assert_eq!(found("redrive_job_run_seconds")["type"], "histogram");
+    }
+}

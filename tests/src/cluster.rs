@@ -1,0 +1,230 @@
+//! A server of a test's own, for what cannot be done to the one that all tests share: stopping it
+//! and keeping it silent.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use postgres::{Client, NoTls};
+use redrive::Database;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use uuid::Uuid;
+
+use crate::database::server_url;
+
+/// A PostgreSQL server with its data in a temporary folder; stopped and removed when dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Where its programs are: those of the server that the tests share.
+    programs: PathBuf,
+    /// Whom servers run as when we are root.
+    account: Option<(u32, u32)>,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    /// Makes one; it is not started.
+    pub fn new() -> Cluster {
+        let mut shared = Client::connect(&server_url(), NoTls).expect("connect to the server");
+        let mut ask = |question: &str| -> String {
+            shared
+                .query_one(question, &[])
+                .expect("ask the server")
+                .get(0)
+        };
+        let programs = ask("SELECT setting FROM pg_config WHERE name = 'BINDIR'").into();
+        let account = geteuid().is_root().then(|| {
+            let data = ask("SELECT current_setting('data_directory')");
+            let owner = fs::metadata(data).expect("the server is on this machine");
+            (owner.uid(), owner.gid())
+        });
+        let folder = std::env::temp_dir().join(format!("redrive-{}", Uuid::new_v4().simple()));
+        fs::create_dir(&folder).expect("make a folder for a server");
+        if let Some((uid, gid)) = account {
+            chown(&folder, Some(uid), Some(gid)).expect("give the folder to the account");
+        }
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        let cluster = Cluster {
+            programs,
+            account,
+            folder,
+            port,
+        };
+        cluster.run(
+            "initdb",
+            &[
+                "--auth=trust",
+                "--username=postgres",
+                "--no-sync",
+                "--locale=C",
+                "--encoding=UTF8",
+            ],
+        );
+        let settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\n\
+             fsync = off\nshared_buffers = '16MB'\n"
+        );
+        let file = cluster.data().join("postgresql.conf");
+        let text = fs::read_to_string(&file).expect("its settings");
+        fs::write(&file, text + &settings).expect("write its settings");
+        cluster
+    }
+
+    /// Starts it, and waits until it answers.
+    pub fn start(&self) {
+        let log = self.folder.join("log").display().to_string();
+        self.run("pg_ctl", &["start", "--wait", "--silent", "--log", &log]);
+    }
+
+    /// Stops it.
+    pub fn stop(&self) {
+        self.run("pg_ctl", &["stop", "--wait", "--silent", "--mode=fast"]);
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of its database.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Where one of its programs is, such as `psql`.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    /// A plain connection to its database.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.url(), NoTls).expect("connect to the server of the test")
+    }
+
+    /// Puts the schema of this library into its database.
+    pub fn migrate(&self) -> Database {
+        let db = redrive::connect(&self.url()).expect("connect to the server of the test");
+        db.migrate().expect("migrate");
+        db
+    }
+
+    /// Makes all of it silent, until the answer is dropped: connections stay open, and nobody reads
+    /// or writes at the other end.
+    pub fn silence(&self) -> Silence {
+        let postmaster = self.postmaster().expect("it runs");
+        let mut processes = vec![postmaster];
+        // First the one who would start others.
+        signal(postmaster, Signal::STOP);
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            if status
+                .lines()
+                .any(|line| line == format!("PPid:\t{postmaster}"))
+            {
+                signal(pid, Signal::STOP);
+                processes.push(pid);
+            }
+        }
+        Silence(processes)
+    }
+
+    /// Makes one of its backends silent, until the answer is dropped.
+    pub fn silence_backend(&self, pid: i32) -> Silence {
+        signal(pid, Signal::STOP);
+        Silence(vec![pid])
+    }
+
+    fn postmaster(&self) -> Option<i32> {
+        let file = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        file.lines().next()?.trim().parse().ok()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    #[track_caller]
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let output = self
+            .command(program)
+            .args(arguments)
+            .output()
+            .expect("run a program of the server");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{program}: {}: {said}",
+            output.status
+        );
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command
+            .arg("--pgdata")
+            .arg(self.data())
+            .current_dir(Path::new("/"));
+        // What the caller's shell says about another server is not about this one.
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("PG") {
+                command.env_remove(variable);
+            }
+        }
+        if let Some((uid, gid)) = self.account {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster::new()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.postmaster().is_some() {
+            let mut stop = self.command("pg_ctl");
+            drop(
+                stop.args(["stop", "--wait", "--silent", "--mode=immediate"])
+                    .output(),
+            );
+        }
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Processes of a server that do nothing, until this is dropped.
+#[derive(Debug)]
+pub struct Silence(Vec<i32>);
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            signal(*pid, Signal::CONT);
+        }
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended.
+        _ = kill_process(pid, signal);
+    }
+}

@@ -1,0 +1,245 @@
+//! The exporter as tests meet it: a process of its own, asked over the network.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait::{SOON, wait_until};
+
+/// A running exporter; killed when dropped.
+#[derive(Debug)]
+pub struct Exporter {
+    child: Child,
+    address: String,
+    log: Arc<Mutex<String>>,
+}
+
+/// What it answered.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The status code.
+    pub status: u16,
+    /// The headers, as they came.
+    pub head: String,
+    /// What follows them.
+    pub text: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Asked {
+    /// The value of a series of the page of metrics, such as `redrive_up`.
+    pub fn value(&self, series: &str) -> Option<f64> {
+        self.text.lines().find_map(|line| {
+            let (name, value) = line.rsplit_once(' ')?;
+            (name == series).then(|| value.parse().expect("a number"))
+        })
+    }
+
+    /// Whether the database answered this scrape.
+    pub fn is_up(&self) -> bool {
+        self.value("redrive_up") == Some(1.0)
+    }
+}
+
+impl Exporter {
+    /// Starts the program on a free port, on the database of this URL.
+    pub fn start(program: &str, url: &str) -> Exporter {
+        let mut command = Command::new(program);
+        command.env("DATABASE_URL", url);
+        Exporter::of(command)
+    }
+
+    /// The same with a limit of descriptors.
+    pub fn limited(program: &str, url: &str, descriptors: u32) -> Exporter {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        shell
+            .args(["-c", &script, program])
+            .env("DATABASE_URL", url);
+        Exporter::of(shell)
+    }
+
+    /// Starts a command that is one but for its address.
+    pub fn of(mut command: Command) -> Exporter {
+        let mut child = command
+            .args(["--web.listen-address", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the exporter");
+        let log = Arc::new(Mutex::new(String::new()));
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                for line in stderr.lines().map_while(Result::ok) {
+                    log.lock().expect("the log").push_str(&(line + "\n"));
+                }
+            }
+        });
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("it says where it listens");
+        let address = line
+            .trim()
+            .strip_prefix("listening on http://")
+            .and_then(|rest| rest.split('/').next())
+            .unwrap_or_else(|| panic!("{line:?}: {}", log.lock().expect("the log")))
+            .to_owned();
+        Exporter {
+            child,
+            address,
+            log,
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its log lines so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("the log").clone()
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(SOON)).expect("a deadline");
+        stream.set_write_timeout(Some(SOON)).expect("a deadline");
+        stream
+    }
+
+    /// Asks for a page.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Asked {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: exporter\r\n\r\n"))
+    }
+
+    /// Asks for the metrics, as Prometheus does that waits for so many seconds.
+    #[track_caller]
+    pub fn scrape(&self, timeout: u32) -> Asked {
+        let asked = self.ask(&format!(
+            "GET /metrics HTTP/1.1\r\nHost: exporter\r\n\
+             X-Prometheus-Scrape-Timeout-Seconds: {timeout}\r\n\r\n"
+        ));
+        assert_eq!(asked.status, 200, "never an error page: {asked:?}");
+        asked
+    }
+
+    /// As many scrapes as that at once.
+    #[track_caller]
+    pub fn scrapes(&self, count: usize, timeout: u32) -> Vec<Asked> {
+        thread::scope(|scope| {
+            let scrapes: Vec<_> = (0..count)
+                .map(|_| scope.spawn(|| self.scrape(timeout)))
+                .collect();
+            scrapes
+                .into_iter()
+                .map(|scrape| scrape.join().expect("an answer"))
+                .collect()
+        })
+    }
+
+    /// Says something and hears the answer.
+    #[track_caller]
+    pub fn ask(&self, request: &str) -> Asked {
+        let begin = Instant::now();
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("it listens");
+        heard(stream, begin).expect("an answer")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("a process"), signal).expect("it runs");
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the exporter to end", SOON, || {
+            status = self.child.try_wait().expect("ask for its end");
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+
+    /// How many megabytes of memory it uses: now, and at most so far.
+    pub fn megabytes(&self) -> (u64, u64) {
+        let status = self.proc("status");
+        let of = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name));
+            let kilobytes =
+                line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+            kilobytes.expect("a number") / 1024
+        };
+        (of("VmRSS:"), of("VmHWM:"))
+    }
+
+    /// How many threads of that name it has.
+    pub fn threads(&self, name: &str) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.child.id()))
+            .expect("it runs")
+            .flatten()
+            .filter(|task| {
+                let comm = fs::read_to_string(task.path().join("comm"));
+                comm.is_ok_and(|comm| comm.trim() == name)
+            })
+            .count()
+    }
+
+    /// How many connections it has to a port of this machine, as the system counts them.
+    pub fn connections_to(&self, port: u16) -> usize {
+        let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .expect("it runs")
+            .flatten()
+            .filter_map(|fd| fs::read_link(fd.path()).ok())
+            .map(|target| target.to_string_lossy().into_owned())
+            .collect();
+        let remote = format!("0100007F:{port:04X}");
+        self.proc("net/tcp")
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|fields| fields.len() > 9 && fields[2] == remote)
+            .filter(|fields| sockets.contains(&format!("socket:[{}]", fields[9])))
+            .count()
+    }
+
+    fn proc(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("it runs")
+    }
+}
+
+/// Reads an answer to its end; `None` when there is none.
+pub(crate) fn heard(mut stream: TcpStream, begin: Instant) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    // An answer may be followed by a connection that is cut.
+    drop(stream.read_to_end(&mut bytes));
+    let answer = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, text) = answer.split_once("\r\n\r\n")?;
+    Some(Asked {
+        status: head.split(' ').nth(1)?.parse().ok()?,
+        head: head.to_owned(),
+        text: text.to_owned(),
+        took: begin.elapsed(),
+    })
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

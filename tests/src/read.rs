@@ -1,0 +1,29 @@
+//! Reading the metrics, and finding a number in what was read.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::metrics::{Family, Reader, Reading, Value};
+
+/// Reads within a time that no healthy database needs.
+pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
+    reader.read(client, Duration::from_secs(20))
+}
+
+/// The value of a series; of a histogram how much was observed. None when it is not there.
+pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
+    let family = families.iter().find(|family| family.metric.name == name)?;
+    let sample = family.samples.iter().find(|s| s.labels == labels)?;
+    Some(match &sample.value {
+        Value::Number(number) => *number,
+        #[expect(clippy::cast_precision_loss, reason = "a test observes little")]
+        Value::Buckets { counts, .. } => counts.iter().sum::<u64>() as f64,
+    })
+}
+
+/// Fails unless the series has this value.
+#[track_caller]
+pub fn reads(reading: &Reading, name: &str, labels: &[&str], value: f64) {
+    let found = number(&reading.families, name, labels);
+    assert_eq!(found, Some(value), "{name}{labels:?}");
+}
