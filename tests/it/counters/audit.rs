@@ -79,7 +79,10 @@ fn drift_is_found_and_published() {
     let db = queue.database();
     no_drift(db);
     let told = ran(&test, &["audit", "counters"]).exits_with(0);
-    assert!(told.out.contains("orders") && told.err.contains("what the rows say"), "{told:?}");
+    assert!(
+        told.out.contains("orders") && told.err.contains("what the rows say"),
+        "{told:?}"
+    );
 
     // A job that comes without being counted, and a letter that is not in the state that was.
     let mut client = test.client();
@@ -95,7 +98,11 @@ fn drift_is_found_and_published() {
     let by_set = |set: CountedSet| found.iter().find(|audit| audit.set == set).expect("a set");
     let (live, dlq) = (by_set(CountedSet::Live), by_set(CountedSet::Letters));
     assert_eq!((live.rows, live.total, live.drift), (5, 4, 1));
-    assert_eq!((dlq.rows, dlq.total, dlq.drift), (3, 3, 2), "two states are wrong");
+    assert_eq!(
+        (dlq.rows, dlq.total, dlq.drift),
+        (3, 3, 2),
+        "two states are wrong"
+    );
     let series = published(&mut client);
     assert_eq!(series["redrive_counter_drift_jobs{orders,live}"], 1);
     assert_eq!(series["redrive_counter_drift_jobs{orders,dlq}"], 2);
@@ -105,7 +112,14 @@ fn drift_is_found_and_published() {
     let told = ran(&test, &["audit", "counters", "--json"]).exits_with(1);
     assert_eq!(told.lines()[0]["drift"], 1, "{}", told.out);
     ran(&test, &["audit", "counters", "--since", "1d"]).exits_with(2);
-    assert_eq!(redrive_tests::letters_in(db, "orders", LetterState::Recovered), 1);
+    assert_eq!(
+        redrive_tests::letters_in(db, "orders", LetterState::Recovered),
+        1
+    );
     fold(&mut client);
-    assert_eq!(db.audit_counters().unwrap(), found, "a fold changes nothing about it");
+    assert_eq!(
+        db.audit_counters().unwrap(),
+        found,
+        "a fold changes nothing about it"
+    );
 }

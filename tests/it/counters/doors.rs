@@ -36,10 +36,7 @@ impl Scene {
     }
 
     /// Works the queue off with a handler.
-    fn work(
-        &self,
-        handler: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
-    ) {
+    fn work(&self, handler: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static) {
         let worker = worker(&self.queue).handle(handler).start().unwrap();
         drained(&self.queue);
         stop(worker);
@@ -164,7 +161,10 @@ macro_rules! died {
         &[
             ("jobs_claimed_total{q}", 1),
             ("job_queue_wait_seconds{q}", 1),
-            (concat!("job_attempts_failed_total{q,order,", $cause, "}"), 1),
+            (
+                concat!("job_attempts_failed_total{q,order,", $cause, "}"),
+                1,
+            ),
             ("job_run_seconds{q,failed}", 1),
             (concat!("jobs_dead_lettered_total{q,", $reason, "}"), 1),
             ("jobs_dead_lettered_by_kind_total{q,order}", 1),
@@ -201,8 +201,11 @@ const DOORS: &[Door] = &[
         act: |s| {
             let mut tx = s.client.transaction().unwrap();
             s.queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-            tx.execute("SELECT redrive.enqueue($1, 'order', '{}')", &[&s.queue.name()])
-                .unwrap();
+            tx.execute(
+                "SELECT redrive.enqueue($1, 'order', '{}')",
+                &[&s.queue.name()],
+            )
+            .unwrap();
             tx.rollback().unwrap();
         },
         changes: &[],
@@ -211,7 +214,10 @@ const DOORS: &[Door] = &[
         name: "enqueue by COPY",
         before: nothing,
         act: |s| drop(s.enqueue(1500)),
-        changes: &[("jobs_enqueued_total{q}", 1500), ("queue_live_jobs{q}", 1500)],
+        changes: &[
+            ("jobs_enqueued_total{q}", 1500),
+            ("queue_live_jobs{q}", 1500),
+        ],
     },
     Door {
         name: "enqueue by COPY on a plain client, some delayed",
@@ -222,16 +228,25 @@ const DOORS: &[Door] = &[
             jobs.extend(vec![job.delay(Duration::from_secs(60)); 100]);
             s.queue.add_many_in(&mut s.client, &jobs).unwrap();
         },
-        changes: &[("jobs_enqueued_total{q}", 1500), ("queue_live_jobs{q}", 1500)],
+        changes: &[
+            ("jobs_enqueued_total{q}", 1500),
+            ("queue_live_jobs{q}", 1500),
+        ],
     },
     Door {
         name: "a COPY that fails on a plain client",
-        before: |s| s.sql("ALTER TABLE redrive.jobs_delayed ADD CONSTRAINT full_up CHECK (queue <> 'QUEUE')"),
+        before: |s| {
+            s.sql(
+                "ALTER TABLE redrive.jobs_delayed ADD CONSTRAINT full_up CHECK (queue <> 'QUEUE')",
+            )
+        },
         act: |s| {
             let job = NewJob::new(&Order { number: 1 }).unwrap();
             let mut jobs = vec![job.clone(); 1400];
             jobs.extend(vec![job.delay(Duration::from_secs(60)); 100]);
-            s.queue.add_many_in(&mut s.client, &jobs).expect_err("refused");
+            s.queue
+                .add_many_in(&mut s.client, &jobs)
+                .expect_err("refused");
         },
         changes: &[],
     },
@@ -241,7 +256,9 @@ const DOORS: &[Door] = &[
         act: |s| {
             let jobs = |keys: &[&str]| {
                 let job = || NewJob::new(&Order { number: 1 }).unwrap();
-                keys.iter().map(|key| job().unique(*key)).collect::<Vec<_>>()
+                keys.iter()
+                    .map(|key| job().unique(*key))
+                    .collect::<Vec<_>>()
             };
             s.queue.add_many(jobs(&["a", "b", "a"])).unwrap();
             s.queue.add_many(jobs(&["a"])).unwrap();
@@ -256,10 +273,12 @@ const DOORS: &[Door] = &[
         name: "enqueue by SQL",
         before: nothing,
         act: |s| {
-            s.sql("SELECT redrive.enqueue('QUEUE', 'order', '{}');
+            s.sql(
+                "SELECT redrive.enqueue('QUEUE', 'order', '{}');
                    SELECT redrive.enqueue('QUEUE', 'order', '{}', delay => '1 hour');
                    SELECT redrive.enqueue('QUEUE', 'order', '{}', unique_key => 'k');
-                   SELECT redrive.enqueue('QUEUE', 'order', '{}', unique_key => 'k')");
+                   SELECT redrive.enqueue('QUEUE', 'order', '{}', unique_key => 'k')",
+            );
         },
         changes: &[
             ("jobs_enqueued_total{q}", 3),
@@ -285,7 +304,9 @@ const DOORS: &[Door] = &[
             assert!(s.queue.database().set_priority(ready[0], 7).unwrap());
         },
         act: |s| {
-            s.client.query(statement("promote"), &[&s.queue.name(), &10_i64]).unwrap();
+            s.client
+                .query(statement("promote"), &[&s.queue.name(), &10_i64])
+                .unwrap();
             s.sql("SELECT redrive.turn_ring(0, 1000)");
         },
         changes: &[],
@@ -317,10 +338,12 @@ const DOORS: &[Door] = &[
     Door {
         name: "a handler panics",
         before: |s| drop(s.enqueue(1)),
-        act: |s| s.work(|job| match job.attempt() {
-            1 => panic!("a panic that a test wants"),
-            _ => Ok(()),
-        }),
+        act: |s| {
+            s.work(|job| match job.attempt() {
+                1 => panic!("a panic that a test wants"),
+                _ => Ok(()),
+            })
+        },
         changes: second_try!(
             "jobs_retried_total{q}": 1, "job_attempts_failed_total{q,order,panic}": 1,
             "job_run_seconds{q,failed}": 1, "job_retry_delay_seconds{q}": 1
@@ -347,7 +370,11 @@ const DOORS: &[Door] = &[
             s.queue.add(NewJob::raw("order", "7").unwrap()).unwrap();
         },
         act: |s| s.work(succeed),
-        changes: died!("undecodable", "undecodable", "redrive_tests::payload::Order"),
+        changes: died!(
+            "undecodable",
+            "undecodable",
+            "redrive_tests::payload::Order"
+        ),
     },
     Door {
         name: "a job overruns its deadline and dies",
@@ -450,7 +477,9 @@ const DOORS: &[Door] = &[
             for _ in 1..redrive::MAX_CRASHES {
                 s.claim();
                 reap(&mut s.client);
-                s.client.query(statement("promote"), &[&s.queue.name(), &10_i64]).unwrap();
+                s.client
+                    .query(statement("promote"), &[&s.queue.name(), &10_i64])
+                    .unwrap();
             }
             s.claim();
         },
@@ -491,7 +520,10 @@ const DOORS: &[Door] = &[
                 counted(&late, "it to be refused", |counts| counts.lost == 1);
                 stop(late);
             }
-            let other = worker(&s.queue).handle(|_: &Job<Hold>| Ok(())).start().unwrap();
+            let other = worker(&s.queue)
+                .handle(|_: &Job<Hold>| Ok(()))
+                .start()
+                .unwrap();
             drained(&s.queue);
             stop(other);
         },
@@ -644,7 +676,11 @@ const DOORS: &[Door] = &[
         },
         act: |s| {
             let asked = "SELECT lease_id FROM redrive.leases WHERE queue = $1";
-            let lease: Uuid = s.client.query_one(asked, &[&s.queue.name()]).unwrap().get(0);
+            let lease: Uuid = s
+                .client
+                .query_one(asked, &[&s.queue.name()])
+                .unwrap()
+                .get(0);
             s.client
                 .query(
                     statement("settle"),
@@ -731,7 +767,10 @@ const DOORS: &[Door] = &[
         act: |s| {
             let act = Act::new().why("fixed");
             let options = RedriveOptions::new().force();
-            s.queue.database().redrive_with(&s.letters(), &options, &act).unwrap();
+            s.queue
+                .database()
+                .redrive_with(&s.letters(), &options, &act)
+                .unwrap();
         },
         changes: &[
             ("dlq_redriven_total{q}", 2),
@@ -749,7 +788,11 @@ const DOORS: &[Door] = &[
         },
         act: |s| {
             let asked = "SELECT id FROM redrive.jobs WHERE queue = $1";
-            let id: i64 = s.client.query_one(asked, &[&s.queue.name()]).unwrap().get(0);
+            let id: i64 = s
+                .client
+                .query_one(asked, &[&s.queue.name()])
+                .unwrap()
+                .get(0);
             s.queue.database().cancel(JobId::new(id)).unwrap();
         },
         changes: &[
@@ -782,7 +825,10 @@ const DOORS: &[Door] = &[
         before: |s| s.letters_of(2),
         act: |s| {
             let edit = Edit::merge(r#"{"number": 7}"#).unwrap();
-            s.queue.database().edit(&s.letters(), &edit, &Act::new()).unwrap();
+            s.queue
+                .database()
+                .edit(&s.letters(), &edit, &Act::new())
+                .unwrap();
         },
         changes: &[],
     },
@@ -791,7 +837,10 @@ const DOORS: &[Door] = &[
         before: |s| s.letters_of(2),
         act: |s| {
             let sink = |_: &Letter| Ok(());
-            s.queue.database().redrive_to(&s.letters(), &sink, &Act::new()).unwrap();
+            s.queue
+                .database()
+                .redrive_to(&s.letters(), &sink, &Act::new())
+                .unwrap();
         },
         changes: &[
             ("dlq_recovered_total{q}", 2),
@@ -818,7 +867,8 @@ const DOORS: &[Door] = &[
         act: |s| {
             let rule = Retention::archive(LetterState::Open, Duration::ZERO);
             let db = s.queue.database();
-            db.set_retention(&rule.queue(s.queue.name()), &Act::new()).unwrap();
+            db.set_retention(&rule.queue(s.queue.name()), &Act::new())
+                .unwrap();
             db.retain(&Act::new()).unwrap();
         },
         changes: &[("dlq_pruned_total{q}", 2), ("dlq_letters{q,open}", -2)],

@@ -61,7 +61,10 @@ fn folds_inserts_and_readers_at_once_lose_nothing() {
                 let seen = enqueued(&mut client);
                 let after = written.load(Ordering::SeqCst) + 3;
                 assert!(seen >= last, "it fell from {last} to {seen}");
-                assert!((before..=after).contains(&seen), "{before} <= {seen} <= {after}");
+                assert!(
+                    (before..=after).contains(&seen),
+                    "{before} <= {seen} <= {after}"
+                );
                 last = seen;
             }
         })
@@ -71,7 +74,10 @@ fn folds_inserts_and_readers_at_once_lose_nothing() {
     }
     over.store(true, Ordering::SeqCst);
     reader.join().expect("the reader");
-    let folded: i64 = folders.into_iter().map(|f| f.join().expect("a folder")).sum();
+    let folded: i64 = folders
+        .into_iter()
+        .map(|f| f.join().expect("a folder"))
+        .sum();
     let mut client = test.client();
     let rest = fold(&mut client);
     assert_eq!(folded + rest, 900, "each row once");
@@ -85,13 +91,19 @@ fn whoever_comes_second_folds_nothing() {
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     let (mut one, mut other) = (test.client(), test.client());
     let mut first = one.transaction().unwrap();
-    let row = first.query_one("SELECT redrive.fold_metrics()", &[]).unwrap();
+    let row = first
+        .query_one("SELECT redrive.fold_metrics()", &[])
+        .unwrap();
     assert_eq!(row.get::<_, i64>(0), 1);
     assert_eq!(fold(&mut other), 0, "somebody is at it");
     assert_eq!(enqueued(&mut other), 1, "not folded yet, and counted");
     first.rollback().unwrap();
     assert_eq!(enqueued(&mut other), 1);
-    assert_eq!(fold(&mut other), 1, "a fold that was rolled back is done again");
+    assert_eq!(
+        fold(&mut other),
+        1,
+        "a fold that was rolled back is done again"
+    );
     assert_eq!(enqueued(&mut other), 1);
 }
 
@@ -102,7 +114,9 @@ fn a_reader_keeps_a_child_from_being_truncated_and_nothing_else() {
     let (mut client, mut reader) = (test.client(), test.client());
     queue.enqueue(&Order { number: 1 }).unwrap();
     // It turns after this fold, and the child that it leaves is drained.
-    client.batch_execute("SELECT redrive.fold_metrics(100, 1)").unwrap();
+    client
+        .batch_execute("SELECT redrive.fold_metrics(100, 1)")
+        .unwrap();
     queue.enqueue(&Order { number: 2 }).unwrap();
     assert_eq!(children_in_use(&mut client), 2);
 
@@ -126,10 +140,14 @@ fn who_has_written_and_not_committed_is_folded_later() {
     let queue = test.queue("orders");
     let (mut client, mut slow) = (test.client(), test.client());
     let mut transaction = slow.transaction().unwrap();
-    queue.enqueue_in(&mut transaction, &Order { number: 1 }).unwrap();
+    queue
+        .enqueue_in(&mut transaction, &Order { number: 1 })
+        .unwrap();
     for number in 2..=6 {
         queue.enqueue(&Order { number }).unwrap();
-        client.batch_execute("SELECT redrive.fold_metrics(100, 1)").unwrap();
+        client
+            .batch_execute("SELECT redrive.fold_metrics(100, 1)")
+            .unwrap();
         assert_eq!(enqueued(&mut client), number - 1);
     }
     // It holds one child; the ring turns between the others.
@@ -158,7 +176,9 @@ fn a_held_horizon_leaves_nothing_behind() {
         for number in 0..20 {
             queue.enqueue(&Order { number }).unwrap();
         }
-        client.batch_execute("SELECT redrive.fold_metrics(1000, 8192)").unwrap();
+        client
+            .batch_execute("SELECT redrive.fold_metrics(1000, 8192)")
+            .unwrap();
         let row = client.query_one(size, &[]).unwrap();
         largest = largest.max((row.get::<_, i64>(0), row.get::<_, i64>(1)));
         assert_eq!(enqueued(&mut client), (round + 1) * 20);
@@ -175,7 +195,9 @@ fn a_held_horizon_leaves_nothing_behind() {
         .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let before: i64 = client.query_one(size, &[]).unwrap().get(1);
-    client.batch_execute("SELECT redrive.fold_metrics(1000, 8192)").unwrap();
+    client
+        .batch_execute("SELECT redrive.fold_metrics(1000, 8192)")
+        .unwrap();
     let after: i64 = client.query_one(size, &[]).unwrap().get(1);
     assert!(after < before / 4, "{before} -> {after}");
     assert_eq!(enqueued(&mut client), 401);
@@ -207,5 +229,8 @@ fn a_worker_folds() {
     stop(worker);
     fold(&mut client);
     assert!(client.query_one(age, &[]).unwrap().get::<_, f64>(0) <= 0.0);
-    assert_eq!(published(&mut client)["redrive_jobs_succeeded_total{orders,order}"], 10);
+    assert_eq!(
+        published(&mut client)["redrive_jobs_succeeded_total{orders,order}"],
+        10
+    );
 }

@@ -103,7 +103,10 @@ fn workers_killed_in_mid_flight_leave_exact_counters() {
     let of = |name: &str| series.get(name).copied().unwrap_or_default();
     let dead = of("redrive_jobs_dead_lettered_total{orders,worker_lost}");
     assert_eq!(of("redrive_jobs_enqueued_total{orders}"), enqueued);
-    assert_eq!(of("redrive_jobs_succeeded_total{orders,finish}") + dead, enqueued);
+    assert_eq!(
+        of("redrive_jobs_succeeded_total{orders,finish}") + dead,
+        enqueued
+    );
     assert_eq!(of("redrive_queue_live_jobs{orders}"), 0);
     assert_eq!(
         of("redrive_jobs_claimed_total{orders}"),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::metrics::{CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, Source};
+use redrive::metrics::{
+    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, Source,
+};
 use redrive::{Job, NewJob};
 use redrive_tests::{
     Order, TestDatabase, drained, fold, letters, no_drift, published, statement, stop, worker,
@@ -60,7 +62,9 @@ fn the_database_knows_the_totals_of_the_catalogue_by_their_names_labels_and_boun
         .map(str::to_owned),
     );
     known.sort_unstable();
-    let totals = CATALOGUE.iter().filter(|metric| metric.source == Source::Totals);
+    let totals = CATALOGUE
+        .iter()
+        .filter(|metric| metric.source == Source::Totals);
     let mut expected: Vec<&str> = totals.map(|metric| metric.name).collect();
     expected.sort_unstable();
     assert_eq!(known, expected);
@@ -70,7 +74,14 @@ fn the_database_knows_the_totals_of_the_catalogue_by_their_names_labels_and_boun
 fn a_value_on_a_bound_is_at_most_that_bound() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
-    for (observed, expected) in [(0.5, 0_i16), (1.0, 0), (1.5, 1), (2.0, 1), (25.0, 9), (26.0, 10)] {
+    for (observed, expected) in [
+        (0.5, 0_i16),
+        (1.0, 0),
+        (1.5, 1),
+        (2.0, 1),
+        (25.0, 9),
+        (26.0, 10),
+    ] {
         let asked = "SELECT redrive.metric_bucket(bounds, $1) FROM redrive.metric_words WHERE word = 'attempts_dead'";
         let row = client.query_one(asked, &[&observed]).unwrap();
         assert_eq!(row.get::<_, i16>(0), expected, "{observed}");
@@ -84,7 +95,11 @@ fn a_value_on_a_bound_is_at_most_that_bound() {
              FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n",
         )
         .unwrap();
-    let at_death = counts(&mut client, "redrive_job_attempts_at_dead_letter", &["orders"]);
+    let at_death = counts(
+        &mut client,
+        "redrive_job_attempts_at_dead_letter",
+        &["orders"],
+    );
     assert_eq!(at_death, [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
     // How long letters stayed: a second less than each bound, and a minute more.
     for (ago, index) in [("59 seconds", 0), ("601 seconds", 2), ("31 days", 9)] {
@@ -95,8 +110,16 @@ fn a_value_on_a_bound_is_at_most_that_bound() {
             ))
             .unwrap_or_else(|error| panic!("{ago}: {error:?}"));
     }
-    let stayed = counts(&mut client, "redrive_dlq_residence_seconds", &["orders", "discarded"]);
-    assert_eq!(stayed, [1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()], "of those with 0 and 2 attempts");
+    let stayed = counts(
+        &mut client,
+        "redrive_dlq_residence_seconds",
+        &["orders", "discarded"],
+    );
+    assert_eq!(
+        stayed,
+        [1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()],
+        "of those with 0 and 2 attempts"
+    );
 }
 
 #[test]
@@ -107,10 +130,15 @@ fn waits_are_counted_from_the_moment_that_a_job_could_be_claimed() {
     let all = bounds("redrive_job_queue_wait_seconds");
     // A millisecond less than each bound; the last one is over all of them. The first bounds are
     // as short as a statement takes, and are left out.
-    let from = all.iter().position(|bound| *bound >= 60.0).expect("a minute");
+    let from = all
+        .iter()
+        .position(|bound| *bound >= 60.0)
+        .expect("a minute");
     let mut waits: Vec<f64> = all[from..].iter().map(|bound| bound - 5.0).collect();
     waits.push(1e6);
-    queue.enqueue_many(&Order::up_to(waits.len() as i64)).unwrap();
+    queue
+        .enqueue_many(&Order::up_to(waits.len() as i64))
+        .unwrap();
     for (index, wait) in waits.iter().enumerate() {
         client
             .execute(
@@ -124,9 +152,19 @@ fn waits_are_counted_from_the_moment_that_a_job_could_be_claimed() {
         .query(
             statement("claim"),
             &[
-                &"orders", &None::<Vec<String>>, &Vec::<String>::new(), &500_i64, &1_000_000_i64,
-                &1_i32, &Uuid::new_v4(), &Uuid::nil(), &vec![-32768_i16], &vec![0_i64],
-                &vec![32767_i16], &None::<Vec<String>>, &all,
+                &"orders",
+                &None::<Vec<String>>,
+                &Vec::<String>::new(),
+                &500_i64,
+                &1_000_000_i64,
+                &1_i32,
+                &Uuid::new_v4(),
+                &Uuid::nil(),
+                &vec![-32768_i16],
+                &vec![0_i64],
+                &vec![32767_i16],
+                &None::<Vec<String>>,
+                &all,
             ],
         )
         .unwrap();
@@ -156,7 +194,11 @@ fn what_a_worker_observes_has_its_sums() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     queue
-        .add(NewJob::new(&Order { number: 1 }).unwrap().delay(Duration::from_millis(1)))
+        .add(
+            NewJob::new(&Order { number: 1 })
+                .unwrap()
+                .delay(Duration::from_millis(1)),
+        )
         .unwrap();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| match job.attempt() {
@@ -204,15 +246,30 @@ fn kinds_and_classes_beyond_the_slots_are_summed() {
     let before = published(&mut client);
     fold(&mut client);
     let series = published(&mut client);
-    let of = |prefix: &str| series.iter().filter(|(name, _)| name.starts_with(prefix)).collect::<Vec<_>>();
+    let of = |prefix: &str| {
+        series
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect::<Vec<_>>()
+    };
     for (metric, slots, name) in [
-        ("redrive_jobs_dead_lettered_by_kind_total{", KIND_SLOTS, "kind-00007"),
+        (
+            "redrive_jobs_dead_lettered_by_kind_total{",
+            KIND_SLOTS,
+            "kind-00007",
+        ),
         ("redrive_dlq_errors_total{", CLASS_SLOTS, "class-00007"),
     ] {
         assert_eq!(of(metric).len(), slots + 1, "{metric}");
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
-        assert_eq!(series[&format!("{metric}orders,{OTHER}}}")], 10_000 - slots as i64);
-        assert_eq!(of(metric).iter().map(|(_, value)| **value).sum::<i64>(), 10_000);
+        assert_eq!(
+            series[&format!("{metric}orders,{OTHER}}}")],
+            10_000 - slots as i64
+        );
+        assert_eq!(
+            of(metric).iter().map(|(_, value)| **value).sum::<i64>(),
+            10_000
+        );
     }
     // Before they are folded they are summed by the same rule.
     let same = |series: &redrive_tests::Published| {
@@ -221,7 +278,10 @@ fn kinds_and_classes_beyond_the_slots_are_summed() {
         same
     };
     assert_eq!(same(&before), same(&series));
-    let rows: i64 = client.query_one("SELECT count(*) FROM redrive.metric_values", &[]).unwrap().get(0);
+    let rows: i64 = client
+        .query_one("SELECT count(*) FROM redrive.metric_values", &[])
+        .unwrap()
+        .get(0);
     assert!(rows < 60, "{rows} rows of totals");
     for (label, slots) in [("kind", KIND_SLOTS), ("error_class", CLASS_SLOTS)] {
         // A bit a name of 65,536: a few share one, and the estimate allows for them.
@@ -247,7 +307,9 @@ fn queues_beyond_the_slots_are_summed_and_audited_together() {
         }
         let series = published(&mut client);
         let of = |name: &str| series.get(name).copied();
-        let queues = series.keys().filter(|name| name.starts_with("redrive_jobs_enqueued_total"));
+        let queues = series
+            .keys()
+            .filter(|name| name.starts_with("redrive_jobs_enqueued_total"));
         assert_eq!(queues.count(), QUEUE_SLOTS + 1);
         assert_eq!(of("redrive_queue_live_jobs{queue-100}"), Some(1));
         assert_eq!(of("redrive_queue_live_jobs{queue-101}"), None);
@@ -264,7 +326,10 @@ fn queues_beyond_the_slots_are_summed_and_audited_together() {
     no_drift(&test.open());
     let series = published(&mut client);
     assert_eq!(series[&format!("redrive_dlq_letters{{{OTHER},open}}")], 2);
-    assert_eq!(series[&format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}")], 2);
+    assert_eq!(
+        series[&format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}")],
+        2
+    );
     assert_eq!(series["redrive_series_folded{queue}"], folded);
     assert_eq!(series["redrive_series_folded{kind}"], 0);
 }
