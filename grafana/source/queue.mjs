@@ -374,7 +374,7 @@ export const queue = dashboard({
         story: {
           about: 'Leases that ended because their worker was gone, results that came too late and were refused, and leases that wait to be reaped.',
           healthy: '0.',
-          otherwise: 'workers are killed (memory?) or paused (a debugger, a frozen machine), or their database is too slow to renew. Alert: RedriveLeasesExpiring.',
+          otherwise: 'workers are killed (memory?) or paused (a debugger, a frozen machine), or their database is too slow to renew. Alert: RedriveLeasesLost.',
           type: ['redrive dlq list QUEUE --reason worker_lost', 'redrive stats QUEUE'],
         },
       }),

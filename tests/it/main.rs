@@ -70,6 +70,7 @@ mod metrics_table;
 
 mod ring;
 
+mod consistency;
 mod runbooks;
 
 mod bad_input;

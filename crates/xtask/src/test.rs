@@ -16,6 +16,7 @@ use crate::dashboards;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
+use crate::prometheus::promtool;
 
 /// What of it to run.
 #[derive(Debug, Args)]
@@ -154,6 +155,8 @@ impl Bench<'_> {
             ]))?,
             Step::Tests => {
                 let mut tests = self.runner()?;
+                // It checks the exporter's page.
+                tests.env("PROMTOOL", promtool(self.interrupt)?);
                 self.run_on_postgres(tests.args(runner))?;
             }
             Step::DocTests => self.run_on_postgres(&mut cargo([

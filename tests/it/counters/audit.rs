@@ -7,7 +7,7 @@ use redrive_tests::{Order, TestDatabase, fold, letters, no_drift, published, ran
 fn migration(number: usize) -> String {
     let all = redrive::migrate::print();
     let script = all.split("-- Purpose: ").nth(number).expect("a migration");
-    script.to_owned()
+    format!("-- {script}")
 }
 
 #[test]

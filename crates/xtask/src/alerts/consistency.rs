@@ -224,10 +224,8 @@ fn every_alert_has_a_section_and_the_other_way_round() {
             assert!(section.contains(part), "{name} has no `{}`", part.trim());
         }
         for word in section.split(|c: char| !c.is_ascii_alphanumeric()) {
-            let rest = word.strip_prefix("Redrive").unwrap_or_default();
-            let is_alert = rest.starts_with(|c: char| c.is_ascii_uppercase());
             assert!(
-                !is_alert || names.iter().any(|name| name == word),
+                !is_alert(word) || names.iter().any(|name| name == word),
                 "no alert {word}"
             );
         }
@@ -269,4 +267,74 @@ fn every_alert_has_tests_in_which_it_fires_and_tests_in_which_it_does_not() {
     assert_eq!(firing, names, "fire in a test");
     // Those of which the quiet case is told by a query for the firing ones.
     assert!(quiet.is_subset(&names));
+}
+
+/// Whether it looks like the name of an alert, unlike `Redriven`.
+fn is_alert(word: &str) -> bool {
+    let rest = word.strip_prefix("Redrive").unwrap_or_default();
+    rest.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
+/// The texts of the dashboards, by their files.
+fn dashboards() -> BTreeMap<String, String> {
+    let folder = fs::read_dir(root().join("grafana")).expect("the dashboards");
+    let files = folder.flatten().map(|entry| entry.path());
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (
+                name.into_owned(),
+                fs::read_to_string(&path).expect("a dashboard"),
+            )
+        })
+        .collect()
+}
+
+/// The words of a text that begin so.
+fn words<'a>(text: &'a str, begin: &'static str) -> impl Iterator<Item = &'a str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(move |word| word.starts_with(begin) && word.len() > begin.len())
+}
+
+#[test]
+fn dashboards_name_metrics_and_alerts_that_there_are() {
+    let names: BTreeSet<String> = alerts().into_iter().map(|rule| rule.name).collect();
+    let dashboards = dashboards();
+    assert_eq!(dashboards.len(), 4);
+    for (file, text) in &dashboards {
+        for word in words(text, "redrive_") {
+            assert!(metric(word).is_some(), "{file}: no metric {word}");
+        }
+        for word in words(text, "Redrive").filter(|word| is_alert(word)) {
+            assert!(names.contains(word), "{file}: no alert {word}");
+        }
+    }
+    for rule in alerts() {
+        let link = rule.annotation("dashboard_url").to_owned();
+        let uid = link
+            .trim_start_matches("/d/")
+            .split('?')
+            .next()
+            .unwrap_or_default();
+        let uid = format!("\"uid\": \"{uid}\"");
+        let is_there = dashboards.values().any(|text| text.contains(&uid));
+        assert!(is_there, "{}: no dashboard with {uid}", rule.name);
+    }
+}
+
+#[test]
+fn every_metric_is_on_a_panel_or_in_an_alert() {
+    let texts: String = dashboards().into_values().collect();
+    let rules = all_rules();
+    let shown: BTreeSet<&str> = words(&texts, "redrive_")
+        .chain(rules.iter().flat_map(Rule::reads))
+        .filter_map(|series| Some(metric(series)?.name))
+        .collect();
+    let unused: Vec<&str> = CATALOGUE
+        .iter()
+        .map(|metric| metric.name)
+        .filter(|name| !shown.contains(name))
+        .collect();
+    assert!(unused.is_empty(), "nobody looks at {unused:#?}");
 }

@@ -13,9 +13,9 @@ use crate::error::{During, Error, Result};
 use crate::interrupt::Interrupt;
 
 /// How many changes one promtool is given: starting it takes longer than a small test.
-const BATCH: usize = 16;
+const BATCH: usize = 8;
 /// How long it may take for them.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// A rule as it is, or with a change, and what to say when no test notices.
 type Prey = (Option<String>, Rule);
