@@ -48,6 +48,7 @@ fn what_was_there_before_is_counted_in() {
                          AND p.proname ~ 'metric|audit_counters|add_counts|count_own_run'
                  LOOP EXECUTE 'DROP FUNCTION ' || thing.name; END LOOP;
                  DROP TYPE redrive.metric_cell;
+                 DELETE FROM redrive.migrations WHERE version = 16;
              END $$",
         )
         .unwrap();
