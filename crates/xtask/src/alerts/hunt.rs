@@ -17,73 +17,121 @@ const BATCH: usize = 8;
 /// How long it may take for them.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// A rule as it is, or with a change, and what to say when no test notices.
-type Prey = (Option<String>, Rule);
+/// A rule as it is, or with a change.
+#[derive(Clone, Debug)]
+struct Prey {
+    /// Which one it is, in the order of the file.
+    at: usize,
+    /// What was changed, for people.
+    change: Option<String>,
+    rule: Rule,
+}
 
 /// Changes one thing after the other in the rules and demands that a test turns red; answers how
 /// many changes there were. The error lists those that no test noticed.
 pub(crate) fn hunt(root: &Path, promtool: &Path, interrupt: &Interrupt) -> Result<usize> {
     let rules = rules(root)?;
     let tests = tests(root)?;
-    let excerpts: Vec<Excerpt> = rules
+    let changes: Vec<Prey> = rules
         .iter()
-        .map(|rule| Excerpt::about(rule, &rules, &tests))
+        .enumerate()
+        .flat_map(|(at, rule)| {
+            mutants(rule).into_iter().map(move |mutant| Prey {
+                at,
+                change: Some(mutant.change),
+                rule: mutant.rule,
+            })
+        })
         .collect();
-    let mut batches: Vec<(&Excerpt, Vec<Prey>)> = Vec::new();
-    let mut survivors = Vec::new();
-    let mut changes = 0;
-    for (rule, excerpt) in rules.iter().zip(&excerpts) {
-        if excerpt.tests.is_empty() {
-            survivors.push(format!("{}: no test tells about it", rule.name));
-            continue;
-        }
-        // First without a change: what fails anyhow would notice everything.
-        let mut prey: Vec<Prey> = vec![(None, rule.clone())];
-        for mutant in mutants(rule) {
-            prey.push((Some(mutant.change), mutant.rule));
-            changes += 1;
-        }
-        while !prey.is_empty() {
-            let rest = prey.split_off(prey.len().min(BATCH));
-            batches.push((excerpt, prey));
-            prey = rest;
-        }
-    }
+    let count = changes.len();
+    // Without a change nothing may be red: what fails anyhow would notice everything.
+    let unchanged = rules.iter().enumerate().map(|(at, rule)| Prey {
+        at,
+        change: None,
+        rule: rule.clone(),
+    });
 
-    let place = tempfile::tempdir().during(|| "cannot make a folder for changed rules")?;
-    let queue = Mutex::new(batches.into_iter().enumerate());
-    let next = || queue.lock().ok()?.next();
-    let found = Mutex::new(Ok(survivors));
-    let hunt = || {
-        while let Some((number, (excerpt, prey))) = next() {
-            let folder = place.path().join(number.to_string());
-            let unnoticed = unnoticed(&folder, promtool, interrupt, excerpt, &prey);
-            let Ok(mut found) = found.lock() else { return };
-            match (&mut *found, unnoticed) {
-                (Err(_), _) => return,
-                (Ok(survivors), Ok(more)) => survivors.extend(more),
-                (found, Err(error)) => *found = Err(error),
+    // Most changes are noticed within an hour of a test's time, which takes a moment. Only what is
+    // left goes through the long tests, and then through those of the rules that read the rule.
+    let hunter = Hunter {
+        promtool,
+        interrupt,
+    };
+    let excerpts = |of: &dyn Fn(&Rule) -> Excerpt| rules.iter().map(of).collect::<Vec<Excerpt>>();
+    let quick = excerpts(&|rule| Excerpt::of(rule, &rules, &tests).quick());
+    let mut left = hunter.hunt(changes, &quick)?;
+    left.extend(unchanged);
+    let all = excerpts(&|rule| Excerpt::of(rule, &rules, &tests));
+    let left = hunter.hunt(left, &all)?;
+    let (alerts, records): (Vec<Prey>, Vec<Prey>) =
+        left.into_iter().partition(|prey| prey.rule.is_alert);
+    let wide = excerpts(&|rule| Excerpt::about(rule, &rules, &tests));
+    let mut survivors = hunter.hunt(records, &wide)?;
+    survivors.extend(alerts);
+    if survivors.is_empty() {
+        return Ok(count);
+    }
+    survivors.sort_by_key(|prey| prey.at);
+    let lines: Vec<String> = survivors
+        .iter()
+        .map(|prey| {
+            let change = prey.change.as_deref().unwrap_or("no test tells about it");
+            format!("{}: {change}", prey.rule.name)
+        })
+        .collect();
+    Err(Error::new(format!(
+        "no test notices {} of {count} changes of the rules:\n  {}",
+        lines.len(),
+        lines.join("\n  ")
+    )))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hunter<'a> {
+    promtool: &'a Path,
+    interrupt: &'a Interrupt,
+}
+
+impl Hunter<'_> {
+    /// Runs the tests of each change's rule, on all processors; answers the changes that no test
+    /// noticed.
+    fn hunt(self, mut prey: Vec<Prey>, excerpts: &[Excerpt]) -> Result<Vec<Prey>> {
+        let mut survivors = Vec::new();
+        let mut batches: Vec<Vec<Prey>> = Vec::new();
+        prey.sort_by_key(|prey| prey.at);
+        for prey in prey {
+            match batches.last_mut() {
+                _ if excerpts[prey.at].tests.is_empty() => survivors.push(prey),
+                Some(batch) if batch.len() < BATCH && batch[0].at == prey.at => batch.push(prey),
+                _ => batches.push(vec![prey]),
             }
         }
-    };
-    let hunters = thread::available_parallelism().map_or(2, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..hunters {
-            scope.spawn(hunt);
-        }
-    });
-    let mut survivors = found
-        .into_inner()
-        .map_err(|_| Error::new("a thread of the hunt panicked"))??;
-    if survivors.is_empty() {
-        return Ok(changes);
+        let place = tempfile::tempdir().during(|| "cannot make a folder for changed rules")?;
+        let queue = Mutex::new(batches.into_iter().enumerate());
+        let next = || queue.lock().ok()?.next();
+        let found = Mutex::new(Ok(survivors));
+        let work = || {
+            while let Some((number, batch)) = next() {
+                let folder = place.path().join(number.to_string());
+                let excerpt = &excerpts[batch[0].at];
+                let unnoticed = unnoticed(&folder, self.promtool, self.interrupt, excerpt, batch);
+                let Ok(mut found) = found.lock() else { return };
+                match (&mut *found, unnoticed) {
+                    (Err(_), _) => return,
+                    (Ok(survivors), Ok(more)) => survivors.extend(more),
+                    (found, Err(error)) => *found = Err(error),
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+                scope.spawn(work);
+            }
+        });
+        found
+            .into_inner()
+            .map_err(|_| Error::new("a thread of the hunt panicked"))?
     }
-    survivors.sort();
-    Err(Error::new(format!(
-        "no test notices {} of {changes} changes of the rules:\n  {}",
-        survivors.len(),
-        survivors.join("\n  ")
-    )))
 }
 
 /// The changes that turn no test red.
@@ -92,20 +140,20 @@ fn unnoticed(
     promtool: &Path,
     interrupt: &Interrupt,
     excerpt: &Excerpt,
-    prey: &[Prey],
-) -> Result<Vec<String>> {
+    prey: Vec<Prey>,
+) -> Result<Vec<Prey>> {
     let mut command = Command::new(promtool);
     // As many run at once as there are processors.
     command.env("GOMAXPROCS", "1").args(["test", "rules"]);
     let mut files = Vec::new();
-    for (number, (_, rule)) in prey.iter().enumerate() {
+    for (number, prey) in prey.iter().enumerate() {
         let folder = folder.join(number.to_string());
         let file = folder.join("tests.yml");
         let write = || {
             fs::create_dir_all(&folder)?;
             fs::write(
                 folder.join("rules.yml"),
-                excerpt.rules_with(rule).to_string(),
+                excerpt.rules_with(&prey.rule).to_string(),
             )?;
             fs::write(&file, excerpt.tests_of("rules.yml").to_string())
         };
@@ -127,16 +175,17 @@ fn unnoticed(
     )
     .map_err(Error::new)?;
     let mut unnoticed = Vec::new();
-    for ((change, rule), is_red) in prey.iter().zip(verdicts) {
-        match (change, is_red) {
-            (Some(change), false) => unnoticed.push(format!("{}: {change}", rule.name)),
+    for (prey, is_red) in prey.into_iter().zip(verdicts) {
+        match (&prey.change, is_red) {
+            (Some(_), false) => unnoticed.push(prey),
             (None, true) => {
                 return Err(Error::new(format!(
-                    "the tests of {} fail with only the rules that it needs",
-                    rule.name
+                    "the tests of {} fail with only the rules that it needs:\n{}",
+                    prey.rule.name,
+                    String::from_utf8_lossy(&output.stderr)
                 )));
             }
-            _ => {}
+            (Some(_), true) | (None, false) => {}
         }
     }
     Ok(unnoticed)

@@ -111,9 +111,10 @@ fn meeting(rule: &Rule, at: usize) -> Meeting {
         | Part::Close => false,
     });
     let zero = Part::Number("0".to_owned());
+    let mut compared = rule.parts[at..].iter().take(2);
     match by_chance {
         false => Meeting::Exact,
-        true if sides.iter().any(|placed| placed.part == zero) => Meeting::Zero,
+        true if compared.any(|placed| placed.part == zero) => Meeting::Zero,
         true => Meeting::Chance,
     }
 }

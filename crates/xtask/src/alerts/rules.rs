@@ -123,7 +123,12 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// What tells about one of the rules.
+    /// What tells about one of the rules by its name.
+    pub(crate) fn of(rule: &Rule, rules: &[Rule], tests: &[Value]) -> Excerpt {
+        Excerpt::telling(&BTreeSet::from([rule.name.as_str()]), rules, tests)
+    }
+
+    /// What tells about one of the rules, or about one that reads it.
     pub(crate) fn about(rule: &Rule, rules: &[Rule], tests: &[Value]) -> Excerpt {
         // Rules stand below those that they read.
         let mut told = BTreeSet::from([rule.name.as_str()]);
@@ -132,6 +137,10 @@ impl Excerpt {
                 told.insert(&other.name);
             }
         }
+        Excerpt::telling(&told, rules, tests)
+    }
+
+    fn telling(told: &BTreeSet<&str>, rules: &[Rule], tests: &[Value]) -> Excerpt {
         let mut needed = told.clone();
         for other in rules.iter().rev() {
             if needed.contains(&*other.name) {
@@ -143,11 +152,31 @@ impl Excerpt {
             .filter(|other| needed.contains(&*other.name))
             .cloned()
             .collect();
-        let tests = tests.iter().filter_map(|test| cut(test, &told, &needed));
+        let tests = tests.iter().filter_map(|test| cut(test, told, &needed));
         Excerpt {
             tests: tests.collect(),
             rules,
         }
+    }
+
+    /// With only the tests that are over within an hour of their time.
+    pub(crate) fn quick(mut self) -> Excerpt {
+        let is_short = |entry: &Value| {
+            let time = entry["eval_time"]
+                .as_str()
+                .and_then(|time| time.strip_suffix('m'));
+            time.and_then(|minutes| minutes.parse::<u32>().ok())
+                .is_some_and(|minutes| minutes <= 60)
+        };
+        self.tests.retain(|test| {
+            let entries = ["alert_rule_test", "promql_expr_test"];
+            let mut entries = entries
+                .iter()
+                .filter_map(|field| test[*field].as_array())
+                .flatten();
+            entries.all(is_short)
+        });
+        self
     }
 
     /// The file of rules, with one of them in place of the one of its name.
@@ -230,8 +259,16 @@ mod tests {
             json!({
                 "promql_expr_test": [{"expr": "ALERTS{alertname=\"A\"}"}, {"expr": "r:b"}],
             }),
-            json!({"alert_rule_test": [{"alertname": "B"}]}),
+            json!({"alert_rule_test": [{"alertname": "B", "eval_time": "60m"}]}),
+            json!({"alert_rule_test": [{"alertname": "B", "eval_time": "61m"}]}),
         ];
+        let excerpt = Excerpt::of(&rules[1], &rules, &tests);
+        let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
+        assert_eq!((&*names, excerpt.tests.len()), (&["r:b"][..], 1));
+
+        let excerpt = Excerpt::of(&rules[3], &rules, &tests);
+        assert_eq!((excerpt.tests.len(), excerpt.quick().tests.len()), (3, 1));
+
         let excerpt = Excerpt::about(&rules[0], &rules, &tests);
         let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
         assert_eq!(names, ["r:a", "A"]);
