@@ -18,6 +18,7 @@ COMMENT ON COLUMN redrive.metric_words.metric IS 'NULL: it is only a part of red
 
 INSERT INTO redrive.metric_words (word, metric, labels) VALUES
     ('enqueued', 'redrive_jobs_enqueued_total', '{}'),
+    ('claimed', 'redrive_jobs_claimed_total', '{}'),
     ('succeeded', 'redrive_jobs_succeeded_total', '{kind}'),
     ('failed', 'redrive_job_attempts_failed_total', '{kind,cause}'),
     ('retried', 'redrive_jobs_retried_total', '{}'),
@@ -40,7 +41,6 @@ INSERT INTO redrive.metric_words (word, metric, labels) VALUES
     ('returned', NULL, '{}'),
     ('ended', NULL, '{}');
 INSERT INTO redrive.metric_words (word, metric, labels, bounds) VALUES
-    -- Its count is also redrive_jobs_claimed_total: every claim is a wait.
     ('wait', 'redrive_job_queue_wait_seconds', '{}',
      '{0.005,0.01,0.025,0.05,0.1,0.25,0.5,1,2.5,5,10,30,60,300,900,3600}'),
     ('run', 'redrive_job_run_seconds', '{outcome}',
@@ -491,10 +491,6 @@ BEGIN
     FROM series s
     JOIN redrive.metric_words w ON w.word = s.word
     WHERE w.metric IS NOT NULL
-    UNION ALL
-    SELECT 'redrive_jobs_claimed_total', ARRAY[s.queue], s.value, NULL, NULL
-    FROM series s
-    WHERE s.word = 'wait'
     UNION ALL
     SELECT 'redrive_queue_live_jobs', ARRAY[s.queue],
            sum(CASE WHEN s.word IN ('enqueued', 'found', 'returned') THEN s.value ELSE -s.value END)::double precision,

@@ -86,7 +86,7 @@ fn plan_of_the_claim(client: &mut Client) -> String {
         .batch_execute(&format!("PREPARE claim AS {}", statement("claim")))
         .unwrap();
     let explain = "EXPLAIN (FORMAT JSON) EXECUTE claim('orders', NULL, '{}', 500, 8388608, 1, \
-         gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}', NULL, '{1,60}')";
+         gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}', NULL)";
     let row = client.query_one(explain, &[]).unwrap();
     row.get::<_, Value>(0).to_string()
 }

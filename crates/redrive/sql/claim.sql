@@ -13,7 +13,6 @@
 --               where to look: ranges of the claim index, in order, each from after
 --               (-priority, id) to below -priority; see claim/mark.rs
 -- $12 text[]    kinds to leave where they are, because a breaker is open; NULL: none
--- $13 double precision[] bounds of the histogram of waits, in seconds
 -- Locks: row locks on the jobs it takes; rows locked by others are skipped.
 -- Index relied on: jobs_for_claim, by range, merged over the segments. Sequential scans must
 --                  be off: an empty table teaches the planner a plan that a full one dies of.
@@ -102,26 +101,16 @@ leased AS (
     FROM taken t
     GROUP BY t.lease_id
 ),
--- A wait is at most a bound when the job was ready that long ago or later: so the bounds are turned
--- into moments once, and not every wait into seconds.
 counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, words, buckets, counts, sums)
-    SELECT m.segment, $1, array_agg('wait'::text), array_agg(w.bucket), array_agg(w.count),
-           array_agg(greatest(date_part('epoch', w.wait), 0))
-    FROM (
-        SELECT cardinality($13::double precision[]) - width_bucket(t.ready_at, ARRAY(
-                   SELECT statement_timestamp() - b * interval '1 second'
-                   FROM unnest($13::double precision[]) b
-                   ORDER BY 1)) AS bucket,
-               count(*) AS count, sum(statement_timestamp() - t.ready_at) AS wait
-        FROM taken t
-        GROUP BY 1
-    ) w
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT m.segment, $1, '{claimed}', ARRAY[c.jobs]
+    FROM (SELECT count(*) AS jobs FROM taken) c
     CROSS JOIN redrive.metric_ring m
-    GROUP BY m.segment
+    WHERE c.jobs > 0
 )
 SELECT t.lease_id, t.ordinal, t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts,
-       t.generation, t.crashes, t.enqueued_at, statement_timestamp() AS claimed_at,
+       t.generation, t.crashes, t.enqueued_at, t.ready_at,
+       statement_timestamp() AS claimed_at,
        t.unique_key IS NOT NULL AS is_unique,
        (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
 FROM taken t

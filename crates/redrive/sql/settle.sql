@@ -19,6 +19,8 @@
 -- $20 double precision[] how long ago the job was enqueued, in seconds
 -- $21 smallint[] $22 smallint[] $23 smallint[] $24 smallint[]
 --              the buckets of how long it ran, of that age, of its attempts, of its delay
+-- $25 double precision[] how long it had waited for its claim, in seconds
+-- $26 smallint[] the bucket of that
 -- Locks: the lease rows, the letters of redriven jobs.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
@@ -26,14 +28,14 @@
 WITH verdicts AS MATERIALIZED (
     SELECT v.lease_id, v.ordinal, v.verdict, v.delay_ms, v.reason, v.error_class,
            v.error_message, v.error_detail, v.attempt_record, v.in_outage, v.cause, v.run_time, v.age,
-           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket
+           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket, v.wait, v.wait_bucket
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[],
                 $7::text[], $8::text[], $9::jsonb[], $15::boolean[], $18::text[],
                 $19::double precision[], $20::double precision[], $21::smallint[], $22::smallint[],
-                $23::smallint[], $24::smallint[])
+                $23::smallint[], $24::smallint[], $25::double precision[], $26::smallint[])
         AS v (lease_id, ordinal, verdict, delay_ms, reason, error_class, error_message,
               error_detail, attempt_record, in_outage, cause, run_time, age, run_bucket, age_bucket,
-              attempts_bucket, delay_bucket)
+              attempts_bucket, delay_bucket, wait, wait_bucket)
 ),
 ended AS (
     DELETE FROM redrive.leases l
@@ -66,7 +68,7 @@ settled AS MATERIALIZED (
                ELSE v.reason
            END AS reason,
            v.delay_ms, v.error_class, v.error_message, v.error_detail, v.cause, v.run_time, v.age,
-           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket,
+           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket, v.wait, v.wait_bucket,
            CASE
                WHEN v.attempt_record IS NULL THEN j.history
                ELSE redrive.remember(j.history, v.attempt_record
@@ -157,6 +159,7 @@ counted AS (
             (CASE WHEN s.cause IS NOT NULL THEN 'failed' END, s.kind, s.cause, NULL, NULL),
             (CASE WHEN s.cause IS NOT NULL OR s.verdict = 'done' THEN 'run' END,
              CASE s.verdict WHEN 'done' THEN 'succeeded' ELSE 'failed' END, NULL, s.run_bucket, s.run_time),
+            ('wait', NULL, NULL, s.wait_bucket, s.wait),
             (CASE s.verdict WHEN 'done' THEN 'end_to_end' END, NULL, NULL, s.age_bucket, s.age),
             (CASE s.verdict WHEN 'done' THEN 'attempts_done' END, NULL, NULL, s.attempts_bucket, s.attempt),
             (CASE s.verdict WHEN 'retry' THEN 'retry_delay' END, NULL, NULL, s.delay_bucket,

@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::job::{Facts, JobId};
-use crate::metrics::BOUNDS;
 use crate::payload::JsonText;
 use crate::session::Session;
 use crate::sql;
@@ -100,7 +99,6 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             &from_ids,
             &to_ranks,
             &claim.except.as_deref(),
-            &BOUNDS.wait,
         ],
     )?;
 
@@ -116,6 +114,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
         };
         let enqueued_at: SystemTime = row.get("enqueued_at");
         let claimed_at: SystemTime = row.get("claimed_at");
+        let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
         claimed.push(Claimed {
             lease: LeaseId(row.get("lease_id")),
             ordinal: row.get("ordinal"),
@@ -134,7 +133,8 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
                 outage_age: row
                     .get::<_, Option<i64>>("outage_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
-                age: claimed_at.duration_since(enqueued_at).unwrap_or_default(),
+                age: since(enqueued_at),
+                wait: since(row.get("ready_at")),
                 claimed: now,
             },
         });

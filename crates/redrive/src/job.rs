@@ -224,6 +224,8 @@ pub(crate) struct Facts {
     pub(crate) outage_age: Option<Duration>,
     /// For how long it had been there at the claim, since its first enqueue, by the database's clock.
     pub(crate) age: Duration,
+    /// For how long it could have been claimed, by that clock.
+    pub(crate) wait: Duration,
     /// The claim, by ours.
     pub(crate) claimed: Instant,
 }
@@ -245,6 +247,7 @@ impl<P> Job<P> {
             is_unique: false,
             outage_age: None,
             age: Duration::ZERO,
+            wait: Duration::ZERO,
             claimed: Instant::now(),
         };
         Job {

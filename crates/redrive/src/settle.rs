@@ -136,6 +136,8 @@ pub(crate) fn settle(
             &columns.age_buckets,
             &columns.attempts_buckets,
             &columns.delay_buckets,
+            &columns.waits,
+            &columns.wait_buckets,
         ],
     )?;
     Ok(rows
@@ -210,6 +212,8 @@ struct Columns<'a> {
     age_buckets: Vec<i16>,
     attempts_buckets: Vec<i16>,
     delay_buckets: Vec<i16>,
+    waits: Vec<f64>,
+    wait_buckets: Vec<i16>,
 }
 
 impl<'a> Columns<'a> {
@@ -239,6 +243,9 @@ impl<'a> Columns<'a> {
         self.attempts_buckets.push(bucket(BOUNDS.attempts, attempt));
         self.delay_buckets
             .push(bucket(BOUNDS.retry_delay, delay.as_secs_f64()));
+        let wait = settlement.facts.wait.as_secs_f64();
+        self.waits.push(wait);
+        self.wait_buckets.push(bucket(BOUNDS.wait, wait));
         self.reasons.push(reason.map(Reason::as_str));
         // A cancelled job whose verdict was to snooze dies in the database without a story.
         self.classes

@@ -67,7 +67,6 @@ impl Scene {
                     &vec![0_i64],
                     &vec![32767_i16],
                     &None::<Vec<String>>,
-                    &vec![0.5_f64, 60.0],
                 ],
             )
             .expect("claim");
@@ -123,6 +122,8 @@ impl Scene {
                     &vec![0_i16; count],
                     &vec![0_i16; count],
                     &vec![0_i16; count],
+                    &vec![0_i16; count],
+                    &vec![0.0_f64; count],
                     &vec![0_i16; count],
                 ],
             )
@@ -702,6 +703,7 @@ const DOORS: &[Door] = &[
             s.settle(lease, &[("done", None), ("dead", Some("rejected"))]);
         },
         changes: &[
+            ("job_queue_wait_seconds{q}", 2),
             ("jobs_succeeded_total{q,order}", 1),
             ("job_run_seconds{q,succeeded}", 1),
             ("job_end_to_end_seconds{q}", 1),

@@ -50,7 +50,7 @@ pub const CATALOGUE: &[Metric] = &[
         "Unique jobs that were not enqueued because their key is in use."),
     // Histograms, by the same path.
     histogram("redrive_job_queue_wait_seconds", &[QUEUE], WAIT_BOUNDS,
-        "From the moment a job could be claimed to its claim, every attempt."),
+        "From the moment a job could be claimed to its claim, every attempt that ended."),
     histogram("redrive_job_run_seconds", &[QUEUE, OUTCOME], WAIT_BOUNDS,
         "How long handlers ran, failures included."),
     histogram("redrive_job_end_to_end_seconds", &[QUEUE], END_TO_END_BOUNDS,

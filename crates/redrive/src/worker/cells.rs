@@ -37,6 +37,7 @@ impl DoneLease {
             let bounds = &*BOUNDS;
             let run = settlement.run_time.as_secs_f64();
             let age = settlement.age.as_secs_f64();
+            let wait = settlement.facts.wait.as_secs_f64();
             let attempt = f64::from(settlement.facts.attempt);
             add(
                 &mut cells,
@@ -44,6 +45,13 @@ impl DoneLease {
                 Some(&settlement.facts.kind),
                 None,
                 0.0,
+            );
+            add(
+                &mut cells,
+                "wait",
+                None,
+                Some(bucket(bounds.wait, wait)),
+                wait,
             );
             add(
                 &mut cells,

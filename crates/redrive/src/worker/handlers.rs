@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::failure::{Failure, Story};
 use crate::job::{Job, Signal};
 use crate::judge::Outcome;
-use crate::metrics::BOUNDS;
+use crate::metrics::{BOUNDS, bucket};
 use crate::run::run;
 use crate::session::Session;
 use crate::sql;
@@ -253,6 +253,7 @@ fn transact<P>(
         .client()
         .transaction()
         .map_err(|error| failed("begin", error))?;
+    let wait = job.facts.wait.as_secs_f64();
     let ended = transaction
         .query_typed(
             sql::SETTLE_OWN.text,
@@ -260,6 +261,8 @@ fn transact<P>(
                 (&lease, postgres::types::Type::UUID),
                 (&job.id().get(), postgres::types::Type::INT8),
                 (&BOUNDS.attempts, postgres::types::Type::FLOAT8_ARRAY),
+                (&wait, postgres::types::Type::FLOAT8),
+                (&bucket(BOUNDS.wait, wait), postgres::types::Type::INT2),
             ],
         )
         .map_err(|error| failed("settle", error))?;

@@ -155,6 +155,7 @@ mod tests {
             is_unique: false,
             outage_age: None,
             age: Duration::ZERO,
+            wait: Duration::ZERO,
             claimed: Instant::now(),
         };
         Settlement {
