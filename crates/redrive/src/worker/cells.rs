@@ -31,80 +31,74 @@ pub(crate) struct DoneLease {
 
 impl DoneLease {
     pub(crate) fn of(lease: LeaseId, settlements: &[Settlement]) -> DoneLease {
-        let mut cells = Vec::new();
-        let succeeded: Arc<str> = "succeeded".into();
+        let mut kinds: Vec<(&Arc<str>, i64)> = Vec::new();
+        let mut wait = Observed::new(BOUNDS.wait);
+        let mut run = Observed::new(BOUNDS.run);
+        let mut end_to_end = Observed::new(BOUNDS.end_to_end);
+        let mut attempts = Observed::new(BOUNDS.attempts);
         for settlement in settlements {
-            let bounds = &*BOUNDS;
-            let run = settlement.run_time.as_secs_f64();
-            let age = settlement.age.as_secs_f64();
-            let wait = settlement.facts.wait.as_secs_f64();
-            let attempt = f64::from(settlement.facts.attempt);
-            add(
-                &mut cells,
-                "succeeded",
-                Some(&settlement.facts.kind),
-                None,
-                0.0,
-            );
-            add(
-                &mut cells,
-                "wait",
-                None,
-                Some(bucket(bounds.wait, wait)),
-                wait,
-            );
-            add(
-                &mut cells,
-                "run",
-                Some(&succeeded),
-                Some(bucket(bounds.run, run)),
-                run,
-            );
-            add(
-                &mut cells,
-                "end_to_end",
-                None,
-                Some(bucket(bounds.end_to_end, age)),
-                age,
-            );
-            add(
-                &mut cells,
-                "attempts_done",
-                None,
-                Some(bucket(bounds.attempts, attempt)),
-                attempt,
-            );
+            let kind = &settlement.facts.kind;
+            match kinds.iter_mut().find(|(other, _)| *other == kind) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((kind, 1)),
+            }
+            wait.add(settlement.facts.wait.as_secs_f64());
+            run.add(settlement.run_time.as_secs_f64());
+            end_to_end.add(settlement.age.as_secs_f64());
+            attempts.add(settlement.facts.attempt.into());
         }
+        let succeeded = kinds.into_iter().map(|(kind, count)| Cell {
+            word: "succeeded",
+            label: Some(Arc::clone(kind)),
+            bucket: None,
+            count,
+            sum: 0.0,
+        });
         DoneLease {
             lease,
             jobs: settlements.len() as u64,
-            cells,
+            cells: succeeded
+                .chain(wait.cells("wait", None))
+                .chain(run.cells("run", Some("succeeded".into())))
+                .chain(end_to_end.cells("end_to_end", None))
+                .chain(attempts.cells("attempts_done", None))
+                .collect(),
         }
     }
 }
 
-/// Counts one job. There are few cells, so looking through them is quick.
-fn add(
-    cells: &mut Vec<Cell>,
-    word: &'static str,
-    label: Option<&Arc<str>>,
-    bucket: Option<i16>,
-    observed: f64,
-) {
-    let same = cells
-        .iter_mut()
-        .find(|cell| cell.word == word && cell.bucket == bucket && cell.label.as_ref() == label);
-    match same {
-        Some(cell) => {
-            cell.count += 1;
-            cell.sum += observed;
+/// What was observed of a histogram: a count and a sum a bucket.
+struct Observed {
+    bounds: &'static [f64],
+    buckets: Vec<(i64, f64)>,
+}
+
+impl Observed {
+    fn new(bounds: &'static [f64]) -> Observed {
+        Observed {
+            bounds,
+            buckets: vec![(0, 0.0); bounds.len() + 1],
         }
-        None => cells.push(Cell {
-            word,
-            label: label.cloned(),
-            bucket,
-            count: 1,
-            sum: observed,
-        }),
+    }
+
+    fn add(&mut self, observed: f64) {
+        let place = usize::try_from(bucket(self.bounds, observed)).unwrap_or_default();
+        if let Some((count, sum)) = self.buckets.get_mut(place) {
+            *count += 1;
+            *sum += observed;
+        }
+    }
+
+    fn cells(self, word: &'static str, label: Option<Arc<str>>) -> impl Iterator<Item = Cell> {
+        (0..)
+            .zip(self.buckets)
+            .filter(|(_, (count, _))| *count > 0)
+            .map(move |(bucket, (count, sum))| Cell {
+                word,
+                label: label.clone(),
+                bucket: Some(bucket),
+                count,
+                sum,
+            })
     }
 }

@@ -29,6 +29,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the settler is told.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "all but a few are the largest one, and a box each would cost more than the copy"
+)]
 pub(crate) enum Message {
     /// A lease was claimed with this many jobs. Comes before anything about its jobs.
     Opened { lease: LeaseId, jobs: usize },
