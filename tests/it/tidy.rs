@@ -278,8 +278,8 @@ fn the_tests_that_guard_the_invariants_exist() {
     let missing: Vec<String> = named
         .into_iter()
         .filter(|name| {
-            let (module, test) = name.split_once("::").unwrap_or((name, ""));
-            let file = root().join(format!("tests/it/{module}.rs"));
+            let (module, test) = name.rsplit_once("::").unwrap_or((name, ""));
+            let file = root().join(format!("tests/it/{}.rs", module.replace("::", "/")));
             !file.exists() || !read(&file).contains(&format!("fn {test}()"))
         })
         .map(|name| format!("ARCHITECTURE.md names `{name}`, which does not exist"))

@@ -13,7 +13,7 @@ pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
 /// The value of a series; of a histogram how much was observed. None when it is not there.
 pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
     let family = families.iter().find(|family| family.metric.name == name)?;
-    let sample = family.samples.iter().find(|s| s.labels == labels)?;
+    let sample = family.samples.iter().find(|s| *s.labels == *labels)?;
     Some(match &sample.value {
         Value::Number(number) => *number,
         #[expect(clippy::cast_precision_loss, reason = "a test observes little")]

@@ -8,9 +8,8 @@ use redrive::metrics::{
 };
 use redrive::{Job, NewJob};
 use redrive_tests::{
-    Order, TestDatabase, drained, fold, letters, no_drift, published, statement, stop, worker,
+    Order, TestDatabase, drained, fold, letters, no_drift, published, stop, worker,
 };
-use uuid::Uuid;
 
 /// The counts of a histogram, by bucket.
 fn counts(client: &mut Client, metric: &str, labels: &[&str]) -> Vec<i64> {

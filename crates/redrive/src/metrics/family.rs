@@ -1,5 +1,7 @@
 //! Families: metrics with their values.
 
+use std::sync::Arc;
+
 use crate::metrics::Metric;
 
 /// A metric with its values.
@@ -15,7 +17,7 @@ pub struct Family {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// The values of the metric's labels, in their order.
-    pub labels: Vec<String>,
+    pub labels: Arc<[String]>,
     /// The value.
     pub value: Value,
 }

@@ -25,9 +25,9 @@ pub(crate) struct Guard {
 
 #[derive(Clone, Debug)]
 struct Track {
-    published: Vec<f64>,
-    /// What is added to the numbers of the database.
-    offset: Vec<f64>,
+    published: Box<[f64]>,
+    /// What is added to the numbers of the database; empty: nothing.
+    offset: Box<[f64]>,
     lower_since: Option<Instant>,
 }
 
@@ -84,8 +84,8 @@ enum Followed {
 impl Track {
     fn new(published: Vec<f64>) -> Track {
         Track {
-            offset: vec![0.0; published.len()],
-            published,
+            offset: Box::default(),
+            published: published.into(),
             lower_since: None,
         }
     }
@@ -97,7 +97,7 @@ impl Track {
     fn follow(&mut self, read: &[f64], now: Instant) -> Followed {
         let shifted: Vec<f64> = read
             .iter()
-            .zip(&self.offset)
+            .zip(self.offset.iter().chain(std::iter::repeat(&0.0)))
             .map(|(n, by)| n + by)
             .collect();
         let is_lower = shifted.iter().zip(&self.published).any(|(n, was)| {

@@ -36,7 +36,7 @@ fn family(family: &Family) -> proto::MetricFamily {
 }
 
 fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
-    let labels = metric.labels.iter().zip(&sample.labels);
+    let labels = metric.labels.iter().zip(&*sample.labels);
     let mut told = proto::Metric::from_label(
         labels
             .map(|(label, value)| {

@@ -1,7 +1,7 @@
 //! Series: values by metric and labels, between the answers of the database and the families.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source, Value};
 
@@ -9,7 +9,8 @@ use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source, Valu
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     place: usize,
-    pub(crate) labels: Vec<String>,
+    /// Shared: a key is kept by the last answer, by the guard and on the page.
+    pub(crate) labels: Arc<[String]>,
 }
 
 /// Series with their values, in the order of the catalogue.
@@ -20,12 +21,13 @@ impl Key {
     /// labels there: a newer schema may know more than we do.
     pub(crate) fn new(name: &str, labels: Vec<String>) -> Option<Key> {
         let place = *places().get(name)?;
-        let key = Key { place, labels };
+        let key = Key::at(place, labels);
         (key.metric().labels.len() == key.labels.len()).then_some(key)
     }
 
     /// The series of a metric, by its place in the catalogue.
     pub(crate) fn at(place: usize, labels: Vec<String>) -> Key {
+        let labels = labels.into();
         Key { place, labels }
     }
 
@@ -44,11 +46,16 @@ impl Key {
     }
 
     /// The same series under another value of a label.
-    pub(crate) fn with_label(mut self, name: &str, value: &str) -> Key {
-        if let Some(index) = self.metric().labels.iter().position(|l| l.name == name) {
-            value.clone_into(&mut self.labels[index]);
+    pub(crate) fn with_label(self, name: &str, value: &str) -> Key {
+        let named = self.metric().labels.iter().map(|label| label.name);
+        let labels = named.zip(&*self.labels).map(|(label, old)| match label {
+            label if label == name => value.to_owned(),
+            _ => old.clone(),
+        });
+        Key {
+            place: self.place,
+            labels: labels.collect(),
         }
-        self
     }
 }
 
