@@ -3,7 +3,7 @@
 -- Called by: worker/handlers.rs, before the handler runs.
 -- $1 uuid      lease; such a job has one to itself
 -- $2 bigint    job
--- $3 double precision[] bounds of the histogram of attempts
+-- $3 smallint  the bucket of its attempts
 -- $4 double precision how long it had waited for its claim, in seconds
 -- $5 smallint  the bucket of that
 -- Locks: the lease row, until the handler's transaction ends: reap and release leave it alone.
@@ -17,7 +17,7 @@ counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, words, labels, buckets, counts, sums)
     SELECT m.segment, e.queue, clock_timestamp(), (e.jobs[1]).enqueued_at, '{succeeded,attempts_done,wait}',
            ARRAY[(e.jobs[1]).kind, NULL, NULL],
-           ARRAY[NULL, redrive.metric_bucket($3::double precision[], (e.jobs[1]).attempt), $5::smallint],
+           ARRAY[NULL, $3::smallint, $5::smallint],
            '{1,1,1}', ARRAY[NULL, (e.jobs[1]).attempt, $4::double precision]
     FROM ended e
     CROSS JOIN redrive.metric_ring m

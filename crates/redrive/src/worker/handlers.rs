@@ -260,7 +260,10 @@ fn transact<P>(
             &[
                 (&lease, postgres::types::Type::UUID),
                 (&job.id().get(), postgres::types::Type::INT8),
-                (&BOUNDS.attempts, postgres::types::Type::FLOAT8_ARRAY),
+                (
+                    &bucket(BOUNDS.attempts, job.attempt().into()),
+                    postgres::types::Type::INT2,
+                ),
                 (&wait, postgres::types::Type::FLOAT8),
                 (&bucket(BOUNDS.wait, wait), postgres::types::Type::INT2),
             ],
