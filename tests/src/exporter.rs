@@ -57,7 +57,7 @@ impl Exporter {
     }
 
     /// The same with a limit of descriptors.
-    pub fn limited(program: &str, url: &str, descriptors: u32) -> Exporter {
+    pub fn limited(program: &str, url: &str, descriptors: usize) -> Exporter {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
         shell
@@ -186,6 +186,12 @@ impl Exporter {
             kilobytes.expect("a number") / 1024
         };
         (of("VmRSS:"), of("VmHWM:"))
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        open.expect("it runs").count()
     }
 
     /// How many threads of that name it has.
