@@ -4,18 +4,18 @@
 -- breaking: yes
 
 CREATE TABLE redrive.jobs_delayed (
-    id           bigint      NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
-    run_at       timestamptz NOT NULL CHECK (run_at > '2000-01-01' AND run_at < '3000-01-01'),
-    enqueued_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    attempt      integer     NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-    max_attempts integer     NOT NULL DEFAULT 5 CHECK (max_attempts BETWEEN 1 AND 1000),
-    generation   integer     NOT NULL DEFAULT 0 CHECK (generation >= 0),
-    priority     smallint    NOT NULL DEFAULT 0 CHECK (priority BETWEEN -1000 AND 1000),
-    crashes      smallint    NOT NULL DEFAULT 0 CHECK (crashes >= 0),
-    refunds      smallint    NOT NULL DEFAULT 0 CHECK (refunds >= 0),
-    queue        text        COLLATE "C" NOT NULL CHECK (length(queue) BETWEEN 1 AND 100),
-    kind         text        COLLATE "C" NOT NULL CHECK (length(kind) BETWEEN 1 AND 100),
-    payload      jsonb       NOT NULL,
+    id           bigint             NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
+    run_at       redrive.some_day   NOT NULL,
+    enqueued_at  timestamptz        NOT NULL DEFAULT clock_timestamp(),
+    attempt      redrive.times      NOT NULL DEFAULT 0,
+    max_attempts redrive.allowance  NOT NULL DEFAULT 5,
+    generation   redrive.times      NOT NULL DEFAULT 0,
+    priority     redrive.priority   NOT NULL DEFAULT 0,
+    crashes      redrive.few_times  NOT NULL DEFAULT 0,
+    refunds      redrive.few_times  NOT NULL DEFAULT 0,
+    queue        redrive.short_text NOT NULL,
+    kind         redrive.short_text NOT NULL,
+    payload      jsonb              NOT NULL,
     history      jsonb,
     CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (attempt < max_attempts)
 ) WITH (

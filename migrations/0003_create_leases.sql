@@ -48,7 +48,7 @@ CREATE TABLE redrive.leases (
     queue      redrive.name         NOT NULL,
     claimed_at timestamptz          NOT NULL DEFAULT clock_timestamp(),
     jobs       redrive.leased_job[] NOT NULL CHECK (cardinality(jobs) > 0),
-    done       integer[]            NOT NULL DEFAULT '{}',
+    done       bigint[]             NOT NULL DEFAULT '{}',
     cancelled  bigint[]             NOT NULL DEFAULT '{}',
     CONSTRAINT leases_have_a_job_left CHECK (cardinality(done) < cardinality(jobs))
 ) WITH (
@@ -57,7 +57,7 @@ CREATE TABLE redrive.leases (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
-COMMENT ON COLUMN redrive.leases.done IS 'Ordinals in jobs (from 1) that are settled already.';
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled already.';
 COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator asked to stop.';
 
 CREATE INDEX leases_for_reap ON redrive.leases (worker_id);

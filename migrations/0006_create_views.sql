@@ -20,10 +20,10 @@ CREATE VIEW redrive.live_jobs AS
            j.attempt, j.max_attempts, j.generation, j.crashes, l.claimed_at,
            j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at
     FROM redrive.leases l
-    CROSS JOIN LATERAL unnest(l.jobs) WITH ORDINALITY
+    CROSS JOIN LATERAL unnest(l.jobs)
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, ordinal)
-    WHERE NOT j.ordinal = ANY (l.done);
+              enqueued_at, history)
+    WHERE j.id <> ALL (l.done);
 
 COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
 

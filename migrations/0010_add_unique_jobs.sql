@@ -200,10 +200,10 @@ CREATE OR REPLACE VIEW redrive.live_jobs AS
            j.attempt, j.max_attempts, j.generation, j.crashes, l.claimed_at,
            j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at, j.unique_key, j.outage_since
     FROM redrive.leases l
-    CROSS JOIN LATERAL unnest(l.jobs) WITH ORDINALITY
+    CROSS JOIN LATERAL unnest(l.jobs)
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, ordinal)
-    WHERE NOT j.ordinal = ANY (l.done);
+              enqueued_at, history, unique_key, outage_since)
+    WHERE j.id <> ALL (l.done);
 
 CREATE OR REPLACE VIEW redrive.letters AS
     SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.state, l.reason, l.error_class,

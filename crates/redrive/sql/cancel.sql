@@ -50,10 +50,10 @@ asked AS (
     SET cancelled = l.cancelled || $1::bigint
     WHERE EXISTS (
         SELECT
-        FROM unnest(l.jobs) WITH ORDINALITY
+        FROM unnest(l.jobs)
             AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, ordinal)
-        WHERE j.id = $1 AND NOT j.ordinal = ANY (l.done))
+                  enqueued_at, history, unique_key, outage_since)
+        WHERE j.id = $1 AND j.id <> ALL (l.done))
     RETURNING 'asked'::text AS what, l.worker_id
 ),
 told AS MATERIALIZED (

@@ -16,9 +16,9 @@
 -- Locks: row locks on the jobs it takes; rows locked by others are skipped.
 -- Index relied on: jobs_for_claim, by range, merged over the segments. Sequential scans must
 --                  be off: an empty table teaches the planner a plan that a full one dies of.
--- Rows: the jobs, with their ordinal in their lease, in no order; whether each has a unique key,
---       and for how long it has been in an outage (NULL: it is in none). Zero rows: nothing is
---       ready for this worker.
+-- Rows: the jobs, in no order; the lease of each (NULL: $7), its priority, generation and crashes
+--       (NULL: 0), whether it has a unique key (NULL: no), and for how long it has been in an
+--       outage (NULL: it is in none). Zero rows: nothing is ready for this worker.
 WITH picked AS MATERIALIZED (
     SELECT found.segment, found.tid, found.bytes, found.suspect
     FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
@@ -39,9 +39,22 @@ WITH picked AS MATERIALIZED (
     ) found
     LIMIT $4
 ),
--- What would be too many bytes or one suspect too many stays where it is.
-kept AS MATERIALIZED (
-    SELECT p.segment, p.tid
+-- Whether all of them may be had, which is cheap to ask and nearly always so.
+whole AS MATERIALIZED (
+    SELECT array_agg(p.tid) FILTER (WHERE p.segment = 0) AS of_0,
+           array_agg(p.tid) FILTER (WHERE p.segment = 1) AS of_1,
+           array_agg(p.tid) FILTER (WHERE p.segment = 2) AS of_2,
+           array_agg(p.tid) FILTER (WHERE p.segment = 3) AS of_3,
+           sum(p.bytes) <= $5 AND count(*) FILTER (WHERE p.suspect) <= $6 AS fits
+    FROM picked p
+),
+-- Read only when it does not fit: what would be too many bytes or one suspect too many stays
+-- where it is.
+part AS MATERIALIZED (
+    SELECT array_agg(p.tid) FILTER (WHERE p.segment = 0) AS of_0,
+           array_agg(p.tid) FILTER (WHERE p.segment = 1) AS of_1,
+           array_agg(p.tid) FILTER (WHERE p.segment = 2) AS of_2,
+           array_agg(p.tid) FILTER (WHERE p.segment = 3) AS of_3
     FROM (
         SELECT picked.segment, picked.tid, picked.suspect,
                sum(picked.bytes) OVER so_far - picked.bytes AS bytes_before,
@@ -55,51 +68,49 @@ kept AS MATERIALIZED (
 -- third more, and joined row by row it asks for the size of the table at each.
 taken_0 AS (
     DELETE FROM redrive.jobs_0 j
-    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 0))
-    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
+    WHERE j.ctid = ANY (CASE WHEN (SELECT w.fits FROM whole w) THEN (SELECT w.of_0 FROM whole w)
+                            ELSE (SELECT p.of_0 FROM part p) END)
+    RETURNING j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
+              j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
+              CASE WHEN j.crashes > 0 OR j.kind = ANY ($3::text[]) THEN gen_random_uuid() END AS own_lease
 ),
 taken_1 AS (
     DELETE FROM redrive.jobs_1 j
-    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 1))
-    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
+    WHERE j.ctid = ANY (CASE WHEN (SELECT w.fits FROM whole w) THEN (SELECT w.of_1 FROM whole w)
+                            ELSE (SELECT p.of_1 FROM part p) END)
+    RETURNING j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
+              j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
+              CASE WHEN j.crashes > 0 OR j.kind = ANY ($3::text[]) THEN gen_random_uuid() END AS own_lease
 ),
 taken_2 AS (
     DELETE FROM redrive.jobs_2 j
-    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 2))
-    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
+    WHERE j.ctid = ANY (CASE WHEN (SELECT w.fits FROM whole w) THEN (SELECT w.of_2 FROM whole w)
+                            ELSE (SELECT p.of_2 FROM part p) END)
+    RETURNING j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
+              j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
+              CASE WHEN j.crashes > 0 OR j.kind = ANY ($3::text[]) THEN gen_random_uuid() END AS own_lease
 ),
 taken_3 AS (
     DELETE FROM redrive.jobs_3 j
-    WHERE j.ctid = ANY (ARRAY(SELECT k.tid FROM kept k WHERE k.segment = 3))
-    RETURNING j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
-              j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since, j.ready_at
+    WHERE j.ctid = ANY (CASE WHEN (SELECT w.fits FROM whole w) THEN (SELECT w.of_3 FROM whole w)
+                            ELSE (SELECT p.of_3 FROM part p) END)
+    RETURNING j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
+              j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
+              CASE WHEN j.crashes > 0 OR j.kind = ANY ($3::text[]) THEN gen_random_uuid() END AS own_lease
 ),
-taken AS (
-    SELECT t.id, t.kind, t.priority, t.payload, t.attempt + 1 AS attempt, t.max_attempts,
-           t.generation, t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key, t.outage_since, t.ready_at,
-           CASE WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN gen_random_uuid() ELSE $7::uuid END AS lease_id,
-           CASE
-               WHEN t.crashes > 0 OR t.kind = ANY ($3::text[]) THEN 1
-               ELSE (count(*) FILTER (WHERE t.crashes = 0 AND t.kind <> ALL ($3::text[])) OVER in_order)::integer
-           END AS ordinal
-    FROM (
-        TABLE taken_0 UNION ALL TABLE taken_1 UNION ALL TABLE taken_2 UNION ALL TABLE taken_3
-    ) t
-    WINDOW in_order AS (ORDER BY -t.priority, t.id ROWS UNBOUNDED PRECEDING)
+-- Each reads the four itself: a copy of the rows costs more.
+taken AS NOT MATERIALIZED (
+    TABLE taken_0 UNION ALL TABLE taken_1 UNION ALL TABLE taken_2 UNION ALL TABLE taken_3
 ),
--- The heap gives rows in the order of the disk; an ordinal is a place in this array.
+-- The others share one, in the order of the disk: whatever is said of a job there names its id.
 leased AS (
     INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
-    SELECT t.lease_id, $8, $1,
+    SELECT coalesce(t.own_lease, $7), $8, $1,
            array_agg(ROW(t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts, t.generation,
                          t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key,
-                         t.outage_since)::redrive.leased_job
-                     ORDER BY t.ordinal)
+                         t.outage_since)::redrive.leased_job)
     FROM taken t
-    GROUP BY t.lease_id
+    GROUP BY t.own_lease
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
@@ -108,9 +119,11 @@ counted AS (
     CROSS JOIN redrive.metric_ring m
     WHERE c.jobs > 0
 )
-SELECT t.lease_id, t.ordinal, t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts,
-       t.generation, t.crashes, t.enqueued_at, t.ready_at,
-       statement_timestamp() AS claimed_at,
-       t.unique_key IS NOT NULL AS is_unique,
-       (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint AS outage_ms
+-- A NULL is the cheapest thing to send, so what nearly all jobs have in common is one.
+SELECT t.own_lease, t.id, t.kind, nullif(t.priority, 0) AS priority, t.payload, t.attempt, t.max_attempts,
+       nullif(t.generation, 0) AS generation, nullif(t.crashes, 0) AS crashes, t.enqueued_at,
+       t.ready_at, statement_timestamp() AS claimed_at,
+       CASE WHEN t.unique_key IS NOT NULL THEN true END AS is_unique,
+       CASE WHEN t.outage_since IS NOT NULL
+            THEN (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint END AS outage_ms
 FROM taken t

@@ -19,14 +19,14 @@ WITH incoming AS MATERIALIZED (
 ),
 ready AS (
     INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts)
-    SELECT r.segment, i.id, $1, i.kind, i.payload, i.priority, i.max_attempts
+    SELECT r.segment, i.id, $1::text, i.kind, i.payload, i.priority, i.max_attempts
     FROM incoming i
     CROSS JOIN redrive.ring r
     WHERE i.delay_ms = 0
 ),
 delayed AS (
     INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, priority, max_attempts)
-    SELECT i.id, clock_timestamp() + i.delay_ms * interval '1 millisecond', $1, i.kind, i.payload,
+    SELECT i.id, clock_timestamp() + i.delay_ms * interval '1 millisecond', $1::text, i.kind, i.payload,
            i.priority, i.max_attempts
     FROM incoming i
     WHERE i.delay_ms > 0

@@ -41,10 +41,10 @@ undone AS MATERIALIZED (
                'ended_at', clock_timestamp())) AS history
     FROM ended e
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
-    CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
+    CROSS JOIN LATERAL unnest(e.jobs)
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, ordinal)
-    WHERE NOT j.ordinal = ANY (e.done)
+              enqueued_at, history, unique_key, outage_since)
+    WHERE j.id <> ALL (e.done)
 ),
 ready AS (
     INSERT INTO redrive.jobs

@@ -33,10 +33,10 @@ released AS MATERIALIZED (
            CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
            j.id = ANY (e.cancelled) AS is_cancelled
     FROM ended e
-    CROSS JOIN LATERAL unnest(e.jobs) WITH ORDINALITY
+    CROSS JOIN LATERAL unnest(e.jobs)
         AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, ordinal)
-    WHERE NOT j.ordinal = ANY (e.done)
+              enqueued_at, history, unique_key, outage_since)
+    WHERE j.id <> ALL (e.done)
 ),
 ready AS (
     INSERT INTO redrive.jobs

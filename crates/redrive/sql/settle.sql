@@ -2,73 +2,68 @@
 --          Each job leaves its lease and arrives where the verdict says, in one statement.
 -- Called by: settle.rs, by a worker's settler.
 -- $1 uuid[]    lease of each verdict
--- $2 integer[] ordinal of the job in the lease
+-- $2 bigint[]  job
 -- $3 text[]    verdict: done, retry, outage (a retry whose attempt is given back), snooze, dead
 -- $4 bigint[]  delay in milliseconds (retry, outage, snooze)
 -- $5 text[]    reason (dead)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
 -- $9 jsonb[]   record of the attempt for the history; NULL: none (done, snooze)
--- $10 uuid[]   the leases that end with this call: no job of theirs is left
--- $11 uuid     worker         $12 text  host             $13 text  version
--- $14 text     the reason of a cancelled job: manual
--- $15 boolean[] whether the attempt met an outage: its job is in one since the first in a row
--- $16 integer  process id of the worker
--- $17 text     queue of the worker
--- $18 text[]   cause of a failed attempt; NULL: it did not fail
--- $19 double precision[] how long it ran, in seconds
--- $20 double precision[] how long ago the job was enqueued, in seconds
--- $21 smallint[] $22 smallint[] $23 smallint[] $24 smallint[]
---              the buckets of how long it ran, of that age, of its attempts, of its delay
--- $25 double precision[] how long it had waited for its claim, in seconds
--- $26 smallint[] the bucket of that
+-- $10 uuid     worker         $11 text  host             $12 text  version
+-- $13 text     the reason of a cancelled job: manual
+-- $14 boolean[] whether the attempt met an outage: its job is in one since the first in a row
+-- $15 integer  process id of the worker
+-- $16 text     queue of the worker
+-- $17 smallint[] the bucket of the delay
+-- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 double precision[]
+--              what is to be counted: lease, word, label, cause, bucket, count, sum; see
+--              worker/cells.rs
 -- Locks: the lease rows, the letters of redriven jobs.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
 --       call was answered into the void before and is repeated now.
 WITH verdicts AS MATERIALIZED (
-    SELECT v.lease_id, v.ordinal, v.verdict, v.delay_ms, v.reason, v.error_class,
-           v.error_message, v.error_detail, v.attempt_record, v.in_outage, v.cause, v.run_time, v.age,
-           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket, v.wait, v.wait_bucket
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::jsonb[], $15::boolean[], $18::text[],
-                $19::double precision[], $20::double precision[], $21::smallint[], $22::smallint[],
-                $23::smallint[], $24::smallint[], $25::double precision[], $26::smallint[])
-        AS v (lease_id, ordinal, verdict, delay_ms, reason, error_class, error_message,
-              error_detail, attempt_record, in_outage, cause, run_time, age, run_bucket, age_bucket,
-              attempts_bucket, delay_bucket, wait, wait_bucket)
+    SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.reason, v.error_class, v.error_message,
+           v.error_detail, v.attempt_record, v.in_outage, v.delay_bucket
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[],
+                $7::text[], $8::text[], $9::jsonb[], $14::boolean[], $17::smallint[])
+        AS v (lease_id, id, verdict, delay_ms, reason, error_class, error_message,
+              error_detail, attempt_record, in_outage, delay_bucket)
 ),
+offered AS MATERIALIZED (
+    SELECT v.lease_id, array_agg(v.id) AS ids FROM verdicts v GROUP BY v.lease_id
+),
+-- A lease ends when all its jobs are done, and nobody can end it sooner: its worker may be sure of
+-- a part that this database never had, or that it lost with its last second.
 ended AS (
     DELETE FROM redrive.leases l
-    WHERE l.lease_id = ANY ($10::uuid[])
+    USING offered o
+    WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
+        AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
     RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
 ),
 shrunk AS (
     UPDATE redrive.leases l
-    SET done = l.done || v.ordinals
-    FROM (
-        SELECT verdicts.lease_id, array_agg(verdicts.ordinal) AS ordinals
-        FROM verdicts
-        WHERE verdicts.lease_id <> ALL ($10::uuid[])
-        GROUP BY verdicts.lease_id
-    ) v
-    WHERE l.lease_id = v.lease_id AND NOT l.done && v.ordinals
+    SET done = l.done || o.ids
+    FROM offered o
+    WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
+        AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
     RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
 ),
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
-           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.ordinal,
-           j.attempt, j.unique_key,
+           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.attempt,
+           j.unique_key,
            CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
            CASE
                WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN 'dead'
                ELSE v.verdict
            END AS verdict,
            CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $14::text
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $13::text
                ELSE v.reason
            END AS reason,
-           v.delay_ms, v.error_class, v.error_message, v.error_detail, v.cause, v.run_time, v.age,
-           v.run_bucket, v.age_bucket, v.attempts_bucket, v.delay_bucket, v.wait, v.wait_bucket,
+           v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message,
+           v.error_detail,
            CASE
                WHEN v.attempt_record IS NULL THEN j.history
                ELSE redrive.remember(j.history, v.attempt_record
@@ -77,14 +72,14 @@ settled AS MATERIALIZED (
     FROM (
         SELECT h.lease_id, h.queue, h.cancelled, u.*
         FROM (TABLE ended UNION ALL TABLE shrunk) h
-        CROSS JOIN LATERAL unnest(h.jobs) WITH ORDINALITY
+        CROSS JOIN LATERAL unnest(h.jobs)
             AS u (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, ordinal)
+                  enqueued_at, history, unique_key, outage_since)
     ) j
     -- An inner join in meaning. The planner cannot know how long the arrays are, takes them for
     -- short and would nest loops, a million steps for a thousand verdicts; a full join can only
     -- be hashed or merged, and the condition keeps the planner from seeing through it.
-    FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.ordinal = j.ordinal
+    FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.id = j.id
     WHERE num_nonnulls(j.id, v.verdict) = 2
 ),
 ready AS (
@@ -118,8 +113,8 @@ died AS (
          enqueued_at, unique_key, pid)
     SELECT s.id, s.queue, s.kind, s.reason, s.error_class, s.error_message, s.error_detail,
            s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
-           coalesce(s.history, '[]'), $11::uuid, $12::text, $13::text, s.enqueued_at, s.unique_key,
-           $16::integer
+           coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
+           $15::integer
     FROM settled s
     WHERE s.verdict = 'dead'
     ON CONFLICT (id) DO UPDATE
@@ -145,28 +140,26 @@ recovered AS (
     FROM settled s
     WHERE s.verdict = 'done' AND s.generation > 0 AND l.id = s.id AND l.state = 'redriving'
 ),
+-- What the worker counted, of leases that were held; and what it could not know.
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, words, labels, causes, buckets, counts, sums)
-    SELECT m.segment, $17, array_agg(c.word), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
+    SELECT m.segment, $16, array_agg(c.word), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
     FROM (
-        SELECT x.word, x.label, x.cause, x.bucket, count(*) AS count, sum(x.observed) AS sum
+        SELECT u.word, u.label, u.cause, u.bucket, u.count, u.sum
+        FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[], $22::smallint[], $23::bigint[],
+                    $24::double precision[]) AS u (lease_id, word, label, cause, bucket, count, sum)
+        WHERE u.lease_id = ANY (ARRAY(SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s))
+        UNION ALL
+        -- Cancelled meanwhile: it died, and was neither retried nor snoozed.
+        SELECT x.word, NULL, NULL, x.bucket, x.count, x.sum
         FROM settled s
         CROSS JOIN LATERAL (VALUES
-            (CASE s.verdict WHEN 'done' THEN 'succeeded' WHEN 'retry' THEN 'retried'
-                            WHEN 'outage' THEN 'retried' WHEN 'snooze' THEN 'snoozed' ELSE 'ended' END,
-             CASE s.verdict WHEN 'done' THEN s.kind END, NULL, NULL::smallint, NULL::double precision),
-            (CASE WHEN s.cause IS NOT NULL THEN 'failed' END, s.kind, s.cause, NULL, NULL),
-            (CASE WHEN s.cause IS NOT NULL OR s.verdict = 'done' THEN 'run' END,
-             CASE s.verdict WHEN 'done' THEN 'succeeded' ELSE 'failed' END, NULL, s.run_bucket, s.run_time),
-            ('wait', NULL, NULL, s.wait_bucket, s.wait),
-            (CASE s.verdict WHEN 'done' THEN 'end_to_end' END, NULL, NULL, s.age_bucket, s.age),
-            (CASE s.verdict WHEN 'done' THEN 'attempts_done' END, NULL, NULL, s.attempts_bucket, s.attempt),
-            (CASE s.verdict WHEN 'retry' THEN 'retry_delay' END, NULL, NULL, s.delay_bucket,
-             s.delay_ms / 1000.0)
-        ) AS x (word, label, cause, bucket, observed)
-        WHERE x.word IS NOT NULL
-        GROUP BY 1, 2, 3, 4
+            ('ended', NULL::smallint, 1, NULL::double precision),
+            (CASE s.told WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
+            (CASE s.told WHEN 'retry' THEN 'retry_delay' END, s.delay_bucket, -1, s.delay_ms / -1000.0)
+        ) AS x (word, bucket, count, sum)
+        WHERE s.verdict <> s.told AND x.word IS NOT NULL
         UNION ALL
         SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
         FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM settled) n
@@ -175,5 +168,5 @@ counted AS (
     CROSS JOIN redrive.metric_ring m
     GROUP BY m.segment
 )
-SELECT s.lease_id, s.ordinal::integer AS ordinal
+SELECT s.lease_id, s.id
 FROM settled s

@@ -1,16 +1,18 @@
 -- Purpose: ends leases all of whose jobs are done, none of them redriven: the common case.
 -- Called by: settle.rs, by a worker's settler.
--- $1 uuid[]    leases
+-- $1 uuid[]    leases         $9 integer[] how many jobs of each are done now
 -- $2 text      queue of the worker
 -- $3 uuid[], $4 text[], $5 text[], $6 smallint[], $7 bigint[], $8 double precision[]
 --              what is to be counted: lease, word, label, bucket, count, sum; see worker/cells.rs
 -- Locks: the lease rows.
 -- Index relied on: the primary key of leases.
--- Rows: the leases that were still held. A missing one is lost: its jobs belong to others, and of
---       its results only the refusal is counted.
+-- Rows: the leases that were still held. A missing one is lost: its jobs belong to others, or it
+--       has more of them than its worker thinks, because this database never had or has lost what
+--       was settled of them. Of its results only the refusal is counted.
 WITH ended AS (
     DELETE FROM redrive.leases l
     WHERE l.lease_id = ANY ($1::uuid[])
+        AND cardinality(l.done) + ($9::integer[])[array_position($1::uuid[], l.lease_id)] = l.job_count
     RETURNING l.lease_id
 ),
 counted AS (

@@ -58,8 +58,6 @@ pub(crate) enum Suspects {
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) lease: LeaseId,
-    /// Its place in the lease, from 1.
-    pub(crate) ordinal: i32,
     pub(crate) facts: Facts,
     pub(crate) crashes: u32,
     pub(crate) payload: JsonText,
@@ -83,6 +81,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
     let from_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.from_rank).collect();
     let from_ids: Vec<i64> = claim.ranges.iter().map(|range| range.from_id).collect();
     let to_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.to_rank).collect();
+    let lease = LeaseId(Uuid::new_v4());
     let rows = session.query(
         &doing,
         &sql::CLAIM,
@@ -93,7 +92,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             &limit,
             &CLAIM_BYTES,
             &suspects,
-            &Uuid::new_v4(),
+            &lease.0,
             &claim.worker.0,
             &from_ranks,
             &from_ids,
@@ -116,9 +115,8 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
         let claimed_at: SystemTime = row.get("claimed_at");
         let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
         claimed.push(Claimed {
-            lease: LeaseId(row.get("lease_id")),
-            ordinal: row.get("ordinal"),
-            crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
+            lease: row.get::<_, Option<Uuid>>("own_lease").map_or(lease, LeaseId),
+            crashes: row.get::<_, Option<i16>>("crashes").unwrap_or(0).unsigned_abs().into(),
             payload: row.get("payload"),
             facts: Facts {
                 id: JobId::new(row.get("id")),
@@ -126,10 +124,10 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
                 kind,
                 attempt: row.get::<_, i32>("attempt").unsigned_abs(),
                 max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-                generation: row.get::<_, i32>("generation").unsigned_abs(),
-                priority: row.get("priority"),
+                generation: row.get::<_, Option<i32>>("generation").unwrap_or(0).unsigned_abs(),
+                priority: row.get::<_, Option<i16>>("priority").unwrap_or(0),
                 enqueued_at,
-                is_unique: row.get("is_unique"),
+                is_unique: row.get::<_, Option<bool>>("is_unique").unwrap_or(false),
                 outage_age: row
                     .get::<_, Option<i64>>("outage_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),

@@ -1,6 +1,6 @@
 //! Enqueue: jobs into the database, one, many, and in the caller's own transaction.
 
-use postgres::types::{ToSql, Type};
+use postgres::types::Type;
 use postgres::{GenericClient, Row};
 
 use crate::copy;
@@ -107,8 +107,9 @@ impl Queue {
             if jobs.len() <= COPY_ABOVE {
                 let columns = Columns::of(&jobs);
                 let name = &*queue;
-                let rows =
-                    session.query(&doing, columns.statement(), &columns.parameters(&name))?;
+                let typed = columns.parameters(&name);
+                let parameters: Vec<_> = typed.iter().map(|(value, _)| *value).collect();
+                let rows = session.query(&doing, columns.statement(), &parameters)?;
                 return Ok(columns.answers(&rows));
             }
             let mut transaction = session.client().transaction().map_err(failed)?;
@@ -187,20 +188,9 @@ impl Queue {
         }
         let columns = Columns::of(jobs);
         let queue = self.name();
-        let parameters = columns.parameters(&queue);
-        let types = [
-            Type::TEXT,
-            Type::TEXT_ARRAY,
-            Type::JSONB_ARRAY,
-            Type::INT8_ARRAY,
-            Type::INT2_ARRAY,
-            Type::INT4_ARRAY,
-            Type::TEXT_ARRAY,
-        ];
-        let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters.into_iter().zip(types).collect();
         // Unprepared: one round trip on a connection whose statements are not ours to keep.
         let rows = client
-            .query_typed(columns.statement().text, &typed)
+            .query_typed(columns.statement().text, &columns.parameters(&queue))
             .map_err(failed)?;
         Ok(columns.answers(&rows))
     }
@@ -283,9 +273,10 @@ impl<'a> Columns<'a> {
     }
 
     fn statement(&self) -> &'static Sql {
-        match self.keys {
-            Some(_) => &sql::ENQUEUE_UNIQUE,
-            None => &sql::ENQUEUE,
+        match (&self.keys, &*self.delays) {
+            (Some(_), _) => &sql::ENQUEUE_UNIQUE,
+            (None, [0]) => &sql::ENQUEUE_ONE,
+            (None, _) => &sql::ENQUEUE,
         }
     }
 
@@ -300,16 +291,30 @@ impl<'a> Columns<'a> {
         rows.iter().map(answer).collect()
     }
 
-    fn parameters<'p>(&'p self, queue: &'p &'p str) -> Vec<Parameter<'p>> {
-        let mut parameters: Vec<Parameter<'p>> = vec![
-            queue,
-            &self.kinds,
-            &self.payloads,
-            &self.delays,
-            &self.priorities,
-            &self.attempts,
-        ];
-        parameters.extend(self.keys.as_ref().map(|keys| keys as Parameter<'p>));
-        parameters
+    /// What the statement takes, each with its type.
+    fn parameters<'p>(&'p self, queue: &'p &'p str) -> Vec<(Parameter<'p>, Type)> {
+        let columns: [(Parameter<'p>, Type); 5] = match (&self.keys, &*self.delays) {
+            (None, [0]) => {
+                return vec![
+                    (queue, Type::TEXT),
+                    (&self.kinds[0], Type::TEXT),
+                    (self.payloads[0], Type::JSONB),
+                    (&self.priorities[0], Type::INT2),
+                    (&self.attempts[0], Type::INT4),
+                ];
+            }
+            _ => [
+                (&self.kinds, Type::TEXT_ARRAY),
+                (&self.payloads, Type::JSONB_ARRAY),
+                (&self.delays, Type::INT8_ARRAY),
+                (&self.priorities, Type::INT2_ARRAY),
+                (&self.attempts, Type::INT4_ARRAY),
+            ],
+        };
+        let keys = self.keys.as_ref();
+        std::iter::once((queue as Parameter<'p>, Type::TEXT))
+            .chain(columns)
+            .chain(keys.map(|keys| (keys as Parameter<'p>, Type::TEXT_ARRAY)))
+            .collect()
     }
 }

@@ -3,10 +3,11 @@
 //! A lease whose row is gone is lost: whatever is written under it has no effect, and the answer
 //! says so. That is a value, counted, never an error and never tried again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::cause::Cause;
@@ -20,7 +21,7 @@ use crate::payload::Json;
 use crate::reason::Reason;
 use crate::session::Session;
 use crate::sql;
-use crate::worker::cells::DoneLease;
+use crate::worker::cells::{Cell, DoneLease, cells};
 
 /// How often a job that ran may be released with its attempt refunded.
 const REFUNDS: i32 = 10;
@@ -40,7 +41,6 @@ pub(crate) struct Settler {
 #[derive(Debug)]
 pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
-    pub(crate) ordinal: i32,
     pub(crate) facts: Facts,
     pub(crate) run_time: Duration,
     pub(crate) verdict: Verdict,
@@ -66,21 +66,27 @@ pub(crate) fn settle_done(
     done: &[DoneLease],
 ) -> Result<Vec<LeaseId>> {
     let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
-    let cells = || {
-        done.iter()
-            .flat_map(|done| done.cells.iter().map(|cell| (done.lease, cell)))
-    };
-    let leases: Vec<Uuid> = cells().map(|(lease, _)| lease.0).collect();
-    let words: Vec<&str> = cells().map(|(_, cell)| cell.word).collect();
-    let labels: Vec<Option<&str>> = cells().map(|(_, cell)| cell.label.as_deref()).collect();
-    let buckets: Vec<Option<i16>> = cells().map(|(_, cell)| cell.bucket).collect();
-    let counts: Vec<i64> = cells().map(|(_, cell)| cell.count).collect();
-    let sums: Vec<f64> = cells().map(|(_, cell)| cell.sum).collect();
+    let jobs: Vec<i32> = done
+        .iter()
+        .map(|done| i32::try_from(done.jobs).unwrap_or(i32::MAX))
+        .collect();
+    let mut cells = Cells::default();
+    for done in done {
+        cells.push(done.lease, &done.cells);
+    }
     let rows = session.query(
         "settle finished jobs",
         &sql::SETTLE_DONE,
         &[
-            &ids, &queue, &leases, &words, &labels, &buckets, &counts, &sums,
+            &ids,
+            &queue,
+            &cells.leases,
+            &cells.words,
+            &cells.labels,
+            &cells.buckets,
+            &cells.counts,
+            &cells.sums,
+            &jobs,
         ],
     )?;
     let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
@@ -91,14 +97,13 @@ pub(crate) fn settle_done(
         .collect())
 }
 
-/// Writes verdicts; `ended` are the leases of which no job is left after them.
-/// Answers the (lease, ordinal) of those that were written; the others bounced.
+/// Writes verdicts; a lease of which no job is left after them ends.
+/// Answers the lease and the job of those that were written; the others bounced.
 pub(crate) fn settle(
     session: &mut Session,
     settler: &Settler,
     settlements: &[Settlement],
-    ended: &[LeaseId],
-) -> Result<HashSet<(LeaseId, i32)>> {
+) -> Result<HashSet<(LeaseId, JobId)>> {
     let Some(first) = settlements.first() else {
         return Ok(HashSet::new());
     };
@@ -107,13 +112,20 @@ pub(crate) fn settle(
     for settlement in settlements {
         columns.push(settlement, settler)?;
     }
-    let ended: Vec<Uuid> = ended.iter().map(|lease| lease.0).collect();
+    let counted: Vec<(LeaseId, Vec<Cell>)> = settlements
+        .chunk_by(|one, next| one.lease == next.lease)
+        .filter_map(|of_lease| Some((of_lease.first()?.lease, cells(of_lease))))
+        .collect();
+    let mut cells = Cells::default();
+    for (lease, counted) in &counted {
+        cells.push(*lease, counted);
+    }
     let rows = session.query(
         "settle jobs",
         &sql::SETTLE,
         &[
             &columns.leases,
-            &columns.ordinals,
+            &columns.ids,
             &columns.verdicts,
             &columns.delays,
             &columns.reasons,
@@ -121,7 +133,6 @@ pub(crate) fn settle(
             &columns.messages,
             &columns.details,
             &columns.records,
-            &ended,
             &settler.worker.0,
             &&*settler.host,
             &&*settler.version,
@@ -129,20 +140,19 @@ pub(crate) fn settle(
             &columns.in_outage,
             &settler.pid,
             &queue,
-            &columns.causes,
-            &columns.run_times,
-            &columns.ages,
-            &columns.run_buckets,
-            &columns.age_buckets,
-            &columns.attempts_buckets,
             &columns.delay_buckets,
-            &columns.waits,
-            &columns.wait_buckets,
+            &cells.leases,
+            &cells.words,
+            &cells.labels,
+            &cells.causes,
+            &cells.buckets,
+            &cells.counts,
+            &cells.sums,
         ],
     )?;
     Ok(rows
         .iter()
-        .map(|row| (LeaseId(row.get("lease_id")), row.get("ordinal")))
+        .map(|row| (LeaseId(row.get("lease_id")), JobId::new(row.get("id"))))
         .collect())
 }
 
@@ -196,7 +206,7 @@ pub(crate) fn release(
 #[derive(Default)]
 struct Columns<'a> {
     leases: Vec<Uuid>,
-    ordinals: Vec<i32>,
+    ids: Vec<i64>,
     verdicts: Vec<&'static str>,
     delays: Vec<i64>,
     reasons: Vec<Option<&'static str>>,
@@ -205,15 +215,7 @@ struct Columns<'a> {
     details: Vec<Option<&'a str>>,
     records: Vec<Option<Json>>,
     in_outage: Vec<bool>,
-    causes: Vec<Option<&'static str>>,
-    run_times: Vec<f64>,
-    ages: Vec<f64>,
-    run_buckets: Vec<i16>,
-    age_buckets: Vec<i16>,
-    attempts_buckets: Vec<i16>,
     delay_buckets: Vec<i16>,
-    waits: Vec<f64>,
-    wait_buckets: Vec<i16>,
 }
 
 impl<'a> Columns<'a> {
@@ -226,26 +228,12 @@ impl<'a> Columns<'a> {
             Verdict::Dead { reason, story } => ("dead", Duration::ZERO, Some(*reason), Some(story)),
         };
         self.leases.push(settlement.lease.0);
-        self.ordinals.push(settlement.ordinal);
+        self.ids.push(settlement.facts.id.get());
         self.verdicts.push(word);
         self.delays.push(milliseconds(delay));
         self.in_outage.push(settlement.in_outage);
-        self.causes.push(settlement.cause.map(Cause::as_str));
-        let (run_time, age) = (
-            settlement.run_time.as_secs_f64(),
-            settlement.age.as_secs_f64(),
-        );
-        let attempt = f64::from(settlement.facts.attempt);
-        self.run_times.push(run_time);
-        self.ages.push(age);
-        self.run_buckets.push(bucket(BOUNDS.run, run_time));
-        self.age_buckets.push(bucket(BOUNDS.end_to_end, age));
-        self.attempts_buckets.push(bucket(BOUNDS.attempts, attempt));
         self.delay_buckets
             .push(bucket(BOUNDS.retry_delay, delay.as_secs_f64()));
-        let wait = settlement.facts.wait.as_secs_f64();
-        self.waits.push(wait);
-        self.wait_buckets.push(bucket(BOUNDS.wait, wait));
         self.reasons.push(reason.map(Reason::as_str));
         // A cancelled job whose verdict was to snooze dies in the database without a story.
         self.classes
@@ -264,6 +252,32 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// What is to be counted, column by column.
+#[derive(Default)]
+struct Cells<'a> {
+    leases: Vec<Uuid>,
+    words: Vec<&'static str>,
+    labels: Vec<Option<&'a str>>,
+    causes: Vec<Option<&'static str>>,
+    buckets: Vec<Option<i16>>,
+    counts: Vec<i64>,
+    sums: Vec<f64>,
+}
+
+impl<'a> Cells<'a> {
+    fn push(&mut self, lease: LeaseId, cells: &'a [Cell]) {
+        for cell in cells {
+            self.leases.push(lease.0);
+            self.words.push(cell.word);
+            self.labels.push(cell.label.as_deref());
+            self.causes.push(cell.cause.map(Cause::as_str));
+            self.buckets.push(cell.bucket);
+            self.counts.push(cell.count);
+            self.sums.push(cell.sum);
+        }
+    }
+}
+
 /// What the history keeps of an attempt that failed; the database adds when it ended.
 fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<Json> {
     let outcome = match &settlement.verdict {
@@ -272,24 +286,30 @@ fn record(settlement: &Settlement, story: &Story, settler: &Settler) -> Result<J
         Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
     };
     let facts = &settlement.facts;
-    Json::of(&HashMap::<&str, serde_json::Value>::from([
-        ("generation", facts.generation.into()),
-        ("attempt", facts.attempt.into()),
-        ("outcome", outcome.into()),
-        (
-            "run_ms",
-            u64::try_from(settlement.run_time.as_millis())
-                .unwrap_or(u64::MAX)
-                .into(),
-        ),
-        ("error_class", (&*story.class).into()),
-        (
-            "error_message",
-            clip(story.message.clone(), HISTORY_MESSAGE_BYTES).into(),
-        ),
-        ("worker", settler.worker.0.to_string().into()),
-        ("host", (*settler.host).into()),
-        ("version", (*settler.version).into()),
-        ("pid", settler.pid.cast_unsigned().into()),
-    ]))
+    Json::of(&Record {
+        generation: facts.generation,
+        attempt: facts.attempt,
+        outcome,
+        run_ms: u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
+        error_class: &story.class,
+        error_message: clip(story.message.clone(), HISTORY_MESSAGE_BYTES),
+        worker: settler.worker.0,
+        host: &settler.host,
+        version: &settler.version,
+        pid: settler.pid,
+    })
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    generation: u32,
+    attempt: u32,
+    outcome: &'static str,
+    run_ms: u64,
+    error_class: &'a str,
+    error_message: String,
+    worker: Uuid,
+    host: &'a str,
+    version: &'a str,
+    pid: i32,
 }

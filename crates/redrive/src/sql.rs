@@ -24,6 +24,7 @@ macro_rules! statements {
 
 statements! {
     ENQUEUE = "enqueue";
+    ENQUEUE_ONE = "enqueue_one";
     ENQUEUE_UNIQUE = "enqueue_unique";
     RESERVE_IDS = "reserve_ids";
     COPY_JOBS = "copy_jobs";

@@ -7,12 +7,14 @@
 mod builder;
 pub(crate) mod cells;
 mod chores;
+mod claimer;
 mod fetch;
 mod flood;
 mod gates;
 mod handlers;
 mod ledger;
 mod pulse;
+mod second;
 mod settling;
 mod slot;
 mod state;

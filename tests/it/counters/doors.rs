@@ -21,6 +21,15 @@ struct Scene {
     client: Client,
 }
 
+/// A word, its label, its cause, its bucket, and how many.
+type Cell = (
+    &'static str,
+    Option<&'static str>,
+    Option<&'static str>,
+    Option<i16>,
+    i64,
+);
+
 /// A door: its name, what it needs that is not looked at, the act, and what it is to change: series
 /// without the prefix, and with `q` for the queue.
 struct Door {
@@ -90,17 +99,30 @@ impl Scene {
             .expect("release");
     }
 
-    /// Settles the jobs of a lease by hand, with their verdicts and causes; it ends.
-    fn settle(&mut self, lease: Uuid, verdicts: &[(&str, Option<&str>)]) {
+    /// The lease of the jobs that were claimed.
+    fn lease(&mut self) -> Uuid {
+        let asked = "SELECT lease_id FROM redrive.leases WHERE queue = $1";
+        self.client
+            .query_one(asked, &[&self.queue.name()])
+            .unwrap()
+            .get(0)
+    }
+
+    /// Settles the jobs of a lease by hand, with their verdicts and causes, and counts these
+    /// cells of them; it ends.
+    fn settle(&mut self, lease: Uuid, verdicts: &[(&str, Option<&str>)], cells: &[Cell]) {
+        let asked = "SELECT array_agg(j.id ORDER BY j.id) FROM redrive.leases l, unnest(l.jobs) j
+                     WHERE l.lease_id = $1";
+        let held: Option<Vec<i64>> = self.client.query_one(asked, &[&lease]).unwrap().get(0);
         let count = verdicts.len();
+        let jobs = held.unwrap_or_else(|| (1..).take(count).collect());
         let (words, causes): (Vec<_>, Vec<_>) = verdicts.iter().copied().unzip();
-        let ordinals: Vec<i32> = (1..).take(count).collect();
         self.client
             .query(
                 statement("settle"),
                 &[
                     &vec![lease; count],
-                    &ordinals,
+                    &jobs,
                     &words,
                     &vec![0_i64; count],
                     &causes,
@@ -108,7 +130,6 @@ impl Scene {
                     &vec!["broken"; count],
                     &vec![None::<&str>; count],
                     &vec![None::<serde_json::Value>; count],
-                    &vec![lease],
                     &Uuid::nil(),
                     &"host",
                     &"1",
@@ -116,15 +137,14 @@ impl Scene {
                     &vec![false; count],
                     &1_i32,
                     &self.queue.name(),
-                    &causes,
-                    &vec![0.0_f64; count],
-                    &vec![0.0_f64; count],
                     &vec![0_i16; count],
-                    &vec![0_i16; count],
-                    &vec![0_i16; count],
-                    &vec![0_i16; count],
-                    &vec![0.0_f64; count],
-                    &vec![0_i16; count],
+                    &vec![lease; cells.len()],
+                    &cells.iter().map(|cell| cell.0).collect::<Vec<_>>(),
+                    &cells.iter().map(|cell| cell.1).collect::<Vec<_>>(),
+                    &cells.iter().map(|cell| cell.2).collect::<Vec<_>>(),
+                    &cells.iter().map(|cell| cell.3).collect::<Vec<_>>(),
+                    &cells.iter().map(|cell| cell.4).collect::<Vec<_>>(),
+                    &vec![0.0_f64; cells.len()],
                 ],
             )
             .expect("settle");
@@ -553,10 +573,12 @@ const DOORS: &[Door] = &[
                         &vec![None, Some(0_i16)],
                         &vec![3_i64, 3],
                         &vec![0.0_f64, 3.0],
+                        &vec![3_i32],
                     ],
                 )
                 .expect("settle what is done");
-            s.settle(lease, &[("retry", Some("error"))]);
+            let retried = ("retried", None, None, None, 1);
+            s.settle(lease, &[("retry", Some("error"))], &[retried]);
         },
         changes: &[("results_refused_total{q}", 4)],
     },
@@ -578,6 +600,40 @@ const DOORS: &[Door] = &[
             ("dlq_errors_total{q,cancelled}", 2),
             ("job_attempts_at_dead_letter{q}", 2),
             ("dlq_letters{q,open}", 2),
+        ],
+    },
+    Door {
+        name: "jobs are cancelled that nobody told their worker of",
+        before: |s| {
+            s.enqueue(2);
+            s.claim();
+        },
+        act: |s| {
+            let lease = s.lease();
+            s.sql(
+                "UPDATE redrive.leases l SET cancelled = ARRAY(SELECT j.id FROM unnest(l.jobs) j)
+                 WHERE l.queue = 'QUEUE'",
+            );
+            let cells = [
+                ("retried", None, None, None, 1),
+                ("snoozed", None, None, None, 1),
+                ("failed", Some("order"), Some("error"), None, 1),
+                ("wait", None, None, Some(0), 2),
+                ("run", Some("failed"), None, Some(0), 1),
+                ("retry_delay", None, None, Some(0), 1),
+            ];
+            s.settle(lease, &[("retry", Some("error")), ("snooze", None)], &cells);
+        },
+        changes: &[
+            ("job_queue_wait_seconds{q}", 2),
+            ("job_attempts_failed_total{q,order,error}", 1),
+            ("job_run_seconds{q,failed}", 1),
+            ("jobs_dead_lettered_total{q,manual}", 2),
+            ("jobs_dead_lettered_by_kind_total{q,order}", 2),
+            ("dlq_errors_total{q,Broken}", 2),
+            ("job_attempts_at_dead_letter{q}", 2),
+            ("dlq_letters{q,open}", 2),
+            ("queue_live_jobs{q}", -2),
         ],
     },
     Door {
@@ -694,13 +750,18 @@ const DOORS: &[Door] = &[
             s.claim();
         },
         act: |s| {
-            let asked = "SELECT lease_id FROM redrive.leases WHERE queue = $1";
-            let lease: Uuid = s
-                .client
-                .query_one(asked, &[&s.queue.name()])
-                .unwrap()
-                .get(0);
-            s.settle(lease, &[("done", None), ("dead", Some("rejected"))]);
+            let lease = s.lease();
+            let cells = [
+                ("succeeded", Some("order"), None, None, 1),
+                ("ended", None, None, None, 1),
+                ("failed", Some("order"), Some("rejected"), None, 1),
+                ("wait", None, None, Some(0), 2),
+                ("run", Some("succeeded"), None, Some(0), 1),
+                ("run", Some("failed"), None, Some(0), 1),
+                ("end_to_end", None, None, Some(0), 1),
+                ("attempts_done", None, None, Some(0), 1),
+            ];
+            s.settle(lease, &[("done", None), ("dead", Some("rejected"))], &cells);
         },
         changes: &[
             ("job_queue_wait_seconds{q}", 2),

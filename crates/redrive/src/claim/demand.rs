@@ -19,8 +19,9 @@ pub(crate) fn wanted(slots: usize, run_time: Duration) -> usize {
     let ahead = usize::try_from(per_slot)
         .unwrap_or(usize::MAX)
         .saturating_mul(slots);
-    // Two batches: one that runs and one that waits, so that slots never run dry.
-    slots.saturating_add(ahead.min(2 * BATCH))
+    // Four batches: one that runs, one that waits, so that slots never run dry, and two that are
+    // being claimed.
+    slots.saturating_add(ahead.min(4 * BATCH))
 }
 
 /// How many of them to claim now, with `in_hand` claimed and not finished. 0: wait for room.
@@ -46,8 +47,8 @@ mod tests {
             (Duration::from_millis(51), 8, 8),
             (Duration::from_millis(50), 8, 16),
             (Duration::from_millis(1), 4, 204),
-            (Duration::from_micros(1), 2, 2 + 2 * BATCH),
-            (Duration::ZERO, 1, 1 + 2 * BATCH),
+            (Duration::from_micros(1), 2, 2 + 4 * BATCH),
+            (Duration::ZERO, 1, 1 + 4 * BATCH),
             (Duration::MAX, 1, 1),
         ] {
             assert_eq!(

@@ -1,7 +1,7 @@
 //! The builder of a worker: its configuration, checked as a whole, and its start.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
-use crate::claim::WorkerId;
+use crate::claim::mark::Marks;
+use crate::claim::{Suspects, WorkerId};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::job::Job;
@@ -19,8 +20,10 @@ use crate::name;
 use crate::payload::Payload;
 use crate::queue::Queue;
 use crate::settle::Settler;
+use crate::worker::claimer::{Claimer, Outlet};
 use crate::worker::flood::Flood;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
+use crate::worker::second::Second;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
 use crate::worker::{Worker, fetch, pulse, settling, watch};
@@ -299,6 +302,26 @@ impl WorkerBuilder {
         for _ in 0..state.config.slots {
             slot::start(&bench)?;
         }
+        let marks = Arc::new(Mutex::new(Marks::new()));
+        let outlet = Outlet {
+            jobs,
+            settle: settle.clone(),
+        };
+        let claimer = Claimer::new(
+            &state,
+            db.hold("redrive-fetcher-db"),
+            &marks,
+            Suspects::One,
+        );
+        let second = Second::start(
+            &state,
+            {
+                let db = db.clone();
+                move || db.hold("redrive-fetcher-2-db")
+            },
+            &marks,
+            &outlet,
+        )?;
         let threads = vec![
             spawn("redrive-settler", {
                 let (state, lane, wake) = (
@@ -313,12 +336,8 @@ impl WorkerBuilder {
                 move || pulse::work(&state, pulse_lane, &wake, &over)
             })?,
             spawn("redrive-fetcher", {
-                let (state, lane, settle) = (
-                    Arc::clone(&state),
-                    db.hold("redrive-fetcher-db"),
-                    settle.clone(),
-                );
-                move || fetch::work(&state, lane, &jobs, &settle, &woken, &room)
+                let state = Arc::clone(&state);
+                move || fetch::work(&state, claimer, &outlet, second, &woken, &room)
             })?,
         ];
         // Not joined: it ends within its next look.
@@ -414,7 +433,7 @@ impl fmt::Debug for WorkerBuilder {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)

@@ -1,23 +1,23 @@
 //! The fetcher: one thread that claims as many jobs as the slots can use, and waits when there
 //! are none.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, after, select};
+use crossbeam_channel::{Receiver, after, select};
 
 use crate::breaker::{Ended, Probe, end_probe, open_breakers, take_probe};
-use crate::claim::demand::{demand, wanted};
-use crate::claim::mark::{Got, Look, Marks};
-use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim};
+use crate::claim::demand::BATCH;
+use crate::claim::mark::Look;
+use crate::claim::{Claim, Claimed, claim};
 use crate::error::{Error, Result};
-use crate::lane::Lane;
 use crate::promote::{PROMOTE_LIMIT, promote};
+use crate::session::Session;
 use crate::sql;
+use crate::worker::claimer::{Claimer, Gone, Outlet};
 use crate::worker::gates::{Due, Plan};
-use crate::worker::settling::Message;
-use crate::worker::state::{State, lock};
+use crate::worker::second::Second;
+use crate::worker::state::State;
 
 /// The longest time between two looks at the delayed jobs; a look tells what is due before.
 const PROMOTE_EVERY: Duration = Duration::from_secs(5);
@@ -45,19 +45,19 @@ pub(crate) enum Wake {
     Due(Instant),
 }
 
-/// Claims until the worker stops.
+/// Claims until the worker stops, with the help of a second fetcher when there is much to do.
 pub(crate) fn work(
     state: &Arc<State>,
-    lane: Lane,
-    jobs: &Sender<Claimed>,
-    settle: &Sender<Message>,
+    claimer: Claimer,
+    outlet: &Outlet,
+    second: Second,
     wake: &Receiver<Wake>,
     room: &Receiver<()>,
 ) {
     let mut fetcher = Fetcher {
         state,
-        lane,
-        marks: Marks::new(),
+        claimer,
+        second,
         last_look: Look::Full,
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
@@ -67,18 +67,14 @@ pub(crate) fn work(
         lingered: 0,
         pause: PAUSE,
         unserved_at: Instant::now(),
-        except: None,
     };
     while !state.stopping.is_ended() {
-        let demand = demand(
-            wanted(state.config.slots, state.run_time()),
-            state.in_hand(),
-        );
+        let demand = state.demand();
         // Without trust in its leases a worker starts nothing, so it claims nothing.
         if demand == 0 || !state.trust.holds(Instant::now()) {
             select! {
                 recv(room) -> _ => {}
-                recv(state.stop) -> _ => return,
+                recv(state.stop) -> _ => break,
                 default(Duration::from_millis(50)) => {}
             }
             continue;
@@ -102,44 +98,15 @@ pub(crate) fn work(
                     fetcher.busy_since = Instant::now();
                 }
                 fetcher.lingered = 0;
-                if hand_out(state, claimed, jobs, settle).is_err() {
-                    return;
+                if let Err(Gone) = outlet.hand_out(state, claimed) {
+                    break;
                 }
             }
             Err(error) => fetcher.trouble(&error),
         }
     }
+    fetcher.second.end();
 }
-
-/// Gives claimed jobs to the slots; their leases to the settler first.
-fn hand_out(
-    state: &State,
-    claimed: Vec<Claimed>,
-    jobs: &Sender<Claimed>,
-    settle: &Sender<Message>,
-) -> Result<(), Gone> {
-    let mut leases: BTreeMap<LeaseId, usize> = BTreeMap::new();
-    for job in &claimed {
-        *leases.entry(job.lease).or_default() += 1;
-        if job.is_suspect() {
-            *lock(&state.suspect) = Some(job.lease);
-        }
-    }
-    lock(&state.held).extend(leases.keys());
-    for (lease, jobs) in leases {
-        settle
-            .send(Message::Opened { lease, jobs })
-            .map_err(|_| Gone)?;
-    }
-    state.took(claimed.len());
-    for job in claimed {
-        jobs.send(job).map_err(|_| Gone)?;
-    }
-    Ok(())
-}
-
-/// The slots or the settler are gone: the worker was dropped.
-struct Gone;
 
 /// Whether the database says of this worker that it waits for work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,8 +117,8 @@ enum Waiting {
 
 struct Fetcher<'a> {
     state: &'a Arc<State>,
-    lane: Lane,
-    marks: Marks,
+    claimer: Claimer,
+    second: Second,
     last_look: Look,
     promoted_at: Instant,
     /// When the next delayed job is known to be due.
@@ -163,25 +130,26 @@ struct Fetcher<'a> {
     lingered: u32,
     pause: Duration,
     unserved_at: Instant,
-    /// The kinds that are left where they are.
-    except: Option<Arc<[String]>>,
 }
 
 impl Fetcher<'_> {
     /// Moves due jobs if it is time, and claims.
     fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<Claimed>> {
         let now = Instant::now();
-        self.leave(except);
+        self.claimer.leave(except);
         if self.due_at.is_some_and(|due_at| due_at <= now)
             || now.duration_since(self.promoted_at) >= self.promote_every()
         {
             self.promote()?;
         }
         let mut claimed = self.claim(demand)?;
+        if claimed.len() >= BATCH {
+            self.second.help(self.claimer.except());
+        }
         // Where the marks point there is nothing more; but below them there may be.
         if claimed.len() < demand
             && self.last_look == Look::Marked
-            && self.marks.look(Instant::now()) == Look::Full
+            && self.claimer.look() == Look::Full
         {
             claimed.append(&mut self.claim(demand - claimed.len())?);
         }
@@ -199,53 +167,10 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
-    /// From here on these kinds are left where they are.
-    fn leave(&mut self, except: &[String]) {
-        if self.except.as_deref().unwrap_or_default() != except {
-            self.except = (!except.is_empty()).then(|| except.into());
-            // Below the marks there may be what was left there.
-            self.marks = Marks::new();
-        }
-    }
-
     fn claim(&mut self, limit: usize) -> Result<Vec<Claimed>> {
-        let look = self.marks.look(Instant::now());
+        let (look, claimed) = self.claimer.claim(limit)?;
         self.last_look = look;
-        let request = Claim {
-            limit,
-            ranges: self.marks.ranges(look),
-            ..self.request()
-        };
-        let asked_at = Instant::now();
-        let claimed = self.call("claim jobs", move |session| claim(session, &request))?;
-        let ids = claimed
-            .iter()
-            .map(|job| (job.facts.priority, job.facts.id.get()));
-        let got = if claimed.len() < limit {
-            Got::All
-        } else {
-            Got::Enough
-        };
-        self.marks
-            .note(look, asked_at, asked_at.elapsed(), got, ids);
         Ok(claimed)
-    }
-
-    /// A claim of one job, wherever it is.
-    fn request(&self) -> Claim {
-        Claim {
-            queue: self.state.config.queue.shared_name(),
-            worker: self.state.settler.worker,
-            kinds: self.state.config.kinds.clone(),
-            except: self.except.clone(),
-            alone: Arc::clone(&self.state.config.alone),
-            limit: 1,
-            suspects: match *lock(&self.state.suspect) {
-                Some(_) => Suspects::Leave,
-                None => Suspects::One,
-            },
-            ranges: Marks::new().ranges(Look::Full),
-        }
     }
 
     /// Claims one job to see whether what a breaker is of is back, if nobody else does.
@@ -267,7 +192,7 @@ impl Fetcher<'_> {
         let request = Claim {
             kinds: kinds.clone(),
             except: (!except.is_empty()).then(|| except.into()),
-            ..self.request()
+            ..self.claimer.request()
         };
         let (name, cause) = (due.name.clone(), due.cause);
         let had = self.call("probe", move |session| {
@@ -402,7 +327,7 @@ impl Fetcher<'_> {
             // What is below the marks has not been looked at yet.
             Look::Marked => poll
                 .min(until_due)
-                .min(self.marks.full_look_in(Instant::now())),
+                .min(self.claimer.full_look_in()),
         }
     }
 
@@ -468,9 +393,8 @@ impl Fetcher<'_> {
     fn call<T: Send + 'static>(
         &mut self,
         doing: &str,
-        work: impl FnOnce(&mut crate::session::Session) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let deadline = self.state.config.queue.database().call_timeout();
-        self.lane.call(doing, deadline, work)
+        self.claimer.call(doing, work)
     }
 }

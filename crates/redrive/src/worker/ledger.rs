@@ -142,9 +142,9 @@ mod tests {
         LeaseId(uuid::Uuid::new_v4())
     }
 
-    fn settlement(lease: LeaseId, ordinal: i32, generation: u32, verdict: Verdict) -> Settlement {
+    fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Settlement {
         let facts = Facts {
-            id: JobId::new(ordinal.into()),
+            id: JobId::new(id),
             queue: "q".into(),
             kind: "k".into(),
             attempt: 1,
@@ -160,7 +160,6 @@ mod tests {
         };
         Settlement {
             lease,
-            ordinal,
             facts,
             run_time: Duration::ZERO,
             verdict,

@@ -237,7 +237,7 @@ fn write_verdicts(
     let written = trying(state, until, || {
         let (shared, settler) = (Arc::clone(&shared), state.settler.clone());
         lane.call("settle jobs", call_timeout(state), move |session| {
-            settle(session, &settler, &shared.0, &shared.1)
+            settle(session, &settler, &shared.0)
         })
     });
     let (settlements, ended) = &*shared;
@@ -248,7 +248,7 @@ fn write_verdicts(
                 state,
                 settlements
                     .iter()
-                    .filter(|one| written.contains(&(one.lease, one.ordinal))),
+                    .filter(|one| written.contains(&(one.lease, one.facts.id))),
                 wake,
             );
             lost_results(state, (settlements.len() - written.len()) as u64);
@@ -281,11 +281,6 @@ fn bare(
     );
     let (settlements, ended) = refused;
     for settlement in settlements {
-        let last_of_lease = ended.contains(&settlement.lease)
-            && settlements
-                .iter()
-                .rfind(|other| other.lease == settlement.lease)
-                .is_some_and(|last| last.ordinal == settlement.ordinal);
         let verdict = match &settlement.verdict {
             Verdict::Done => Verdict::Done,
             Verdict::Retry { delay, .. }
@@ -302,7 +297,6 @@ fn bare(
         };
         let alone = Arc::new(vec![Settlement {
             lease: settlement.lease,
-            ordinal: settlement.ordinal,
             facts: settlement.facts.clone(),
             run_time: settlement.run_time,
             verdict,
@@ -310,14 +304,10 @@ fn bare(
             cause: settlement.cause,
             age: settlement.age,
         }]);
-        let ends: Vec<LeaseId> = last_of_lease
-            .then_some(settlement.lease)
-            .into_iter()
-            .collect();
         let written = trying(state, until, || {
-            let (alone, ends, settler) = (Arc::clone(&alone), ends.clone(), state.settler.clone());
+            let (alone, settler) = (Arc::clone(&alone), state.settler.clone());
             lane.call("settle a job", call_timeout(state), move |session| {
-                settle(session, &settler, &alone, &ends)
+                settle(session, &settler, &alone)
             })
         });
         if let Err(error) = written {

@@ -75,7 +75,6 @@ fn work(bench: &Bench, seat: &Seat) {
         };
         let running = Running {
             lease: claimed.lease,
-            ordinal: claimed.ordinal,
             facts: claimed.facts.clone(),
             started: Instant::now(),
             deadline: handler.deadline(state.config.deadline),
@@ -177,7 +176,6 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     };
     let settlement = Settlement {
         lease: running.lease,
-        ordinal: running.ordinal,
         facts: running.facts.clone(),
         run_time: running.started.elapsed(),
         verdict: match &bench.state.config.redact {
@@ -221,7 +219,6 @@ fn unhandled(bench: &Bench, claimed: &Claimed) {
     let story = Story::new("Unhandled", format!("no handler for kind `{kind}`"), None);
     let running = Running {
         lease: claimed.lease,
-        ordinal: claimed.ordinal,
         facts: claimed.facts.clone(),
         started: Instant::now(),
         deadline: bench.state.config.deadline,

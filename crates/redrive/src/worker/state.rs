@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::backoff::Backoff;
 use crate::claim::LeaseId;
+use crate::claim::demand::{demand, wanted};
 use crate::job::{Facts, Signal};
 use crate::queue::Queue;
 use crate::settle::Settler;
@@ -88,6 +89,8 @@ pub(crate) struct State {
     pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
     /// Jobs claimed and not finished.
     in_hand: AtomicUsize,
+    /// Jobs that are being asked for.
+    asked: AtomicUsize,
     /// The usual run time of a job, in nanoseconds.
     run_time: AtomicU64,
     /// The lease of the job that lost a worker before and runs here; it is alone in it. Until the
@@ -120,6 +123,7 @@ impl State {
             held: Mutex::default(),
             seats: Mutex::default(),
             in_hand: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
             // Unknown: as if slow, so that the first claim is one job a slot.
             run_time: AtomicU64::new(1_000_000_000),
             suspect: Mutex::default(),
@@ -136,8 +140,19 @@ impl State {
         self.in_hand.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn run_time(&self) -> Duration {
-        Duration::from_nanos(self.run_time.load(Ordering::Relaxed))
+    /// How many jobs to claim now. 0: none.
+    pub(crate) fn demand(&self) -> usize {
+        let run_time = Duration::from_nanos(self.run_time.load(Ordering::Relaxed));
+        let coming = self.in_hand() + self.asked.load(Ordering::Relaxed);
+        demand(wanted(self.config.slots, run_time), coming)
+    }
+
+    /// Asks for jobs; until the answer is here, nobody else asks for them, too.
+    pub(crate) fn asking<T>(&self, jobs: usize, ask: impl FnOnce() -> T) -> T {
+        self.asked.fetch_add(jobs, Ordering::Relaxed);
+        let answer = ask();
+        self.asked.fetch_sub(jobs, Ordering::Relaxed);
+        answer
     }
 
     /// Takes note of jobs that were claimed.
@@ -215,7 +230,6 @@ pub(crate) struct Seat {
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) lease: LeaseId,
-    pub(crate) ordinal: i32,
     pub(crate) facts: Facts,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
