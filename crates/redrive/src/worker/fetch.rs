@@ -228,6 +228,10 @@ impl Fetcher<'_> {
         };
         self.marks
             .note(look, asked_at, asked_at.elapsed(), got, ids);
+        // Here, not when it is handed out: a round may claim twice.
+        if let Some(suspect) = claimed.iter().find(|job| job.is_suspect()) {
+            *lock(&self.state.suspect) = Some(suspect.lease);
+        }
         Ok(claimed)
     }
 
