@@ -2,6 +2,7 @@
 //! what they were told.
 
 mod enqueuer;
+mod exporter;
 mod operator;
 mod worker;
 
@@ -29,6 +30,7 @@ pub(crate) enum Role {
     Worker,
     Enqueuer,
     Operator,
+    Exporter,
 }
 
 /// How an actor misbehaves, to see that it is noticed.
@@ -46,10 +48,16 @@ pub(crate) enum Flaw {
 pub(crate) enum Diet {
     /// Some of everything.
     Mixed,
+    /// Some of everything but what kills a process.
+    Tame,
     /// Jobs that are done at once.
     Easy,
-    /// Jobs that wait for a long time.
+    /// Jobs that take longer than a lease.
     Long,
+    /// Jobs that take a moment.
+    Slow,
+    /// Jobs that are rejected at first.
+    Rejected,
     /// Jobs that kill the process that runs them, now and then.
     Deadly,
     /// Transactions that stay open for a moment, one job each.
@@ -75,7 +83,8 @@ pub(crate) struct Options {
     pub(crate) folder: PathBuf,
     #[arg(long)]
     pub(crate) seed: u64,
-    /// Jobs a second of an enqueuer; 0: as fast as it goes.
+    /// Jobs a second of an enqueuer, 0: as fast as it goes; redrives a second of an operator that does nothing
+    /// else.
     #[arg(long, default_value_t = 100)]
     pub(crate) rate: u32,
     /// Jobs of an enqueuer in its life; 0: no limit.
@@ -85,6 +94,9 @@ pub(crate) struct Options {
     pub(crate) diet: Diet,
     #[arg(long, value_enum, default_value_t = Flaw::None)]
     pub(crate) flaw: Flaw,
+    /// The port of an exporter.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
     /// How long a worker waits for its handlers when it is told to end, in milliseconds.
     #[arg(long, default_value_t = 1500)]
     pub(crate) grace: u64,
@@ -117,6 +129,9 @@ impl Options {
 
 /// Lives the life of an actor.
 pub(crate) fn run(options: &Options) {
+    if options.role == Role::Exporter {
+        return exporter::run(options);
+    }
     env_logger::Builder::new().filter_level(log_level()).format_target(false).init();
     let over = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&over)).expect("listen to SIGTERM");
@@ -124,6 +139,7 @@ pub(crate) fn run(options: &Options) {
         Role::Worker => worker::run(options, &over),
         Role::Enqueuer => enqueuer::run(options, &over),
         Role::Operator => operator::run(options, &over),
+        Role::Exporter => {}
     }
 }
 

@@ -7,12 +7,16 @@ mod actor;
 mod checker;
 mod clock;
 mod fault;
+mod hunt;
 mod mutant;
+mod page;
 mod plan;
+mod poison;
 mod proxy;
 mod record;
 mod report;
 mod round;
+mod scene;
 mod server;
 mod stage;
 mod trail;
@@ -39,6 +43,10 @@ struct Arguments {
 enum Command {
     /// Everybody at work, with faults, and a check at the end
     Run(RunOptions),
+    /// Mutants of redrive, each of which a scene must turn red
+    Mutants(MutantOptions),
+    /// One job that kills its workers among ten thousand that do not
+    Poison(Programs),
     /// An actor of it
     #[command(hide = true)]
     Actor(actor::Options),
@@ -75,9 +83,20 @@ struct RunOptions {
     calm: bool,
 }
 
+#[derive(Debug, Args)]
+struct MutantOptions {
+    #[command(flatten)]
+    programs: Programs,
+    /// Only these
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+}
+
 fn main() -> ExitCode {
     let ok = match Arguments::parse().command {
         Command::Run(options) => run(&options),
+        Command::Mutants(options) => hunt::hunt(&options.programs.postgres, &options.only),
+        Command::Poison(programs) => poison::isolate(&programs.postgres),
         Command::Actor(options) => {
             actor::run(&options);
             true

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 use crate::actor::Diet;
 use crate::checker;
 use crate::fault::Fault;
+use crate::mutant::QUICK;
 use crate::plan::plan;
 use crate::report;
 use crate::server::{Disk, can_mount};
 use crate::stage::Stage;
 use crate::troupe::Part;
-use crate::mutant::quick_ring;
 
 /// How many of the jobs an enqueuer stores; the rest are another's.
 const ENQUEUERS: u32 = 2;
 const WORKERS: usize = 4;
+/// How long all jobs may take to end when nothing is in their way any more.
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// How a round is played.
 #[derive(Clone, Debug)]
@@ -39,7 +41,7 @@ impl Round<'_> {
             println!("    no file system can be mounted here: no full disk");
             faults.retain(|fault| *fault != Fault::DiskFull);
         }
-        let mut stage = Stage::set_up(self.programs, disk, self.seed, &[quick_ring()]);
+        let mut stage = Stage::set_up(self.programs, disk, self.seed, QUICK);
         for _ in 0..WORKERS {
             stage.add(Part::worker());
         }
@@ -49,6 +51,7 @@ impl Round<'_> {
         for _ in 0..2 {
             stage.add(Part::operator());
         }
+        stage.publish();
         stage.begin();
         let steps = plan(self.seed, self.length, &faults);
         for step in &steps {
@@ -57,7 +60,7 @@ impl Round<'_> {
         }
         stage.pass_until(self.length);
         let played = begin.elapsed();
-        let wound = stage.wind_up();
+        let wound = stage.wind_up(DRAIN);
         let findings = checker::check(&wound.records);
         println!(
             "seed {}: {:.0} s with {} faults, {:.0} s in all\n    {}",

@@ -14,18 +14,15 @@ use crate::actor::{LEASE, Role};
 use crate::checker::{Records, Remains, Terms};
 use crate::clock;
 use crate::fault::Fault;
+use crate::page;
 use crate::proxy::{Manner, Patch};
-use crate::record::{self, Effect, Line, Said};
+use crate::record::{self, Effect, Line, Log, Said};
 use crate::server::{Disk, Server};
 use crate::trail::{self, Place};
 use crate::troupe::{Part, Troupe};
 
 /// How often the supervisor looks.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long all jobs may take to end when nothing is in their way any more: a suspect waits up to
-/// ten seconds, and what an answer that was lost holds is given back at the stop of its worker.
-const DRAIN: Duration = Duration::from_secs(60);
-
 /// Where it all happens.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -36,6 +33,8 @@ pub(crate) struct Stage {
     forgiven: Vec<(i64, i64)>,
     starts: Vec<i64>,
     begin: Instant,
+    /// Where the exporter serves.
+    page: Option<u16>,
 }
 
 impl Stage {
@@ -56,6 +55,7 @@ impl Stage {
             forgiven: Vec::new(),
             starts: Vec::new(),
             begin: Instant::now(),
+            page: None,
         };
         stage.note_start();
         stage
@@ -77,6 +77,13 @@ impl Stage {
     pub(crate) fn add(&mut self, part: Part) {
         self.troupe.add(part, self.server.port(), &self.patches);
         self.troupe.tend();
+    }
+
+    /// An exporter comes, whose page is what counts in the end.
+    pub(crate) fn publish(&mut self) {
+        let port = page::free_port();
+        self.page = Some(port);
+        self.add(Part::exporter(port));
     }
 
     /// Lets time pass, with the supervisor at work, until it is over or the condition holds.
@@ -103,8 +110,14 @@ impl Stage {
         self.begin = Instant::now();
     }
 
-    pub(crate) fn client(&self) -> Client {
-        self.server.client()
+    /// The URL of the database, past every proxy.
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A log for somebody who is no process of the troupe.
+    pub(crate) fn log(&self, actor: &str) -> Log {
+        Log::open(&self.folder.path().join(format!("client-{actor}.jsonl")), actor)
     }
 
     /// Does something to somebody, for a time, and undoes it.
@@ -262,8 +275,8 @@ impl Stage {
         drop(behind);
         standby.promote();
         self.forgiven.push((from, to));
+        // It was there before: of its start nobody had to be spared.
         self.server = standby;
-        self.note_start();
         for proxy in self.troupe.proxies() {
             proxy.aim(self.server.port());
         }
@@ -271,7 +284,7 @@ impl Stage {
     }
 
     /// Undoes everything, lets new workers end what there is, and reads the records.
-    pub(crate) fn wind_up(mut self) -> Wound {
+    pub(crate) fn wind_up(mut self, patience: Duration) -> Wound {
         self.troupe.heal();
         if !self.server.is_up() {
             self.start_server();
@@ -286,9 +299,15 @@ impl Stage {
             self.add(Part::worker());
         }
         let mut client = self.server.client();
-        self.pass(DRAIN, |_| is_drained(&mut client));
+        self.pass(patience, |_| is_drained(&mut client));
         self.troupe.dismiss(Role::Worker, Duration::from_secs(20));
-        let records = self.records(&mut client);
+        let mut records = self.records(&mut client);
+        // After a failover the counters of the exporter are those it published before, or more.
+        if let Some(port) = self.page.filter(|_| self.forgiven.is_empty()) {
+            let totals = std::mem::take(&mut records.counters);
+            records.counters = page::settled(port, &totals);
+        }
+        self.troupe.dismiss(Role::Exporter, Duration::from_secs(5));
         Wound { records, folder: self.folder, said: self.server.last_words() }
     }
 

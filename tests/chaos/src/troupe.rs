@@ -24,6 +24,8 @@ pub(crate) struct Part {
     pub(crate) diet: Diet,
     pub(crate) flaw: Flaw,
     pub(crate) grace: Duration,
+    /// Where an exporter serves.
+    pub(crate) port: u16,
 }
 
 impl Part {
@@ -39,6 +41,10 @@ impl Part {
         Part { rate, diet, ..Part::of(Role::Enqueuer) }
     }
 
+    pub(crate) fn exporter(port: u16) -> Part {
+        Part { port, ..Part::of(Role::Exporter) }
+    }
+
     fn of(role: Role) -> Part {
         Part {
             role,
@@ -47,6 +53,7 @@ impl Part {
             diet: Diet::Mixed,
             flaw: Flaw::None,
             grace: Duration::from_millis(1500),
+            port: 0,
         }
     }
 }
@@ -163,6 +170,7 @@ impl Troupe {
             .arg(&folder)
             .args(["--seed", &seed.to_string(), "--rate", &actor.part.rate.to_string()])
             .args(["--jobs", &actor.part.jobs.to_string(), "--grace", &actor.part.grace.as_millis().to_string()])
+            .args(["--port", &actor.part.port.to_string()])
             .args(["--diet", &value(actor.part.diet.to_possible_value())])
             .args(["--flaw", &value(actor.part.flaw.to_possible_value())])
             .stdin(Stdio::null())
@@ -249,12 +257,6 @@ impl Troupe {
             }
         }
         self.actors.retain(|actor| actor.part.role != role);
-    }
-
-    /// Whether nobody with a number of jobs to store has any left.
-    pub(crate) fn is_through(&self) -> bool {
-        let mut enqueuers = self.actors.iter().filter(|actor| actor.part.jobs > 0);
-        enqueuers.all(|actor| actor.child.is_none() && actor.starts_at.is_none())
     }
 }
 

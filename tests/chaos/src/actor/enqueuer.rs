@@ -59,7 +59,8 @@ impl Enqueuer<'_> {
             Diet::Open => self.in_transaction(1),
             Diet::Unique => self.unique(3),
             Diet::Easy | Diet::Long | Diet::Deadly => self.plain(4),
-            Diet::Mixed => match self.dice.u32(0..100) {
+            Diet::Slow | Diet::Rejected => self.plain(1),
+            Diet::Mixed | Diet::Tame => match self.dice.u32(0..100) {
                 0..=39 => self.plain(1),
                 40..=59 => {
                     let jobs = self.dice.usize(2..60);
@@ -188,10 +189,11 @@ impl Enqueuer<'_> {
     }
 
     fn job(&mut self, work: &Work) -> Result<NewJob> {
-        let is_own = self.options.diet == Diet::Mixed && work.key % 11 == 0;
+        let is_rich = [Diet::Mixed, Diet::Tame].contains(&self.options.diet);
+        let is_own = is_rich && work.key % 11 == 0;
         let job = if is_own { NewJob::new(&OwnWork(work.clone())) } else { NewJob::new(work) };
         let job = job.map_err(|error: Error| error)?.max_attempts(ATTEMPTS);
-        if self.options.diet != Diet::Mixed {
+        if !is_rich {
             return Ok(job);
         }
         let job = match self.dice.u32(0..10) {
@@ -214,11 +216,13 @@ impl Enqueuer<'_> {
         let times = self.dice.u32(1..=ATTEMPTS);
         let (plan, ms) = match self.options.diet {
             Diet::Easy | Diet::Open => (Plan::Done, 0),
-            Diet::Long => (Plan::Done, 30_000),
+            Diet::Long => (Plan::Done, 4000),
+            Diet::Slow => (Plan::Done, self.dice.u64(50..250)),
+            Diet::Rejected => (Plan::Reject, 0),
             Diet::Deadly if key % 40 == 7 => (Plan::Abort, 0),
             Diet::Deadly => (Plan::Done, 1),
             Diet::Unique => ([Plan::Done, Plan::Retry, Plan::Reject][self.dice.usize(0..3)], self.dice.u64(0..40)),
-            Diet::Mixed => {
+            Diet::Mixed | Diet::Tame => {
                 let plan = match self.dice.u32(0..1000) {
                     0..=799 => Plan::Done,
                     800..=879 => Plan::Retry,
@@ -226,11 +230,12 @@ impl Enqueuer<'_> {
                     900..=949 => Plan::Reject,
                     950..=974 => Plan::Snooze,
                     975..=997 => Plan::Outage,
+                    _ if self.options.diet == Diet::Tame => Plan::Done,
                     _ => Plan::Abort,
                 };
                 let ms = match self.dice.u32(0..100) {
-                    0 => self.dice.u64(50..400),
-                    1..=30 => self.dice.u64(0..10),
+                    0..=3 => self.dice.u64(50..600),
+                    4..=30 => self.dice.u64(0..10),
                     _ => 0,
                 };
                 (plan, ms)

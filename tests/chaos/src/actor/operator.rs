@@ -17,6 +17,12 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
     let mut dice = options.dice();
     let act = Act::new().person(&options.name).why("chaos");
     while !over.load(Ordering::Relaxed) {
+        if options.rate > 0 {
+            thread::sleep(Duration::from_secs(1) / options.rate);
+            let op = log.asked(Verb::Redrive, &[], &[]);
+            log.told(op, &db.redrive(&Letters::queue(QUEUE), &act).map(|done| numbers(&done.redriven)));
+            continue;
+        }
         thread::sleep(Duration::from_millis(dice.u64(20..250)));
         let some = Letters::queue(QUEUE).limit(dice.u64(1..60));
         match dice.u32(0..20) {

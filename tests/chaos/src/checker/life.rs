@@ -38,12 +38,10 @@ pub(crate) struct Held {
 /// A stay in a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Stay {
-    pub(crate) lease: Uuid,
     pub(crate) actor: Arc<str>,
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) attempt: i32,
-    pub(crate) most: i32,
     pub(crate) generation: i32,
     pub(crate) refunds: i32,
     pub(crate) crashes: i32,
@@ -284,12 +282,10 @@ impl<'a> Teller<'a, '_> {
             self.found(Rule::SuspectsAlone, at, text);
         }
         self.life.leases.push(Stay {
-            lease,
             actor: Arc::clone(&come.actor),
             from: at,
             to: i64::MAX,
             attempt: come.attempt,
-            most: come.most,
             generation: come.generation,
             refunds: come.refunds,
             crashes: come.crashes,
