@@ -116,8 +116,8 @@ impl Scene {
                 let first = stage.troupe.all(Role::Worker)[0];
                 stage.troupe.note("the first worker stands still");
                 stage.troupe.signal(first, Signal::STOP);
-                wait(stage, Duration::from_millis(2300));
-                stage.do_to_them(Fault::Crash, Duration::from_millis(900), 0);
+                wait(stage, Duration::from_millis(1900));
+                stage.do_to_them(Fault::Crash, Duration::from_millis(150), 0);
                 wait(stage, Duration::from_millis(2500));
                 stage.troupe.signal(first, Signal::CONT);
             }

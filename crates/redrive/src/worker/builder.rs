@@ -290,6 +290,7 @@ impl WorkerBuilder {
         let (wake, woken) = bounded(64);
         let (bye, left) = bounded(1);
         let (end, over) = End::new();
+        let (claiming, claimed_last) = End::new();
         let bench = Bench {
             state: Arc::clone(&state),
             jobs: claimed,
@@ -318,7 +319,11 @@ impl WorkerBuilder {
                     db.hold("redrive-fetcher-db"),
                     settle.clone(),
                 );
-                move || fetch::work(&state, lane, &jobs, &settle, &woken, &room)
+                move || {
+                    // Dropped when it ends, however it ends.
+                    let _claiming = claiming;
+                    fetch::work(&state, lane, &jobs, &settle, &woken, &room);
+                }
             })?,
         ];
         // Not joined: it ends within its next look.
@@ -334,6 +339,7 @@ impl WorkerBuilder {
             settle,
             left,
             over: Arc::new(end),
+            claimed_last,
             threads,
         })
     }
