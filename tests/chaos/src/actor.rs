@@ -116,7 +116,10 @@ impl Options {
     }
 
     fn log(&self) -> Log {
-        Log::open(&self.folder.join(format!("client-{}.jsonl", self.name)), &self.name)
+        Log::open(
+            &self.folder.join(format!("client-{}.jsonl", self.name)),
+            &self.name,
+        )
     }
 
     fn dice(&self) -> fastrand::Rng {
@@ -132,9 +135,13 @@ pub(crate) fn run(options: &Options) {
     if options.role == Role::Exporter {
         return exporter::run(options);
     }
-    env_logger::Builder::new().filter_level(log_level()).format_target(false).init();
+    env_logger::Builder::new()
+        .filter_level(log_level())
+        .format_target(false)
+        .init();
     let over = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&over)).expect("listen to SIGTERM");
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&over))
+        .expect("listen to SIGTERM");
     match options.role {
         Role::Worker => worker::run(options, &over),
         Role::Enqueuer => enqueuer::run(options, &over),

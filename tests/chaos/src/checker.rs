@@ -64,12 +64,16 @@ pub(crate) struct Terms {
 impl Terms {
     /// Whether a promise made at this moment may have been lost.
     fn forgives(&self, at: i64) -> bool {
-        self.forgiven.iter().any(|(from, to)| (from..=to).contains(&&at))
+        self.forgiven
+            .iter()
+            .any(|(from, to)| (from..=to).contains(&&at))
     }
 
     /// Whether a run that began at this moment may be of a claim that was lost.
     fn forgives_run(&self, at: i64) -> bool {
-        self.forgiven.iter().any(|(from, to)| (*from..=to + 2 * self.lease).contains(&at))
+        self.forgiven
+            .iter()
+            .any(|(from, to)| (*from..=to + 2 * self.lease).contains(&at))
     }
 }
 
@@ -104,15 +108,36 @@ impl Rule {
     /// Its number in the list of invariants, and what it says.
     pub(crate) fn says(self) -> (&'static str, &'static str) {
         match self {
-            Rule::Kept => ("I1", "a job that was promised is done, a letter, or in the queue"),
+            Rule::Kept => (
+                "I1",
+                "a job that was promised is done, a letter, or in the queue",
+            ),
             Rule::NotInvented => ("I2", "every job comes from one enqueue"),
-            Rule::OnePlace => ("I3", "a job is in one place, and every move leaves one and enters one"),
+            Rule::OnePlace => (
+                "I3",
+                "a job is in one place, and every move leaves one and enters one",
+            ),
             Rule::OneSuccess => ("I4", "a generation of a job succeeds once at most"),
-            Rule::Fenced => ("I5", "only the worker that holds a lease settles its jobs, and a lease is granted once"),
-            Rule::LawfulReap => ("I6", "jobs are taken back only from a worker that has not renewed for a lease time"),
-            Rule::NoOverlap => ("I7", "two runs of a job overlap only when the older one lost its lease first"),
-            Rule::Attempts => ("I8", "attempts are charged by the claim, given back as agreed, and never too many"),
-            Rule::Lineage => ("I9", "a letter follows its job through death, redrive and recovery"),
+            Rule::Fenced => (
+                "I5",
+                "only the worker that holds a lease settles its jobs, and a lease is granted once",
+            ),
+            Rule::LawfulReap => (
+                "I6",
+                "jobs are taken back only from a worker that has not renewed for a lease time",
+            ),
+            Rule::NoOverlap => (
+                "I7",
+                "two runs of a job overlap only when the older one lost its lease first",
+            ),
+            Rule::Attempts => (
+                "I8",
+                "attempts are charged by the claim, given back as agreed, and never too many",
+            ),
+            Rule::Lineage => (
+                "I9",
+                "a letter follows its job through death, redrive and recovery",
+            ),
             Rule::Reason => ("I10", "a letter's reason is what the history proves"),
             Rule::RedriveOnce => ("I11", "a letter is redriven once for each time it waits"),
             Rule::NotStuck => ("I13", "nothing is left behind when all is well again"),
@@ -125,7 +150,10 @@ impl Rule {
             Rule::LawfulPrune => ("I22", "no letter that waits is deleted"),
             Rule::SuspectsAlone => ("S1", "a suspect is claimed alone, one at a time"),
             Rule::Verdict => ("S2", "a verdict is what the handler said"),
-            Rule::OneTransaction => ("G7", "what a handler writes in its own transaction is there once if its job is done"),
+            Rule::OneTransaction => (
+                "G7",
+                "what a handler writes in its own transaction is there once if its job is done",
+            ),
         }
     }
 }
@@ -198,13 +226,20 @@ pub(crate) fn check(records: &Records) -> Findings {
     whole::check(records, &lives, &mut findings);
     findings.tally.jobs = i64::try_from(lives.len()).unwrap_or(i64::MAX);
     findings.tally.events = i64::try_from(records.trail.len()).unwrap_or(i64::MAX);
-    findings.violations.sort_by_key(|found| (found.rule, found.job, found.at));
+    findings
+        .violations
+        .sort_by_key(|found| (found.rule, found.job, found.at));
     findings
 }
 
 impl Findings {
     fn found(&mut self, rule: Rule, job: Option<i64>, at: i64, what: impl Into<String>) {
-        self.violations.push(Violation { rule, job, at, what: what.into() });
+        self.violations.push(Violation {
+            rule,
+            job,
+            at,
+            what: what.into(),
+        });
     }
 }
 
@@ -212,7 +247,10 @@ impl Findings {
 fn renewed(renewals: &[Renewal]) -> HashMap<Uuid, Vec<i64>> {
     let mut by_worker: HashMap<Uuid, Vec<i64>> = HashMap::new();
     for renewal in renewals {
-        by_worker.entry(renewal.worker).or_default().push(renewal.at);
+        by_worker
+            .entry(renewal.worker)
+            .or_default()
+            .push(renewal.at);
     }
     by_worker
 }
@@ -221,7 +259,9 @@ fn renewed(renewals: &[Renewal]) -> HashMap<Uuid, Vec<i64>> {
 fn mates(trail: &[Event]) -> HashMap<Uuid, u32> {
     let mut by_lease = HashMap::new();
     for event in trail {
-        if let (Place::Leased, crate::trail::Step::In, Some(lease)) = (event.place, event.step, event.lease) {
+        if let (Place::Leased, crate::trail::Step::In, Some(lease)) =
+            (event.place, event.step, event.lease)
+        {
             *by_lease.entry(lease).or_default() += 1;
         }
     }

@@ -61,8 +61,14 @@ impl Fault {
             Fault::Connections | Fault::DiskFull => 500..3000,
             Fault::Promote => 300..1500,
             Fault::RestartAll => 100..2000,
-            Fault::Kill | Fault::Terminate | Fault::KillClient | Fault::Cut | Fault::HalfClose
-            | Fault::LoseAnswers | Fault::KillBackend | Fault::FakeClock => 0..1,
+            Fault::Kill
+            | Fault::Terminate
+            | Fault::KillClient
+            | Fault::Cut
+            | Fault::HalfClose
+            | Fault::LoseAnswers
+            | Fault::KillBackend
+            | Fault::FakeClock => 0..1,
         }
     }
 

@@ -23,7 +23,8 @@ pub(crate) fn hunt(programs: &Path, only: &[String]) -> bool {
         return false;
     }
     let begin = Instant::now();
-    let is_meant = |mutant: &&Mutant| only.is_empty() || only.iter().any(|name| name == mutant.name);
+    let is_meant =
+        |mutant: &&Mutant| only.is_empty() || only.iter().any(|name| name == mutant.name);
     let mutants: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
     let mut scenes: Vec<Scene> = mutants.iter().map(|mutant| mutant.scene).collect();
     scenes.sort_unstable();
@@ -63,14 +64,32 @@ fn play(programs: &Path, scene: Scene, mutant: Option<&Mutant>) -> bool {
     let told = report::told(&records, &findings);
     let Some(mutant) = mutant else {
         let is_green = findings.violations.is_empty();
-        println!("{time:>6.1} s  {scene:?} as it should be: {}", if is_green { "green" } else { "RED" });
-        println!("          {}", if is_green { told.lines().next().unwrap_or_default() } else { &told });
+        println!(
+            "{time:>6.1} s  {scene:?} as it should be: {}",
+            if is_green { "green" } else { "RED" }
+        );
+        println!(
+            "          {}",
+            if is_green {
+                told.lines().next().unwrap_or_default()
+            } else {
+                &told
+            }
+        );
         return is_green;
     };
-    let killer = findings.violations.iter().find(|found| mutant.rules.contains(&found.rule));
+    let killer = findings
+        .violations
+        .iter()
+        .find(|found| mutant.rules.contains(&found.rule));
     match killer {
         Some(found) => {
-            println!("{time:>6.1} s  {} killed by {} in {scene:?}: {}", mutant.name, found.rule.says().0, found.what);
+            println!(
+                "{time:>6.1} s  {} killed by {} in {scene:?}: {}",
+                mutant.name,
+                found.rule.says().0,
+                found.what
+            );
             true
         }
         None => {

@@ -1,13 +1,21 @@
 //! Breaks what redrive stands on, and checks three independent records of what it did.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
-#![expect(clippy::expect_used, reason = "a harness reports by panicking: that is how a check fails")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that talks to a terminal"
+)]
+#![expect(
+    clippy::expect_used,
+    reason = "a harness reports by panicking: that is how a check fails"
+)]
 
 mod actor;
 mod checker;
 mod clock;
 mod fault;
 mod hunt;
+mod interrupt;
 mod mutant;
 mod page;
 mod plan;
@@ -93,7 +101,11 @@ struct MutantOptions {
 }
 
 fn main() -> ExitCode {
-    let ok = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if !matches!(command, Command::Actor(_)) {
+        interrupt::listen();
+    }
+    let ok = match command {
         Command::Run(options) => run(&options),
         Command::Mutants(options) => hunt::hunt(&options.programs.postgres, &options.only),
         Command::Poison(programs) => poison::isolate(&programs.postgres),
@@ -102,7 +114,11 @@ fn main() -> ExitCode {
             true
         }
     };
-    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn run(options: &RunOptions) -> bool {

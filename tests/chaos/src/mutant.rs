@@ -30,20 +30,36 @@ pub(crate) enum How {
 }
 
 const fn patch(statement: &'static str, from: &'static str, to: &'static str) -> Patch {
-    Patch { statement, from, to }
+    Patch {
+        statement,
+        from,
+        to,
+    }
 }
 
 /// What every scene has, so that rare things come often: the ring turns at 16 kB, and suspects wait for a fiftieth of the time.
 pub(crate) const QUICK: &[Patch] = &[
-    patch("turn_ring", "redrive.turn_ring($1, $2)", "redrive.turn_ring($1::bigint / 2048, $2)"),
-    patch("reap", "random() * u.crashes * $4::integer", "random() * u.crashes * ($4::integer / 50)"),
+    patch(
+        "turn_ring",
+        "redrive.turn_ring($1, $2)",
+        "redrive.turn_ring($1::bigint / 2048, $2)",
+    ),
+    patch(
+        "reap",
+        "random() * u.crashes * $4::integer",
+        "random() * u.crashes * ($4::integer / 50)",
+    ),
 ];
 
 /// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claim-charges-nothing",
-        how: How::Statements(&[patch("claim", "t.attempt + 1 AS attempt", "t.attempt AS attempt")]),
+        how: How::Statements(&[patch(
+            "claim",
+            "t.attempt + 1 AS attempt",
+            "t.attempt AS attempt",
+        )]),
         scene: Scene::Work,
         rules: &[Rule::Attempts],
     },
@@ -60,9 +76,17 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "suspects-share-a-lease",
         how: How::Statements(&[
-            patch("claim", "(NOT p.suspect OR p.suspects <= $6)", "$6::integer >= 0"),
+            patch(
+                "claim",
+                "(NOT p.suspect OR p.suspects <= $6)",
+                "$6::integer >= 0",
+            ),
             patch("claim", "t.crashes > 0 OR t.kind = ANY", "t.kind = ANY"),
-            patch("claim", "FILTER (WHERE t.crashes = 0 AND ", "FILTER (WHERE "),
+            patch(
+                "claim",
+                "FILTER (WHERE t.crashes = 0 AND ",
+                "FILTER (WHERE ",
+            ),
         ]),
         scene: Scene::Poison,
         rules: &[Rule::SuspectsAlone],
@@ -137,8 +161,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "key-is-not-looked-at",
         how: How::Statements(&[
-            patch("enqueue_unique", "h.job_id IS NULL OR h.job_id = i.id AS is_new", "true AS is_new"),
-            patch("enqueue_unique", "coalesce(h.job_id, i.id) AS id", "i.id AS id"),
+            patch(
+                "enqueue_unique",
+                "h.job_id IS NULL OR h.job_id = i.id AS is_new",
+                "true AS is_new",
+            ),
+            patch(
+                "enqueue_unique",
+                "coalesce(h.job_id, i.id) AS id",
+                "i.id AS id",
+            ),
         ]),
         scene: Scene::Unique,
         rules: &[Rule::OneOfAKey],
@@ -155,13 +187,21 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "killers-never-die",
-        how: How::Statements(&[patch("reap", "j.crashes + 1 >= $3 OR ", "$3::integer < 0 OR ")]),
+        how: How::Statements(&[patch(
+            "reap",
+            "j.crashes + 1 >= $3 OR ",
+            "$3::integer < 0 OR ",
+        )]),
         scene: Scene::Poison,
         rules: &[Rule::Attempts],
     },
     Mutant {
         name: "crashes-are-not-counted",
-        how: How::Statements(&[patch("reap", "j.crashes + 1 AS crashes", "j.crashes::integer AS crashes")]),
+        how: How::Statements(&[patch(
+            "reap",
+            "j.crashes + 1 AS crashes",
+            "j.crashes::integer AS crashes",
+        )]),
         scene: Scene::Poison,
         rules: &[Rule::Fenced],
     },
@@ -204,7 +244,11 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "reap-brings-back-what-is-done",
-        how: How::Statements(&[patch("reap", "WHERE NOT j.ordinal = ANY (e.done)", "WHERE j.ordinal > 0")]),
+        how: How::Statements(&[patch(
+            "reap",
+            "WHERE NOT j.ordinal = ANY (e.done)",
+            "WHERE j.ordinal > 0",
+        )]),
         scene: Scene::Kills,
         rules: &[Rule::NotInvented, Rule::OnePlace],
     },
@@ -250,7 +294,11 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "done-is-counted-twice",
-        how: How::Statements(&[patch("settle_done", "sum(u.count)::bigint", "2 * sum(u.count)::bigint")]),
+        how: How::Statements(&[patch(
+            "settle_done",
+            "sum(u.count)::bigint",
+            "2 * sum(u.count)::bigint",
+        )]),
         scene: Scene::Work,
         rules: &[Rule::Counters],
     },
@@ -258,7 +306,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "redrive-leaves-the-letter-open",
         how: How::Functions(&[(
             "redrive.send_back",
-            &[("SET state = 'redriving', changed_at", "SET state = 'open', changed_at")],
+            &[(
+                "SET state = 'redriving', changed_at",
+                "SET state = 'open', changed_at",
+            )],
         )]),
         scene: Scene::Work,
         rules: &[Rule::RedriveOnce],
@@ -269,7 +320,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
             // And late, so that two of them meet.
             (
                 "redrive.send_back",
-                &[("FOR UPDATE OF l SKIP LOCKED", "AND (SELECT true FROM pg_catalog.pg_sleep(0.05))")],
+                &[(
+                    "FOR UPDATE OF l SKIP LOCKED",
+                    "AND (SELECT true FROM pg_catalog.pg_sleep(0.05))",
+                )],
             ),
             ("redrive.lock_letters", &[(" FOR UPDATE SKIP LOCKED", "")]),
         ]),
@@ -278,7 +332,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "redrive-keeps-the-generation",
-        how: How::Functions(&[("redrive.send_back", &[("d.generation + 1,", "d.generation,")])]),
+        how: How::Functions(&[(
+            "redrive.send_back",
+            &[("d.generation + 1,", "d.generation,")],
+        )]),
         scene: Scene::Work,
         rules: &[Rule::Lineage],
     },
@@ -286,7 +343,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "prune-takes-what-waits",
         how: How::Functions(&[(
             "redrive.prune_letters",
-            &[("(VALUES ('recovered'), ('discarded'))", "(VALUES ('recovered'), ('discarded'), ('open'))")],
+            &[(
+                "(VALUES ('recovered'), ('discarded'))",
+                "(VALUES ('recovered'), ('discarded'), ('open'))",
+            )],
         )]),
         scene: Scene::Prune,
         rules: &[Rule::LawfulPrune],
@@ -295,7 +355,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "truncates-what-is-not-empty",
         how: How::Functions(&[(
             "redrive.turn_ring",
-            &[("CONTINUE WHEN occupied;", ""), ("IF NOT occupied THEN", "IF true THEN")],
+            &[
+                ("CONTINUE WHEN occupied;", ""),
+                ("IF NOT occupied THEN", "IF true THEN"),
+            ],
         )]),
         scene: Scene::Ring,
         rules: &[Rule::Kept],
@@ -304,7 +367,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "truncates-under-an-open-enqueue",
         how: How::Functions(&[(
             "redrive.turn_ring",
-            &[("IF NOT occupied THEN", "IF true THEN"), ("lock_timeout TO '50ms'", "lock_timeout TO '2s'")],
+            &[
+                ("IF NOT occupied THEN", "IF true THEN"),
+                ("lock_timeout TO '50ms'", "lock_timeout TO '2s'"),
+            ],
         )]),
         scene: Scene::Ring,
         rules: &[Rule::Kept],
@@ -330,10 +396,13 @@ pub(crate) fn misfits() -> Vec<String> {
         How::Functions(_) | How::Client(_) => &[],
     });
     let fits = |patch: &&Patch| {
-        redrive::statements().any(|(name, text)| name == patch.statement && text.contains(patch.from))
+        redrive::statements()
+            .any(|(name, text)| name == patch.statement && text.contains(patch.from))
     };
     let misfits = QUICK.iter().chain(patches).filter(|patch| !fits(patch));
-    misfits.map(|patch| format!("{} has no `{}`", patch.statement, patch.from)).collect()
+    misfits
+        .map(|patch| format!("{} has no `{}`", patch.statement, patch.from))
+        .collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ pub(crate) fn settled(port: u16, totals: &BTreeMap<String, i64>) -> BTreeMap<Str
     let until = Instant::now() + PATIENCE;
     loop {
         let page = counters(&read(port).unwrap_or_default());
-        let is_there = totals.iter().all(|(name, total)| page.get(name) == Some(total));
+        let is_there = totals
+            .iter()
+            .all(|(name, total)| page.get(name) == Some(total));
         if is_there || Instant::now() > until {
             return page;
         }
@@ -42,7 +44,9 @@ fn read(port: u16) -> std::io::Result<String> {
 fn counters(page: &str) -> BTreeMap<String, i64> {
     let mut sums = BTreeMap::new();
     for line in page.lines().filter(|line| !line.starts_with('#')) {
-        let Some((series, value)) = line.rsplit_once(' ') else { continue };
+        let Some((series, value)) = line.rsplit_once(' ') else {
+            continue;
+        };
         let name = series.split('{').next().unwrap_or_default();
         if let (true, Ok(value)) = (name.ends_with("_total"), value.parse::<f64>()) {
             *sums.entry(name.to_owned()).or_default() += value as i64;

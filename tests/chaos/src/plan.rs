@@ -32,13 +32,15 @@ pub(crate) fn plan(seed: u64, length: Duration, faults: &[Fault]) -> Vec<Step> {
     loop {
         at += dice.u64(GAP);
         let mut left = dice.u32(0..total);
-        let fault = faults.iter().find(|fault| match left.checked_sub(fault.weight()) {
-            Some(rest) => {
-                left = rest;
-                false
-            }
-            None => true,
-        });
+        let fault = faults
+            .iter()
+            .find(|fault| match left.checked_sub(fault.weight()) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            });
         let Some(&fault) = fault else { return steps };
         let lasting = dice.u64(fault.lasts());
         let whom = dice.u32(..);
@@ -46,7 +48,12 @@ pub(crate) fn plan(seed: u64, length: Duration, faults: &[Fault]) -> Vec<Step> {
             return steps;
         }
         let (from, lasting) = (Duration::from_millis(at), Duration::from_millis(lasting));
-        steps.push(Step { at: from, lasting, fault, whom });
+        steps.push(Step {
+            at: from,
+            lasting,
+            fault,
+            whom,
+        });
         at += u64::try_from(lasting.as_millis()).unwrap_or(u64::MAX);
     }
 }
@@ -83,7 +90,10 @@ mod tests {
     fn every_fault_comes_within_an_hour() {
         let steps = plan(1, Duration::from_hours(1), Fault::value_variants());
         for fault in Fault::value_variants() {
-            assert!(steps.iter().any(|step| step.fault == *fault), "{fault} never comes");
+            assert!(
+                steps.iter().any(|step| step.fault == *fault),
+                "{fault} never comes"
+            );
         }
     }
 }

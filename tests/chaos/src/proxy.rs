@@ -136,7 +136,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else {
             continue;
         };
-        let connection = Connection { shared: Arc::clone(shared), is_losing: AtomicBool::new(false) };
+        let connection = Connection {
+            shared: Arc::clone(shared),
+            is_losing: AtomicBool::new(false),
+        };
         if let Err(error) = connection.begin(&client, &server) {
             eprintln!("proxy: {error}");
         }
@@ -199,7 +202,9 @@ impl Connection {
                     self.lose_one();
                 }
                 let patches = self.shared.patches.iter();
-                out.extend(patches.fold(frame, |frame, patch| patched(frame, patch.from, patch.to)));
+                out.extend(
+                    patches.fold(frame, |frame, patch| patched(frame, patch.from, patch.to)),
+                );
             }
             if self.write(&mut server, &out).is_err() {
                 break;
@@ -234,7 +239,10 @@ impl Connection {
     fn lose_one(&self) {
         let one_less = |cuts: usize| cuts.checked_sub(1);
         let cuts = &self.shared.cuts;
-        if cuts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+        if cuts
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
+        {
             self.is_losing.store(true, Ordering::Relaxed);
         }
     }
@@ -277,7 +285,12 @@ fn got(read: std::io::Result<usize>) -> Got {
         Ok(0) => Got::End,
         Ok(bytes) => Got::Bytes(bytes),
         Err(error)
-            if [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&error.kind()) =>
+            if [
+                ErrorKind::WouldBlock,
+                ErrorKind::TimedOut,
+                ErrorKind::Interrupted,
+            ]
+            .contains(&error.kind()) =>
         {
             Got::Nothing
         }
@@ -312,7 +325,9 @@ mod tests {
                         frames.push(&buffer[..got]);
                         while let Some(frame) = frames.next() {
                             if frame[0] == b'Q' {
-                                stream.write_all(b"C\0\0\0\x05\0Z\0\0\0\x05I").expect("answer");
+                                stream
+                                    .write_all(b"C\0\0\0\x05\0Z\0\0\0\x05I")
+                                    .expect("answer");
                             }
                         }
                     }
@@ -340,10 +355,16 @@ mod tests {
         assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
         proxy.behave(Manner::Pass);
         proxy.lose_answers(1);
-        assert_eq!(ask(proxy.port()).expect_err("lost").kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(
+            ask(proxy.port()).expect_err("lost").kind(),
+            ErrorKind::UnexpectedEof
+        );
         assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
         proxy.behave(Manner::Silent);
-        assert_eq!(ask(proxy.port()).expect_err("silence").kind(), ErrorKind::WouldBlock);
+        assert_eq!(
+            ask(proxy.port()).expect_err("silence").kind(),
+            ErrorKind::WouldBlock
+        );
         proxy.behave(Manner::Refuse);
         ask(proxy.port()).expect_err("refused");
         proxy.behave(Manner::Pass);

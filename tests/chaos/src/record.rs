@@ -141,15 +141,27 @@ impl Log {
 
     /// Writes what came of it.
     pub(crate) fn told(&self, op: u64, answer: &redrive::Result<Vec<i64>>) {
-        self.say(op, match answer {
-            Ok(ids) => Said::Ok { ids: ids.clone() },
-            Err(error) if error.is_invalid() => Said::Refused { why: error.to_string() },
-            Err(error) => Said::Unknown { why: error.to_string() },
-        });
+        self.say(
+            op,
+            match answer {
+                Ok(ids) => Said::Ok { ids: ids.clone() },
+                Err(error) if error.is_invalid() => Said::Refused {
+                    why: error.to_string(),
+                },
+                Err(error) => Said::Unknown {
+                    why: error.to_string(),
+                },
+            },
+        );
     }
 
     pub(crate) fn say(&self, op: u64, said: Said) {
         let actor = self.actor.clone();
-        self.journal.write(&Line { at: clock::now(), actor, op, said });
+        self.journal.write(&Line {
+            at: clock::now(),
+            actor,
+            op,
+            said,
+        });
     }
 }

@@ -29,7 +29,11 @@ pub(crate) fn told(records: &Records, findings: &Findings) -> String {
     );
     if !records.terms.forgiven.is_empty() {
         // Writing to a String cannot fail.
-        _ = write!(text, ", {} promises lost with a primary that had a standby behind it", tally.forgiven);
+        _ = write!(
+            text,
+            ", {} promises lost with a primary that had a standby behind it",
+            tally.forgiven
+        );
     }
     _ = writeln!(text, ": {} violations", findings.violations.len());
     let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
@@ -39,19 +43,28 @@ pub(crate) fn told(records: &Records, findings: &Findings) -> String {
     for (rule, found) in &by_rule {
         _ = writeln!(text, "\n{rule}\n    {} times, such as", found.len());
         for violation in found.iter().take(3) {
-            let job = violation.job.map_or(String::new(), |job| format!("job {job}: "));
+            let job = violation
+                .job
+                .map_or(String::new(), |job| format!("job {job}: "));
             _ = writeln!(text, "    {job}{}", violation.what);
         }
     }
     if let Some(job) = smallest(records, findings) {
-        _ = writeln!(text, "\nThe story of job {job}, the shortest:\n{}", story(records, job));
+        _ = writeln!(
+            text,
+            "\nThe story of job {job}, the shortest:\n{}",
+            story(records, job)
+        );
     }
     text
 }
 
 /// The job among those that something is wrong with that least happened to.
 fn smallest(records: &Records, findings: &Findings) -> Option<i64> {
-    let jobs = findings.violations.iter().filter_map(|violation| violation.job);
+    let jobs = findings
+        .violations
+        .iter()
+        .filter_map(|violation| violation.job);
     jobs.min_by_key(|job| {
         let from = records.trail.partition_point(|event| event.job < *job);
         let length = records.trail[from..].partition_point(|event| event.job == *job);
@@ -67,7 +80,9 @@ fn story(records: &Records, job: i64) -> String {
     let mut key = None;
     for event in events {
         key = key.or(event.key);
-        let lease = event.lease.map_or(String::new(), |lease| format!(" lease {lease}"));
+        let lease = event
+            .lease
+            .map_or(String::new(), |lease| format!(" lease {lease}"));
         let state = event.state.as_deref().map_or(String::new(), |state| {
             format!(" {state} ({})", event.reason.as_deref().unwrap_or_default())
         });
@@ -78,15 +93,20 @@ fn story(records: &Records, job: i64) -> String {
         )));
     }
     for effect in records.effects.iter().filter(|effect| effect.job == job) {
-        lines.push((effect.at, format!(
-            "handler   {:?} attempt {} generation {} in {}",
-            effect.edge, effect.attempt, effect.generation, effect.actor,
-        )));
+        lines.push((
+            effect.at,
+            format!(
+                "handler   {:?} attempt {} generation {} in {}",
+                effect.edge, effect.attempt, effect.generation, effect.actor,
+            ),
+        ));
     }
     let mut ops: Vec<(&str, u64)> = Vec::new();
     for line in &records.lines {
         let is_its = match &line.said {
-            Said::Asked { keys, ids, .. } => ids.contains(&job) || key.is_some_and(|key| keys.contains(&key)),
+            Said::Asked { keys, ids, .. } => {
+                ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
+            }
             Said::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
             _ => false,
         };
@@ -117,7 +137,11 @@ fn story(records: &Records, job: i64) -> String {
         }
     }
     lines.sort();
-    let until = records.trail.iter().rfind(|event| event.job == job).map_or(i64::MAX, |event| event.at + 5_000_000);
+    let until = records
+        .trail
+        .iter()
+        .rfind(|event| event.job == job)
+        .map_or(i64::MAX, |event| event.at + 5_000_000);
     lines.retain(|(at, _)| *at <= until);
     let cut = lines.len().saturating_sub(LINES);
     let mut text = String::new();

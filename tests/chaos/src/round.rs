@@ -35,7 +35,11 @@ impl Round<'_> {
     pub(crate) fn play(&self) -> bool {
         let begin = Instant::now();
         let needs_disk = self.faults.contains(&Fault::DiskFull);
-        let disk = if needs_disk && can_mount() { Disk::Small } else { Disk::Plain };
+        let disk = if needs_disk && can_mount() {
+            Disk::Small
+        } else {
+            Disk::Plain
+        };
         let mut faults = self.faults.clone();
         if needs_disk && disk == Disk::Plain {
             println!("    no file system can be mounted here: no full disk");
@@ -73,7 +77,18 @@ impl Round<'_> {
         if findings.violations.is_empty() {
             return true;
         }
-        println!("The end of the server's log:\n{}\nThe records: {}", wound.said.clone(), wound.keep().display());
+        println!(
+            "The records of all, and the server's log: {}\nAgain: chaos run --seed {} --seconds {} --rate {} --faults {}",
+            wound.keep().display(),
+            self.seed,
+            self.length.as_secs(),
+            self.rate,
+            self.faults
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        );
         false
     }
 }

@@ -71,9 +71,13 @@ impl Scene {
     }
 
     fn act(self, stage: &mut Stage, flaw: Flaw) {
-        let enqueuer = |rate, diet| Part { flaw, ..Part::enqueuer(rate, diet) };
+        let enqueuer = |rate, diet| Part {
+            flaw,
+            ..Part::enqueuer(rate, diet)
+        };
         let seconds = Duration::from_secs;
-        let workers = |stage: &mut Stage, count: usize| (0..count).for_each(|_| stage.add(Part::worker()));
+        let workers =
+            |stage: &mut Stage, count: usize| (0..count).for_each(|_| stage.add(Part::worker()));
         let wait = |stage: &mut Stage, time: Duration| _ = stage.pass(time, |_| false);
         match self {
             Scene::Work => {
@@ -122,10 +126,17 @@ impl Scene {
                 stage.troupe.signal(first, Signal::CONT);
             }
             Scene::Restless => {
-                stage.add(Part { grace: Duration::ZERO, ..Part::worker() });
-                stage.add(Part { jobs: 4, ..enqueuer(0, Diet::Long) });
-                for _ in 0..13 {
-                    wait(stage, Duration::from_millis(900));
+                stage.add(Part {
+                    grace: Duration::ZERO,
+                    ..Part::worker()
+                });
+                stage.add(Part {
+                    jobs: 4,
+                    ..enqueuer(0, Diet::Long)
+                });
+                for life in 1..=13 {
+                    stage.pass(seconds(10), |stage| stage.troupe.life(0) == life);
+                    stage.pass_until_it_works(0);
                     stage.do_to_them(Fault::Terminate, Duration::ZERO, 0);
                 }
             }
@@ -137,7 +148,12 @@ impl Scene {
             Scene::Operators => {
                 workers(stage, 1);
                 stage.add(enqueuer(60, Diet::Rejected));
-                (0..4).for_each(|_| stage.add(Part { rate: 100, ..Part::operator() }));
+                (0..4).for_each(|_| {
+                    stage.add(Part {
+                        rate: 100,
+                        ..Part::operator()
+                    })
+                });
                 wait(stage, seconds(6));
             }
             Scene::Prune => {

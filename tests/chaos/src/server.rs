@@ -43,7 +43,13 @@ impl Server {
         if disk == Disk::Small {
             server.mount();
         }
-        let mut options = vec!["--auth=trust", "--username=postgres", "--locale=C", "--encoding=UTF8", "--no-sync"];
+        let mut options = vec![
+            "--auth=trust",
+            "--username=postgres",
+            "--locale=C",
+            "--encoding=UTF8",
+            "--no-sync",
+        ];
         let small = format!("--waldir={}", server.small_disk().join("wal").display());
         if disk == Disk::Small {
             options.push(&small);
@@ -59,8 +65,11 @@ impl Server {
         );
         server.set(&format!("port = {}\n", server.port));
         server.start();
-        let mut client = Client::connect(&server.url_of("postgres"), NoTls).expect("connect to the new server");
-        client.batch_execute(&format!("CREATE DATABASE {DATABASE}")).expect("make a database");
+        let mut client =
+            Client::connect(&server.url_of("postgres"), NoTls).expect("connect to the new server");
+        client
+            .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
+            .expect("make a database");
         server
     }
 
@@ -72,7 +81,10 @@ impl Server {
                 .find_map(|name| account(&list, name))
                 .expect("PostgreSQL does not run as root; make an account `postgres`")
         });
-        let folder = tempfile::Builder::new().prefix("redrive-chaos-").tempdir().expect("make a folder for a server");
+        let folder = tempfile::Builder::new()
+            .prefix("redrive-chaos-")
+            .tempdir()
+            .expect("make a folder for a server");
         if let Some((uid, gid)) = account {
             chown(folder.path(), Some(uid), Some(gid)).expect("give the folder to the account");
         }
@@ -80,7 +92,13 @@ impl Server {
             .and_then(|listener| listener.local_addr())
             .expect("a free port")
             .port();
-        Server { programs: programs.to_owned(), account, folder, port, disk }
+        Server {
+            programs: programs.to_owned(),
+            account,
+            folder,
+            port,
+            disk,
+        }
     }
 
     /// A standby of it, which streams what it commits, after the fact; it runs when this returns.
@@ -89,7 +107,13 @@ impl Server {
         let source = format!("postgres://postgres@127.0.0.1:{}/", self.port);
         let mut copy = standby.program("pg_basebackup");
         copy.arg("--pgdata").arg(standby.data());
-        copy.args(["--dbname", &source, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
+        copy.args([
+            "--dbname",
+            &source,
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        ]);
         succeed(&mut copy);
         standby.set(&format!("port = {}\n", standby.port));
         standby.start();
@@ -111,7 +135,10 @@ impl Server {
     }
 
     fn url_of(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+        format!(
+            "postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable",
+            self.port
+        )
     }
 
     /// A connection past every proxy; waits for a server that recovers.
@@ -120,7 +147,10 @@ impl Server {
         loop {
             match Client::connect(&self.url(), NoTls) {
                 Ok(client) => return client,
-                Err(error) => assert!(begin.elapsed() < PATIENCE, "cannot connect to the server: {error}"),
+                Err(error) => assert!(
+                    begin.elapsed() < PATIENCE,
+                    "cannot connect to the server: {error}"
+                ),
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -137,12 +167,15 @@ impl Server {
         let mut stop = self.program("pg_ctl");
         stop.arg("--pgdata").arg(self.data());
         // It may be down already: a full disk does that.
-        _ = stop.args(["stop", "--wait", "--silent", "--mode=immediate"]).output();
+        _ = stop
+            .args(["stop", "--wait", "--silent", "--mode=immediate"])
+            .output();
     }
 
     /// Whether its postmaster runs.
     pub(crate) fn is_up(&self) -> bool {
-        self.postmaster().is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
+        self.postmaster()
+            .is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
     }
 
     /// Kills one of its backends with SIGKILL, after which it starts all of them anew.
@@ -169,7 +202,11 @@ impl Server {
     pub(crate) fn freeze_receiver(&self) -> Frozen {
         let receivers: Vec<i32> = children(self.postmaster().unwrap_or_default())
             .into_iter()
-            .filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().contains("walreceiver"))
+            .filter(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                    .unwrap_or_default()
+                    .contains("walreceiver")
+            })
             .collect();
         for pid in &receivers {
             signal(*pid, Signal::STOP);
@@ -180,22 +217,23 @@ impl Server {
     /// Fills the small disk; it has room again when the answer is dropped.
     pub(crate) fn fill_disk(&self) -> Ballast {
         let file = self.small_disk().join("ballast");
-        let _full = fs::File::create(&file).map(|mut file| std::io::copy(&mut std::io::repeat(0), &mut file));
+        let _full = fs::File::create(&file)
+            .map(|mut file| std::io::copy(&mut std::io::repeat(0), &mut file));
         Ballast(file)
     }
 
-    /// The last lines of what it said.
-    pub(crate) fn last_words(&self) -> String {
-        let text = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
+    /// Copies what it said.
+    pub(crate) fn keep_log(&self, to: &Path) {
+        fs::copy(self.folder.path().join("log"), to).expect("keep the log of the server");
     }
 
     fn mount(&self) {
         let place = self.small_disk();
         fs::create_dir(&place).expect("make a folder for the small disk");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=400m", "tmpfs"]).arg(&place);
+        mount
+            .args(["-t", "tmpfs", "-o", "size=400m", "tmpfs"])
+            .arg(&place);
         succeed(&mut mount);
         if let Some((uid, gid)) = self.account {
             chown(&place, Some(uid), Some(gid)).expect("give the small disk to the account");
@@ -248,7 +286,10 @@ impl Drop for Server {
             self.stop_immediately();
         }
         if self.disk == Disk::Small {
-            _ = Command::new("umount").arg("--lazy").arg(self.small_disk()).output();
+            _ = Command::new("umount")
+                .arg("--lazy")
+                .arg(self.small_disk())
+                .output();
         }
     }
 }
@@ -279,7 +320,10 @@ impl Drop for Ballast {
 pub(crate) fn can_mount() -> bool {
     geteuid().is_root()
         && tempfile::tempdir().is_ok_and(|place| {
-            let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(place.path()).output();
+            let mounted = Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+                .arg(place.path())
+                .output();
             let worked = mounted.is_ok_and(|output| output.status.success());
             if worked {
                 _ = Command::new("umount").arg(place.path()).output();
@@ -292,13 +336,18 @@ pub(crate) fn can_mount() -> bool {
 fn succeed(command: &mut Command) {
     let output = command.output().expect("start a program of the server");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}: {said}", output.status);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {said}",
+        output.status
+    );
 }
 
 fn account(list: &str, name: &str) -> Option<(u32, u32)> {
-    let mut fields = list.lines().map(|line| line.split(':')).find_map(|mut fields| {
-        (fields.next() == Some(name)).then_some(fields)
-    })?;
+    let mut fields = list
+        .lines()
+        .map(|line| line.split(':'))
+        .find_map(|mut fields| (fields.next() == Some(name)).then_some(fields))?;
     Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
@@ -308,7 +357,9 @@ fn children(parent: i32) -> Vec<i32> {
     processes
         .filter(|pid| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.lines().any(|line| line == format!("PPid:\t{parent}"))
+            status
+                .lines()
+                .any(|line| line == format!("PPid:\t{parent}"))
         })
         .collect()
 }

@@ -14,6 +14,7 @@ use crate::actor::{LEASE, Role};
 use crate::checker::{Records, Remains, Terms};
 use crate::clock;
 use crate::fault::Fault;
+use crate::interrupt;
 use crate::page;
 use crate::proxy::{Manner, Patch};
 use crate::record::{self, Effect, Line, Log, Said};
@@ -45,7 +46,10 @@ impl Stage {
         db.migrate().expect("migrate");
         let mut client = server.client();
         trail::install(&mut client);
-        let folder = tempfile::Builder::new().prefix("redrive-chaos-records-").tempdir().expect("make a folder");
+        let folder = tempfile::Builder::new()
+            .prefix("redrive-chaos-records-")
+            .tempdir()
+            .expect("make a folder");
         let troupe = Troupe::new(folder.path(), seed);
         let mut stage = Stage {
             server,
@@ -65,9 +69,15 @@ impl Stage {
     pub(crate) fn replace(&self, function: &str, changes: &[(&str, &str)]) {
         let mut client = self.server.client();
         let asked = "SELECT pg_get_functiondef($1::text::regproc)";
-        let mut text: String = client.query_one(asked, &[&function]).expect("read a function").get(0);
+        let mut text: String = client
+            .query_one(asked, &[&function])
+            .expect("read a function")
+            .get(0);
         for (from, to) in changes {
-            assert!(text.contains(from), "the function {function} has no `{from}`: mend the mutant");
+            assert!(
+                text.contains(from),
+                "the function {function} has no `{from}`: mend the mutant"
+            );
             text = text.replace(from, to);
         }
         client.batch_execute(&text).expect("replace a function");
@@ -87,9 +97,14 @@ impl Stage {
     }
 
     /// Lets time pass, with the supervisor at work, until it is over or the condition holds.
-    pub(crate) fn pass(&mut self, time: Duration, mut is_enough: impl FnMut(&mut Stage) -> bool) -> bool {
+    pub(crate) fn pass(
+        &mut self,
+        time: Duration,
+        mut is_enough: impl FnMut(&mut Stage) -> bool,
+    ) -> bool {
         let until = Instant::now() + time;
         while Instant::now() < until {
+            interrupt::check();
             self.troupe.tend();
             if is_enough(self) {
                 return true;
@@ -105,6 +120,17 @@ impl Stage {
         self.pass(left, |_| false);
     }
 
+    /// Lets time pass until the worker has begun a job in this life of it.
+    pub(crate) fn pass_until_it_works(&mut self, worker: usize) {
+        let ledger = self.folder.path().join("effects.jsonl");
+        self.pass(Duration::from_secs(10), |stage| {
+            let name = stage.troupe.name(worker);
+            record::read::<Effect>(&ledger)
+                .iter()
+                .any(|effect| effect.actor == name)
+        });
+    }
+
     /// The play begins here.
     pub(crate) fn begin(&mut self) {
         self.begin = Instant::now();
@@ -117,7 +143,10 @@ impl Stage {
 
     /// A log for somebody who is no process of the troupe.
     pub(crate) fn log(&self, actor: &str) -> Log {
-        Log::open(&self.folder.path().join(format!("client-{actor}.jsonl")), actor)
+        Log::open(
+            &self.folder.path().join(format!("client-{actor}.jsonl")),
+            actor,
+        )
     }
 
     /// Does something to somebody, for a time, and undoes it.
@@ -125,20 +154,25 @@ impl Stage {
         let actor = self.troupe.any(whom);
         let worker = self.troupe.one(Role::Worker, whom);
         let on = match fault {
-            Fault::Kill | Fault::Pause | Fault::Terminate | Fault::FakeClock => {
-                worker.map(|worker| self.troupe.name(worker)).unwrap_or_default()
-            }
+            Fault::Kill | Fault::Pause | Fault::Terminate | Fault::FakeClock => worker
+                .map(|worker| self.troupe.name(worker))
+                .unwrap_or_default(),
             Fault::Cut | Fault::Slice | Fault::HalfClose | Fault::LoseAnswers | Fault::Silence => {
                 self.troupe.name(actor)
             }
             _ => String::new(),
         };
-        self.troupe.note(format!("{fault} {on} for {} ms", lasting.as_millis()));
+        self.troupe
+            .note(format!("{fault} {on} for {} ms", lasting.as_millis()));
         match fault {
             Fault::Kill => self.signal(worker, Signal::KILL),
             Fault::Terminate => self.signal(worker, Signal::TERM),
             Fault::KillClient => {
-                let role = if whom.is_multiple_of(2) { Role::Enqueuer } else { Role::Operator };
+                let role = if whom.is_multiple_of(2) {
+                    Role::Enqueuer
+                } else {
+                    Role::Operator
+                };
                 let client = self.troupe.one(role, whom / 2);
                 self.signal(client, Signal::KILL);
             }
@@ -155,7 +189,10 @@ impl Stage {
             }
             Fault::Cut => self.troupe.proxy(actor).cut(),
             Fault::HalfClose => self.troupe.proxy(actor).close_half(),
-            Fault::LoseAnswers => self.troupe.proxy(actor).lose_answers(1 + (whom % 5) as usize),
+            Fault::LoseAnswers => self
+                .troupe
+                .proxy(actor)
+                .lose_answers(1 + (whom % 5) as usize),
             Fault::Refuse => self.behave(None, Manner::Refuse, lasting),
             Fault::Delay => {
                 let slow = Manner::Delay(Duration::from_millis(u64::from(10 + whom % 90)));
@@ -200,7 +237,10 @@ impl Stage {
     fn behave(&mut self, actor: Option<usize>, manner: Manner, lasting: Duration) {
         let each = |stage: &Stage, manner: Manner| match actor {
             Some(actor) => stage.troupe.proxy(actor).behave(manner),
-            None => stage.troupe.proxies().for_each(|proxy| proxy.behave(manner)),
+            None => stage
+                .troupe
+                .proxies()
+                .for_each(|proxy| proxy.behave(manner)),
         };
         each(self, manner);
         self.pass(lasting, |_| false);
@@ -214,7 +254,11 @@ impl Stage {
 
     fn note_start(&mut self) {
         let asked = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
-        let started = self.server.client().query_one(asked, &[]).expect("ask when the server started");
+        let started = self
+            .server
+            .client()
+            .query_one(asked, &[])
+            .expect("ask when the server started");
         self.starts.push(started.get(0));
     }
 
@@ -227,7 +271,12 @@ impl Stage {
     }
 
     fn lock(&mut self, lasting: Duration, whom: u32) {
-        let table = ["redrive.jobs", "redrive.leases", "redrive.dead_letters", "redrive.workers"][whom as usize % 4];
+        let table = [
+            "redrive.jobs",
+            "redrive.leases",
+            "redrive.dead_letters",
+            "redrive.workers",
+        ][whom as usize % 4];
         let mut client = self.server.client();
         let locked = client.batch_execute(&format!(
             "SET lock_timeout = '2s'; BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
@@ -308,12 +357,19 @@ impl Stage {
             records.counters = page::settled(port, &totals);
         }
         self.troupe.dismiss(Role::Exporter, Duration::from_secs(5));
-        Wound { records, folder: self.folder, said: self.server.last_words() }
+        self.server.keep_log(&self.folder.path().join("server.log"));
+        Wound {
+            records,
+            folder: self.folder,
+        }
     }
 
     fn records(&self, client: &mut Client) -> Records {
         let mut lines: Vec<Line> = Vec::new();
-        for entry in std::fs::read_dir(self.folder.path()).expect("read the records").flatten() {
+        for entry in std::fs::read_dir(self.folder.path())
+            .expect("read the records")
+            .flatten()
+        {
             if entry.file_name().to_string_lossy().starts_with("client-") {
                 lines.extend(record::read::<Line>(&entry.path()));
             }
@@ -321,7 +377,9 @@ impl Stage {
         lines.sort_by_key(|line| line.at);
         let mut effects: Vec<Effect> = record::read(&self.folder.path().join("effects.jsonl"));
         effects.sort_by_key(|effect| (effect.job, effect.at));
-        let is_calm = !lines.iter().any(|line| matches!(line.said, Said::Fault { ref what } if what != "drain"));
+        let is_calm = !lines
+            .iter()
+            .any(|line| matches!(line.said, Said::Fault { ref what } if what != "drain"));
         let mut db = redrive::connect(&self.server.url()).expect("connect");
         Records {
             lines,
@@ -349,13 +407,18 @@ impl Stage {
 pub(crate) struct Wound {
     pub(crate) records: Records,
     folder: TempDir,
-    /// The last words of the server.
-    pub(crate) said: String,
 }
 
 impl Wound {
-    /// Keeps the files of the records; answers where.
+    /// Keeps the files of the records, with the trail beside them; answers where.
     pub(crate) fn keep(self) -> PathBuf {
+        let trail: String = self
+            .records
+            .trail
+            .iter()
+            .map(|event| format!("{event:?}\n"))
+            .collect();
+        std::fs::write(self.folder.path().join("trail.txt"), trail).expect("keep the trail");
         self.folder.keep()
     }
 }
@@ -363,7 +426,10 @@ impl Wound {
 fn is_drained(client: &mut Client) -> bool {
     let asked = "SELECT NOT EXISTS (SELECT FROM redrive.jobs) AND NOT EXISTS (SELECT FROM redrive.jobs_delayed)
                  AND NOT EXISTS (SELECT FROM redrive.leases)";
-    client.query_one(asked, &[]).expect("ask whether all is done").get(0)
+    client
+        .query_one(asked, &[])
+        .expect("ask whether all is done")
+        .get(0)
 }
 
 fn remains(client: &mut Client) -> Vec<Remains> {
@@ -388,7 +454,9 @@ fn remains(client: &mut Client) -> Vec<Remains> {
 fn own(client: &mut Client) -> BTreeMap<(i64, i32), i64> {
     let asked = "SELECT job, generation, count(*) FROM chaos.effects GROUP BY 1, 2";
     let rows = client.query(asked, &[]).expect("read the effects");
-    rows.iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect()
+    rows.iter()
+        .map(|row| ((row.get(0), row.get(1)), row.get(2)))
+        .collect()
 }
 
 /// The counters as the exporter publishes them.

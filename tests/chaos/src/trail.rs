@@ -69,7 +69,11 @@ pub(crate) fn install(client: &mut Client) {
 pub(crate) fn read(client: &mut Client) -> Vec<Event> {
     let mut words: HashMap<String, Arc<str>> = HashMap::new();
     let mut word = move |text: String| -> Arc<str> {
-        Arc::clone(words.entry(text).or_insert_with_key(|text| Arc::from(text.as_str())))
+        Arc::clone(
+            words
+                .entry(text)
+                .or_insert_with_key(|text| Arc::from(text.as_str())),
+        )
     };
     let asked = "SELECT seq, at, tx, actor, job, place::text, step::text, attempt, most, generation, crashes,
                         refunds, lease, worker, state, reason, key, held_key, due
@@ -120,6 +124,9 @@ pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
     let rows = client.query("SELECT at, worker FROM chaos.renewals ORDER BY seq", &[]);
     rows.expect("read the renewals")
         .iter()
-        .map(|row| Renewal { at: row.get(0), worker: row.get(1) })
+        .map(|row| Renewal {
+            at: row.get(0),
+            worker: row.get(1),
+        })
         .collect()
 }

@@ -38,11 +38,18 @@ impl Part {
     }
 
     pub(crate) fn enqueuer(rate: u32, diet: Diet) -> Part {
-        Part { rate, diet, ..Part::of(Role::Enqueuer) }
+        Part {
+            rate,
+            diet,
+            ..Part::of(Role::Enqueuer)
+        }
     }
 
     pub(crate) fn exporter(port: u16) -> Part {
-        Part { port, ..Part::of(Role::Exporter) }
+        Part {
+            port,
+            ..Part::of(Role::Exporter)
+        }
     }
 
     fn of(role: Role) -> Part {
@@ -139,7 +146,12 @@ impl Troupe {
                 let is_through = status.success() && actor.part.jobs > 0;
                 actor.starts_at = (!is_through).then(|| Instant::now() + PAUSE);
                 let ended = Log::open(&self.folder.join("client-stage.jsonl"), &actor.name());
-                ended.say(0, Said::Ended { code: status.code() });
+                ended.say(
+                    0,
+                    Said::Ended {
+                        code: status.code(),
+                    },
+                );
             }
             if actor.starts_at.is_some_and(|at| at <= Instant::now()) {
                 actor.starts_at = None;
@@ -152,10 +164,19 @@ impl Troupe {
         let (folder, seed, faker) = (self.folder.clone(), self.seed, self.faker.clone());
         let actor = &mut self.actors[at];
         actor.life += 1;
-        let role = actor.part.role.to_possible_value().expect("a role has a name");
-        let value = |diet: Option<clap::builder::PossibleValue>| diet.expect("it has a name").get_name().to_owned();
+        let role = actor
+            .part
+            .role
+            .to_possible_value()
+            .expect("a role has a name");
+        let value = |diet: Option<clap::builder::PossibleValue>| {
+            diet.expect("it has a name").get_name().to_owned()
+        };
         let name = actor.name();
-        let url = format!("postgres://postgres@127.0.0.1:{}/chaos?sslmode=disable", actor.proxy.port());
+        let url = format!(
+            "postgres://postgres@127.0.0.1:{}/chaos?sslmode=disable",
+            actor.proxy.port()
+        );
         let errors = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -168,8 +189,18 @@ impl Troupe {
             .args(["--number", &(actor.number * 1000 + actor.life).to_string()])
             .arg("--folder")
             .arg(&folder)
-            .args(["--seed", &seed.to_string(), "--rate", &actor.part.rate.to_string()])
-            .args(["--jobs", &actor.part.jobs.to_string(), "--grace", &actor.part.grace.as_millis().to_string()])
+            .args([
+                "--seed",
+                &seed.to_string(),
+                "--rate",
+                &actor.part.rate.to_string(),
+            ])
+            .args([
+                "--jobs",
+                &actor.part.jobs.to_string(),
+                "--grace",
+                &actor.part.grace.as_millis().to_string(),
+            ])
             .args(["--port", &actor.part.port.to_string()])
             .args(["--diet", &value(actor.part.diet.to_possible_value())])
             .args(["--flaw", &value(actor.part.flaw.to_possible_value())])
@@ -179,7 +210,9 @@ impl Troupe {
         if let (Clock::YearOff, Some(faker)) = (actor.clock, faker) {
             command.env("LD_PRELOAD", faker).env("FAKETIME", "+365d");
             // Durations are the machine's: only what time it is is wrong.
-            command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+            command
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+                .env("DONT_FAKE_MONOTONIC", "1");
         }
         actor.clock = Clock::True;
         actor.child = Some(command.spawn().expect("start an actor"));
@@ -187,7 +220,9 @@ impl Troupe {
 
     /// The actors with this role.
     pub(crate) fn all(&self, role: Role) -> Vec<usize> {
-        (0..self.actors.len()).filter(|at| self.actors[*at].part.role == role).collect()
+        (0..self.actors.len())
+            .filter(|at| self.actors[*at].part.role == role)
+            .collect()
     }
 
     /// One of them, chosen by a number.
@@ -201,12 +236,20 @@ impl Troupe {
         whom as usize % self.actors.len().max(1)
     }
 
+    /// Which of its lives it is in.
+    pub(crate) fn life(&self, at: usize) -> u32 {
+        self.actors[at].life
+    }
+
     pub(crate) fn name(&self, at: usize) -> String {
         self.actors[at].name()
     }
 
     pub(crate) fn signal(&self, at: usize, signal: Signal) {
-        let pid = self.actors[at].child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        let pid = self.actors[at]
+            .child
+            .as_ref()
+            .and_then(|child| Pid::from_raw(child.id().cast_signed()));
         if let Some(pid) = pid {
             // It may have ended.
             _ = kill_process(pid, signal);
@@ -252,7 +295,11 @@ impl Troupe {
             }
             std::thread::sleep(Duration::from_millis(10));
             self.tend();
-            for actor in self.actors.iter_mut().filter(|actor| actor.part.role == role) {
+            for actor in self
+                .actors
+                .iter_mut()
+                .filter(|actor| actor.part.role == role)
+            {
                 actor.starts_at = None;
             }
         }

@@ -10,11 +10,17 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn of_client() -> Frames {
-        Frames { bytes: Vec::new(), is_first: true }
+        Frames {
+            bytes: Vec::new(),
+            is_first: true,
+        }
     }
 
     pub(crate) fn of_server() -> Frames {
-        Frames { bytes: Vec::new(), is_first: false }
+        Frames {
+            bytes: Vec::new(),
+            is_first: false,
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -89,7 +95,11 @@ mod tests {
                     got.push(frame);
                 }
             }
-            assert_eq!(got, [sent[..8].to_vec(), query.clone(), sync.clone()], "in chunks of {chunk}");
+            assert_eq!(
+                got,
+                [sent[..8].to_vec(), query.clone(), sync.clone()],
+                "in chunks of {chunk}"
+            );
         }
     }
 

@@ -12,8 +12,15 @@ use crate::record::{Log, Said, Verb};
 
 pub(super) fn run(options: &Options, over: &AtomicBool) {
     let log = options.log();
-    log.say(0, Said::Began { pid: std::process::id() });
-    let Some(db) = opened(options, over) else { return };
+    log.say(
+        0,
+        Said::Began {
+            pid: std::process::id(),
+        },
+    );
+    let Some(db) = opened(options, over) else {
+        return;
+    };
     let mut enqueuer = Enqueuer {
         options,
         log,
@@ -27,7 +34,8 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) && (options.jobs == 0 || made < options.jobs) {
         made += enqueuer.act();
         if options.rate > 0 {
-            let due = begin + Duration::from_secs(1).mul_f64(decimal(made) / f64::from(options.rate));
+            let due =
+                begin + Duration::from_secs(1).mul_f64(decimal(made) / f64::from(options.rate));
             // In small steps: it is told to end by a signal.
             while Instant::now() < due && !over.load(Ordering::Relaxed) {
                 let left = due.saturating_duration_since(Instant::now());
@@ -94,7 +102,10 @@ impl Enqueuer<'_> {
     }
 
     fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
-        let jobs = works.iter().map(|work| self.job(work)).collect::<Result<Vec<_>>>()?;
+        let jobs = works
+            .iter()
+            .map(|work| self.job(work))
+            .collect::<Result<Vec<_>>>()?;
         let ids = self.queue.add_many(jobs)?;
         Ok(ids.into_iter().map(redrive::JobId::get).collect())
     }
@@ -106,15 +117,25 @@ impl Enqueuer<'_> {
         let op = self.log.asked(Verb::Enqueue, &keys, &[]);
         let open_for = Duration::from_millis(self.dice.u64(0..30));
         let takes_back = self.dice.u32(0..8) == 0;
-        let jobs = works.iter().map(|work| self.job(work)).collect::<Result<Vec<_>>>();
+        let jobs = works
+            .iter()
+            .map(|work| self.job(work))
+            .collect::<Result<Vec<_>>>();
         let Some(mut client) = self.client() else {
-            self.log.say(op, Said::Refused { why: "no connection".to_owned() });
+            self.log.say(
+                op,
+                Said::Refused {
+                    why: "no connection".to_owned(),
+                },
+            );
             return works.len() as u64;
         };
         let refused = |why: String| Said::Refused { why };
         let said = (|| {
             let jobs = jobs.map_err(|error| refused(error.to_string()))?;
-            let mut transaction = client.transaction().map_err(|error| refused(error.to_string()))?;
+            let mut transaction = client
+                .transaction()
+                .map_err(|error| refused(error.to_string()))?;
             let ids = self
                 .queue
                 .add_many_in(&mut transaction, &jobs)
@@ -129,7 +150,9 @@ impl Enqueuer<'_> {
                 _ = transaction.rollback();
                 return Err(refused("taken back".to_owned()));
             }
-            let unknown = |error: postgres::Error| Said::Unknown { why: error.to_string() };
+            let unknown = |error: postgres::Error| Said::Unknown {
+                why: error.to_string(),
+            };
             transaction.commit().map_err(unknown)?;
             Ok(ids)
         })();
@@ -151,17 +174,32 @@ impl Enqueuer<'_> {
         let op = self.log.asked(Verb::Enqueue, &[works[0].key], &[]);
         let payload = serde_json::to_string(&works[0]).expect("JSON");
         let Some(mut client) = self.client() else {
-            self.log.say(op, Said::Refused { why: "no connection".to_owned() });
+            self.log.say(
+                op,
+                Said::Refused {
+                    why: "no connection".to_owned(),
+                },
+            );
             return 1;
         };
         let attempts = ATTEMPTS.cast_signed();
         let asked = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
         match client.query_one(asked, &[&QUEUE, &"work", &payload, &attempts]) {
             Ok(row) => {
-                self.log.say(op, Said::Ok { ids: vec![row.get(0)] });
+                self.log.say(
+                    op,
+                    Said::Ok {
+                        ids: vec![row.get(0)],
+                    },
+                );
                 self.client = Some(client);
             }
-            Err(error) => self.log.say(op, Said::Unknown { why: error.to_string() }),
+            Err(error) => self.log.say(
+                op,
+                Said::Unknown {
+                    why: error.to_string(),
+                },
+            ),
         }
         1
     }
@@ -185,13 +223,23 @@ impl Enqueuer<'_> {
 
     fn client(&mut self) -> Option<Client> {
         let open = self.client.take().filter(|client| !client.is_closed());
-        open.or_else(|| Client::connect(&format!("{}&connect_timeout=2", self.options.address()), NoTls).ok())
+        open.or_else(|| {
+            Client::connect(
+                &format!("{}&connect_timeout=2", self.options.address()),
+                NoTls,
+            )
+            .ok()
+        })
     }
 
     fn job(&mut self, work: &Work) -> Result<NewJob> {
         let is_rich = [Diet::Mixed, Diet::Tame].contains(&self.options.diet);
         let is_own = is_rich && work.key % 11 == 0;
-        let job = if is_own { NewJob::new(&OwnWork(work.clone())) } else { NewJob::new(work) };
+        let job = if is_own {
+            NewJob::new(&OwnWork(work.clone()))
+        } else {
+            NewJob::new(work)
+        };
         let job = job.map_err(|error: Error| error)?.max_attempts(ATTEMPTS);
         if !is_rich {
             return Ok(job);
@@ -221,7 +269,10 @@ impl Enqueuer<'_> {
             Diet::Rejected => (Plan::Reject, 0),
             Diet::Deadly if key % 40 == 7 => (Plan::Abort, 0),
             Diet::Deadly => (Plan::Done, 1),
-            Diet::Unique => ([Plan::Done, Plan::Retry, Plan::Reject][self.dice.usize(0..3)], self.dice.u64(0..40)),
+            Diet::Unique => (
+                [Plan::Done, Plan::Retry, Plan::Reject][self.dice.usize(0..3)],
+                self.dice.u64(0..40),
+            ),
             Diet::Mixed | Diet::Tame => {
                 let plan = match self.dice.u32(0..1000) {
                     0..=799 => Plan::Done,
@@ -241,6 +292,11 @@ impl Enqueuer<'_> {
                 (plan, ms)
             }
         };
-        Work { key, plan, ms, times }
+        Work {
+            key,
+            plan,
+            ms,
+            times,
+        }
     }
 }

@@ -14,8 +14,15 @@ use crate::record::{Edge, Effect, Journal, Said};
 
 pub(super) fn run(options: &Options, over: &AtomicBool) {
     let log = options.log();
-    log.say(0, Said::Began { pid: std::process::id() });
-    let Some(db) = opened(options, over) else { return };
+    log.say(
+        0,
+        Said::Began {
+            pid: std::process::id(),
+        },
+    );
+    let Some(db) = opened(options, over) else {
+        return;
+    };
     let ledger = Arc::new(Ledger::open(&options.folder, &options.name));
     let (plain, own) = (Arc::clone(&ledger), ledger);
     let queue = Queue::new(&db, QUEUE).expect("a good name");
@@ -31,12 +38,16 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
             .handle(move |job: &Job<Work>| act(&plain, &Run::of(job), job.payload()))
             .handle_in_transaction(move |job: &Job<OwnWork>, transaction| {
                 let run = Run::of(job);
+                own.write(&run, Edge::Begin);
                 let written = transaction.execute(
                     "INSERT INTO chaos.effects (job, generation) VALUES ($1, $2)",
                     &[&run.job, &run.generation],
                 );
-                written.map_err(|error| Failure::retry(error.to_string()))?;
-                act(&own, &run, &job.payload().0)
+                if let Err(error) = written {
+                    own.write(&run, Edge::Retry);
+                    return Err(Failure::retry(error.to_string()));
+                }
+                finish(&own, &run, &job.payload().0)
             })
             .start()
     };
@@ -51,7 +62,12 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
         thread::sleep(Duration::from_millis(10));
     }
     if let Err(error) = worker.stop(Duration::from_millis(options.grace)) {
-        log.say(0, Said::Unknown { why: error.to_string() });
+        log.say(
+            0,
+            Said::Unknown {
+                why: error.to_string(),
+            },
+        );
         std::process::exit(3);
     }
 }
@@ -83,7 +99,10 @@ struct Ledger {
 
 impl Ledger {
     fn open(folder: &Path, actor: &str) -> Ledger {
-        Ledger { journal: Journal::open(&folder.join("effects.jsonl")), actor: actor.to_owned() }
+        Ledger {
+            journal: Journal::open(&folder.join("effects.jsonl")),
+            actor: actor.to_owned(),
+        }
     }
 
     fn write(&self, run: &Run, edge: Edge) {
@@ -101,19 +120,30 @@ impl Ledger {
 
 fn act(ledger: &Ledger, run: &Run, work: &Work) -> Result<(), Failure> {
     ledger.write(run, Edge::Begin);
+    finish(ledger, run, work)
+}
+
+fn finish(ledger: &Ledger, run: &Run, work: &Work) -> Result<(), Failure> {
     thread::sleep(Duration::from_millis(work.ms));
     let again = run.attempt.cast_unsigned() <= work.times && run.generation == 0;
     let seldom = run.generation == 0 && fastrand::u32(0..3) == 0;
     let (edge, answer) = match work.plan {
-        Plan::Retry if again => (Edge::Retry, Err(Failure::retry(format!("trouble with {}", work.key)))),
+        Plan::Retry if again => (
+            Edge::Retry,
+            Err(Failure::retry(format!("trouble with {}", work.key))),
+        ),
         Plan::Panic if again => {
             ledger.write(run, Edge::Retry);
             std::panic::panic_any(format!("no way to do {}", work.key));
         }
-        Plan::Reject if run.generation.cast_unsigned() < work.times => {
-            (Edge::Reject, Err(Failure::reject(format!("{} is no good", work.key))))
-        }
-        Plan::Snooze if seldom => (Edge::Snooze, Err(Failure::snooze(Duration::from_millis(200)))),
+        Plan::Reject if run.generation.cast_unsigned() < work.times => (
+            Edge::Reject,
+            Err(Failure::reject(format!("{} is no good", work.key))),
+        ),
+        Plan::Snooze if seldom => (
+            Edge::Snooze,
+            Err(Failure::snooze(Duration::from_millis(200))),
+        ),
         Plan::Outage if seldom => {
             let failure = Failure::outage("the gateway is down").after(Duration::from_millis(200));
             (Edge::Outage, Err(failure.dependency("gateway")))

@@ -33,7 +33,10 @@ pub(super) fn check(records: &Records, lives: &HashMap<i64, Life>, findings: &mu
         .collect();
     for life in lives.values() {
         let enqueuer = life.enqueuer.as_deref();
-        if life.key.is_some_and(|key| asked.get(&key).copied() != enqueuer) {
+        if life
+            .key
+            .is_some_and(|key| asked.get(&key).copied() != enqueuer)
+        {
             let text = format!("{enqueuer:?} stored it, and did not ask for it");
             findings.found(Rule::NotInvented, Some(life.job), 0, text);
         }
@@ -54,7 +57,13 @@ fn acts(records: &Records) -> Vec<Act<'_>> {
         match &line.said {
             Said::Asked { verb, keys, .. } => {
                 open.insert((&line.actor, line.op), acts.len());
-                acts.push(Act { actor: &line.actor, verb: *verb, at: line.at, keys, told: None });
+                acts.push(Act {
+                    actor: &line.actor,
+                    verb: *verb,
+                    at: line.at,
+                    keys,
+                    told: None,
+                });
             }
             Said::Ok { .. } | Said::Refused { .. } | Said::Unknown { .. } => {
                 if let Some(at) = open.get(&(line.actor.as_str(), line.op)) {
@@ -87,7 +96,10 @@ fn enqueued(
                     Some(_) => {}
                     None if records.terms.forgives(at) => findings.tally.forgiven += 1,
                     None => {
-                        let text = format!("{} was promised it at {at}, and it was never there", act.actor);
+                        let text = format!(
+                            "{} was promised it at {at}, and it was never there",
+                            act.actor
+                        );
                         findings.found(Rule::Honest, Some(*id), at, text);
                     }
                 }
@@ -95,13 +107,17 @@ fn enqueued(
         }
         Some((at, Said::Refused { why })) => {
             for life in act.keys.iter().filter_map(|key| by_key.get(key)) {
-                let text = format!("{} was told that it is not stored ({why}), and it is", act.actor);
+                let text = format!(
+                    "{} was told that it is not stored ({why}), and it is",
+                    act.actor
+                );
                 findings.found(Rule::Honest, Some(life.job), at, text);
             }
         }
         _ => {
             findings.tally.unknown += 1;
-            findings.tally.unknown_stored += i64::from(act.keys.iter().any(|key| by_key.contains_key(key)));
+            findings.tally.unknown_stored +=
+                i64::from(act.keys.iter().any(|key| by_key.contains_key(key)));
         }
     }
 }
@@ -116,23 +132,33 @@ fn existing(
     findings: &mut Findings,
 ) {
     let lived = lives.get(&id).is_some_and(|life| {
-        life.held.iter().any(|held| held.from.1 <= at && held.to.1 >= act.at)
+        life.held
+            .iter()
+            .any(|held| held.from.1 <= at && held.to.1 >= act.at)
     });
     if !lived && !records.terms.forgives(at) {
-        let text = format!("{} was told that it has the key, and it did not live then", act.actor);
+        let text = format!(
+            "{} was told that it has the key, and it did not live then",
+            act.actor
+        );
         findings.found(Rule::OneOfAKey, Some(id), at, text);
     }
 }
 
 fn redriven(act: &Act<'_>, records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
-    let Some((at, Said::Ok { ids })) = act.told else { return };
+    let Some((at, Said::Ok { ids })) = act.told else {
+        return;
+    };
     for id in ids {
         let was_sent = lives.get(id).is_some_and(|life| {
             let mut sent = life.redriven.iter();
             sent.any(|(sent, by)| (act.at..=at).contains(sent) && **by == *act.actor)
         });
         if !was_sent && !records.terms.forgives(at) {
-            let text = format!("{} was told that it sent it back, and it did not", act.actor);
+            let text = format!(
+                "{} was told that it sent it back, and it did not",
+                act.actor
+            );
             findings.found(Rule::RedriveOnce, Some(*id), at, text);
         }
     }

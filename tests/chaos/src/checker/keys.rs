@@ -8,7 +8,10 @@ pub(super) fn check(lives: &HashMap<i64, Life>, findings: &mut Findings) {
     let mut by_key: HashMap<&str, Vec<((i64, i64), (i64, i64), i64)>> = HashMap::new();
     for life in lives.values() {
         for held in &life.held {
-            by_key.entry(&held.key).or_default().push((held.from, held.to, life.job));
+            by_key
+                .entry(&held.key)
+                .or_default()
+                .push((held.from, held.to, life.job));
         }
     }
     for (key, mut spans) in by_key {

@@ -55,11 +55,17 @@ pub(crate) enum Was {
     Held,
     Done,
     /// Back, with its attempt charged; how many refunds it has.
-    Charged { refunds: i32 },
+    Charged {
+        refunds: i32,
+    },
     /// Back, with its attempt given back.
-    Refunded { refunds: i32 },
+    Refunded {
+        refunds: i32,
+    },
     /// A letter, by its own worker.
-    Dead { reason: Arc<str> },
+    Dead {
+        reason: Arc<str>,
+    },
     /// Taken back, because its worker was gone.
     Reaped,
     /// Taken back, and a letter.
@@ -83,8 +89,16 @@ pub(super) fn of(
     findings: &mut Findings,
 ) -> Life {
     let mut teller = Teller {
-        life: Life { job: events[0].job, ..Life::default() },
-        now: Now { place: None, letter: None, done: None, was_seen: false },
+        life: Life {
+            job: events[0].job,
+            ..Life::default()
+        },
+        now: Now {
+            place: None,
+            letter: None,
+            done: None,
+            was_seen: false,
+        },
         granted: HashSet::new(),
         terms,
         renewed,
@@ -128,10 +142,16 @@ impl<'a> Teller<'a, '_> {
     fn step(&mut self, events: &'a [Event]) {
         let at = events[0].at;
         for event in events.iter().filter(|event| event.step == Step::Truncated) {
-            self.found(Rule::Kept, event.at, "it was in a segment that was truncated");
+            self.found(
+                Rule::Kept,
+                event.at,
+                "it was in a segment that was truncated",
+            );
         }
         let of = |place: fn(Place) -> bool, step: Step| {
-            events.iter().filter(move |event| place(event.place) && event.step == step)
+            events
+                .iter()
+                .filter(move |event| place(event.place) && event.step == step)
         };
         let live = |place: Place| place != Place::Letter;
         let outs: Vec<&Event> = of(live, Step::Out).collect();
@@ -143,7 +163,11 @@ impl<'a> Teller<'a, '_> {
             _ => {
                 let places: Vec<Place> = outs.iter().map(|out| out.place).collect();
                 let here = self.now.place.map(|event| event.place);
-                self.found(Rule::OnePlace, at, format!("it left {places:?} and was in {here:?}"));
+                self.found(
+                    Rule::OnePlace,
+                    at,
+                    format!("it left {places:?} and was in {here:?}"),
+                );
                 self.now.place
             }
         };
@@ -154,7 +178,10 @@ impl<'a> Teller<'a, '_> {
         }
         let come = ins.first().copied();
         if let (Some(come), None, Some(here)) = (come, left, self.now.place) {
-            let text = format!("it came to {:?} and had not left {:?}", come.place, here.place);
+            let text = format!(
+                "it came to {:?} and had not left {:?}",
+                come.place, here.place
+            );
             self.found(Rule::OnePlace, at, text);
         }
         let letter = events.iter().rfind(|event| event.place == Place::Letter);
@@ -180,7 +207,11 @@ impl<'a> Teller<'a, '_> {
     fn enters(&mut self, come: &'a Event, letter: Option<&Event>) {
         let at = come.at;
         if come.attempt != 0 || come.crashes != 0 || come.refunds != 0 {
-            self.found(Rule::Attempts, at, "it began with attempts, crashes or refunds");
+            self.found(
+                Rule::Attempts,
+                at,
+                "it began with attempts, crashes or refunds",
+            );
         }
         if come.place == Place::Leased {
             self.found(Rule::NotInvented, at, "it came into a lease from nowhere");
@@ -213,10 +244,17 @@ impl<'a> Teller<'a, '_> {
     }
 
     /// From one place to another, or out.
-    fn moves(&mut self, left: &'a Event, come: Option<&'a Event>, letter: Option<&Event>, events: &[Event]) {
+    fn moves(
+        &mut self,
+        left: &'a Event,
+        come: Option<&'a Event>,
+        letter: Option<&Event>,
+        events: &[Event],
+    ) {
         let at = events[0].at;
         let died = letter.filter(|letter| {
-            letter.step != Step::Out && ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
+            letter.step != Step::Out
+                && ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
         });
         match (left.place, come.map(|come| come.place)) {
             (Place::Ready, Some(Place::Leased)) => {
@@ -229,12 +267,18 @@ impl<'a> Teller<'a, '_> {
                     self.same(left, come);
                     let is_promoted = left.place == Place::Delayed && come.place == Place::Ready;
                     if let Some(due) = left.due.filter(|due| is_promoted && at < *due) {
-                        self.found(Rule::NotEarly, at, format!("it was ready {} µs before its time", due - at));
+                        self.found(
+                            Rule::NotEarly,
+                            at,
+                            format!("it was ready {} µs before its time", due - at),
+                        );
                     }
                 }
             }
             (Place::Ready | Place::Delayed, None) => match died {
-                Some(letter) if letter.reason.as_deref() == Some("manual") => self.dies(letter, left.generation),
+                Some(letter) if letter.reason.as_deref() == Some("manual") => {
+                    self.dies(letter, left.generation)
+                }
                 Some(letter) => {
                     let text = format!("{:?} of a job that nobody ran", letter.reason);
                     self.found(Rule::Reason, at, text);
@@ -263,10 +307,20 @@ impl<'a> Teller<'a, '_> {
             self.found(Rule::Attempts, at, text);
         }
         if come.attempt > come.most {
-            self.found(Rule::Attempts, at, format!("attempt {} of {}", come.attempt, come.most));
+            self.found(
+                Rule::Attempts,
+                at,
+                format!("attempt {} of {}", come.attempt, come.most),
+            );
         }
-        if (come.generation, come.crashes, come.refunds) != (left.generation, left.crashes, left.refunds) {
-            self.found(Rule::Attempts, at, "a claim changed its generation, crashes or refunds");
+        if (come.generation, come.crashes, come.refunds)
+            != (left.generation, left.crashes, left.refunds)
+        {
+            self.found(
+                Rule::Attempts,
+                at,
+                "a claim changed its generation, crashes or refunds",
+            );
         }
         if come.crashes >= self.terms.crashes {
             let text = format!("it was handed out after {} crashes", come.crashes);
@@ -295,9 +349,21 @@ impl<'a> Teller<'a, '_> {
 
     /// A move that is none of the job's doing.
     fn same(&mut self, left: &Event, come: &Event) {
-        let of = |event: &Event| (event.attempt, event.most, event.generation, event.crashes, event.refunds);
+        let of = |event: &Event| {
+            (
+                event.attempt,
+                event.most,
+                event.generation,
+                event.crashes,
+                event.refunds,
+            )
+        };
         if of(left) != of(come) {
-            self.found(Rule::Attempts, come.at, "a move changed its attempts, generation, crashes or refunds");
+            self.found(
+                Rule::Attempts,
+                come.at,
+                "a move changed its attempts, generation, crashes or refunds",
+            );
         }
     }
 
@@ -333,10 +399,21 @@ impl<'a> Teller<'a, '_> {
     fn back(&mut self, left: &Event, come: &Event, is_reap: bool) -> Was {
         let at = come.at;
         if (come.most, come.generation) != (left.most, left.generation) {
-            self.found(Rule::Attempts, at, "it came back with another generation or number of attempts");
+            self.found(
+                Rule::Attempts,
+                at,
+                "it came back with another generation or number of attempts",
+            );
         }
         if come.attempt >= come.most {
-            self.found(Rule::Attempts, at, format!("it came back after attempt {} of {}", come.attempt, come.most));
+            self.found(
+                Rule::Attempts,
+                at,
+                format!(
+                    "it came back after attempt {} of {}",
+                    come.attempt, come.most
+                ),
+            );
         }
         if !(come.refunds == left.refunds || !is_reap && come.refunds == left.refunds + 1)
             || come.refunds > self.terms.refunds
@@ -356,7 +433,11 @@ impl<'a> Teller<'a, '_> {
                 Was::Refunded { refunds }
             }
             (_, given) => {
-                self.found(Rule::Attempts, at, format!("{given} attempts were given back"));
+                self.found(
+                    Rule::Attempts,
+                    at,
+                    format!("{given} attempts were given back"),
+                );
                 Was::Charged { refunds }
             }
         }
@@ -381,10 +462,17 @@ impl<'a> Teller<'a, '_> {
             self.found(Rule::Reason, at, text);
         }
         if letter.attempt != left.attempt {
-            let text = format!("its letter has {} attempts, and it had {}", letter.attempt, left.attempt);
+            let text = format!(
+                "its letter has {} attempts, and it had {}",
+                letter.attempt, left.attempt
+            );
             self.found(Rule::Attempts, at, text);
         }
-        if is_reap { Was::ReapedDead } else { Was::Dead { reason } }
+        if is_reap {
+            Was::ReapedDead
+        } else {
+            Was::Dead { reason }
+        }
     }
 
     fn done(&mut self, left: &Event, letter: Option<&Event>, at: i64) -> Was {
@@ -395,11 +483,16 @@ impl<'a> Teller<'a, '_> {
         }
         self.now.done = Some(left.generation);
         self.life.done.push(left.generation);
-        let is_recovered = letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
+        let is_recovered =
+            letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
         // The letter may have been discarded meanwhile, or never have been one's business.
         let is_awaited = matches!(&self.now.letter, Some((state, _)) if &**state == "redriving");
         if is_awaited != is_recovered {
-            let text = if is_awaited { "its letter is still redriving" } else { "a letter recovered that did not wait" };
+            let text = if is_awaited {
+                "its letter is still redriving"
+            } else {
+                "a letter recovered that did not wait"
+            };
             self.found(Rule::Lineage, at, text);
         }
         Was::Done
@@ -409,7 +502,10 @@ impl<'a> Teller<'a, '_> {
         self.findings.tally.deaths += 1;
         self.life.deaths += 1;
         if letter.generation != generation {
-            let text = format!("its letter is of generation {}, and it was of {generation}", letter.generation);
+            let text = format!(
+                "its letter is of generation {}, and it was of {generation}",
+                letter.generation
+            );
             self.found(Rule::Lineage, letter.at, text);
         }
     }
@@ -443,12 +539,17 @@ impl<'a> Teller<'a, '_> {
         let last = renewed[..renewed.partition_point(|renewal| *renewal <= at)].last();
         let early = last.unwrap_or(&left.at) + self.terms.lease - at;
         if early > 0 {
-            self.found(Rule::LawfulReap, at, format!("its worker had {early} µs left"));
+            self.found(
+                Rule::LawfulReap,
+                at,
+                format!("its worker had {early} µs left"),
+            );
         }
         let started = self.terms.starts.iter().rfind(|start| **start <= at);
         let early = started.map_or(0, |start| start + self.terms.lease - at);
         if early > 0 {
-            let text = format!("workers had {early} µs left to renew after the start of the server");
+            let text =
+                format!("workers had {early} µs left to renew after the start of the server");
             self.found(Rule::LawfulReap, at, text);
         }
     }
@@ -460,7 +561,11 @@ impl<'a> Teller<'a, '_> {
             (None, Some(come)) => {
                 if let Some(key) = &come.held_key {
                     let from = (come.seq, come.at);
-                    self.life.held.push(Held { key: Arc::clone(key), from, to: (i64::MAX, i64::MAX) });
+                    self.life.held.push(Held {
+                        key: Arc::clone(key),
+                        from,
+                        to: (i64::MAX, i64::MAX),
+                    });
                 }
             }
             (Some(_), None) => {

@@ -48,10 +48,15 @@ fn is_same(one: &Effect, other: &Effect) -> bool {
 }
 
 fn runs<'a>(life: &Life, effects: &'a [Effect]) -> Vec<Run<'a>> {
-    let begins = effects.iter().enumerate().filter(|(_, effect)| effect.edge == Edge::Begin);
+    let begins = effects
+        .iter()
+        .enumerate()
+        .filter(|(_, effect)| effect.edge == Edge::Begin);
     begins
         .map(|(at, begin)| {
-            let later = effects[at + 1..].iter().filter(|effect| is_same(effect, begin));
+            let later = effects[at + 1..]
+                .iter()
+                .filter(|effect| is_same(effect, begin));
             // The next word of the same run; a begin is that of another one.
             let end = later.take(1).find(|effect| effect.edge != Edge::Begin);
             let is_its = |stay: &Stay| {
@@ -59,7 +64,11 @@ fn runs<'a>(life: &Life, effects: &'a [Effect]) -> Vec<Run<'a>> {
                     && *stay.actor == *begin.actor
                     && stay.from <= begin.at
             };
-            Run { begin, end, stay: life.leases.iter().rposition(is_its) }
+            Run {
+                begin,
+                end,
+                stay: life.leases.iter().rposition(is_its),
+            }
         })
         .collect()
 }
@@ -69,21 +78,35 @@ fn began(life: &Life, run: &Run<'_>, terms: &Terms, findings: &mut Findings) {
     let at = run.begin.at;
     let Some(stay) = run.stay.map(|stay| &life.leases[stay]) else {
         if !terms.forgives_run(at) {
-            let text = format!("{} ran attempt {} without a claim", run.begin.actor, run.begin.attempt);
+            let text = format!(
+                "{} ran attempt {} without a claim",
+                run.begin.actor, run.begin.attempt
+            );
             findings.found(Rule::Attempts, Some(life.job), at, text);
         }
         return;
     };
     if at > stay.to && matches!(stay.was, Was::Charged { .. } | Was::Refunded { .. }) {
-        let text = format!("it began {} µs after its worker had given it up", at - stay.to);
+        let text = format!(
+            "it began {} µs after its worker had given it up",
+            at - stay.to
+        );
         findings.found(Rule::NoOverlap, Some(life.job), at, text);
     }
 }
 
 /// What became of a lease is what its handler said.
-fn verdict(life: &Life, stay: &Stay, run: Option<&Run<'_>>, terms: &Terms, findings: &mut Findings) {
+fn verdict(
+    life: &Life,
+    stay: &Stay,
+    run: Option<&Run<'_>>,
+    terms: &Terms,
+    findings: &mut Findings,
+) {
     // What a handler said after its job had been given away does not count.
-    let end = run.and_then(|run| run.end).filter(|end| end.at <= stay.to || stay.was == Was::Done);
+    let end = run
+        .and_then(|run| run.end)
+        .filter(|end| end.at <= stay.to || stay.was == Was::Done);
     let said = end.map(|end| end.edge);
     let mut found = |rule: Rule, text: String| findings.found(rule, Some(life.job), stay.to, text);
     let told = || match (run, said) {
@@ -99,16 +122,24 @@ fn verdict(life: &Life, stay: &Stay, run: Option<&Run<'_>>, terms: &Terms, findi
         (Was::Charged { .. } | Was::Dead { .. }, Some(Edge::Outage | Edge::Snooze))
             if !is_manual(&stay.was) =>
         {
-            found(Rule::OutageFree, format!("attempt {} was charged, and {}", stay.attempt, told()));
+            found(
+                Rule::OutageFree,
+                format!("attempt {} was charged, and {}", stay.attempt, told()),
+            );
         }
         // Given back so often that it counts.
         (Was::Charged { refunds }, None) if *refunds >= terms.refunds && run.is_some() => {}
         (Was::Charged { .. }, _) => found(Rule::Verdict, format!("charged, and {}", told())),
         (Was::Refunded { .. }, Some(Edge::Snooze | Edge::Outage)) => {}
         (Was::Refunded { .. }, Some(_)) if !terms.is_calm => {}
-        (Was::Refunded { .. }, Some(_)) => found(Rule::Verdict, format!("given back, and {}", told())),
+        (Was::Refunded { .. }, Some(_)) => {
+            found(Rule::Verdict, format!("given back, and {}", told()))
+        }
         (Was::Refunded { .. }, None) if run.is_some() && stay.refunds >= terms.refunds => {
-            found(Rule::Attempts, format!("given back for the {}th time", stay.refunds + 1));
+            found(
+                Rule::Attempts,
+                format!("given back for the {}th time", stay.refunds + 1),
+            );
         }
         (Was::Refunded { .. }, None) => {}
         (Was::Dead { reason }, said) => {
@@ -138,24 +169,34 @@ fn overlaps(life: &Life, runs: &[Run<'_>], terms: &Terms, findings: &mut Finding
         if let Some(older) = runs[..at].iter().find(is_open) {
             findings.tally.overlaps += 1;
             if terms.is_calm {
-                let text = format!("{} ran it while {} did", younger.begin.actor, older.begin.actor);
+                let text = format!(
+                    "{} ran it while {} did",
+                    younger.begin.actor, older.begin.actor
+                );
                 findings.found(Rule::NoOverlap, Some(life.job), younger.begin.at, text);
             }
         }
         if let (Some(stay), Some(end)) = (younger.stay, younger.end)
             && life.leases[stay].crashes > 0
         {
-            findings.suspects.push((younger.begin.actor.clone(), younger.begin.at, end.at));
+            findings
+                .suspects
+                .push((younger.begin.actor.clone(), younger.begin.at, end.at));
         }
     }
 }
 
 /// A handler's own transaction and the end of its job are one.
 fn own(life: &Life, effects: &[Effect], records: &Records, findings: &mut Findings) {
-    let written = records.own.range((life.job, i32::MIN)..=(life.job, i32::MAX));
+    let written = records
+        .own
+        .range((life.job, i32::MIN)..=(life.job, i32::MAX));
     for (&(_, generation), &times) in written {
         if times != 1 || !life.done.contains(&generation) {
-            let text = format!("generation {generation} left {times} effects, and was done in {:?}", life.done);
+            let text = format!(
+                "generation {generation} left {times} effects, and was done in {:?}",
+                life.done
+            );
             findings.found(Rule::OneTransaction, Some(life.job), 0, text);
         }
     }

@@ -16,19 +16,41 @@ pub(super) fn check(records: &Records, lives: &HashMap<i64, Life>, findings: &mu
 /// The rows at the end are where the trail says, and none of them waits.
 fn remains(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
     let mut seen = HashSet::new();
-    for row in records.remains.iter().filter(|row| row.place != Place::Letter) {
+    for row in records
+        .remains
+        .iter()
+        .filter(|row| row.place != Place::Letter)
+    {
         let life = lives.get(&row.job);
         if !seen.insert(row.job) {
-            findings.found(Rule::OnePlace, Some(row.job), 0, "it is in two places at the end");
+            findings.found(
+                Rule::OnePlace,
+                Some(row.job),
+                0,
+                "it is in two places at the end",
+            );
         }
-        findings.found(Rule::NotStuck, Some(row.job), 0, format!("it is still {:?}", row.place));
+        findings.found(
+            Rule::NotStuck,
+            Some(row.job),
+            0,
+            format!("it is still {:?}", row.place),
+        );
         if life.is_none_or(|life| life.end != Some(row.place)) {
-            let text = format!("it is {:?}, and the trail has it at {:?}", row.place, life.map(|life| life.end));
+            let text = format!(
+                "it is {:?}, and the trail has it at {:?}",
+                row.place,
+                life.map(|life| life.end)
+            );
             findings.found(Rule::OnePlace, Some(row.job), 0, text);
         }
     }
-    let letters: HashSet<i64> =
-        records.remains.iter().filter(|row| row.place == Place::Letter).map(|row| row.job).collect();
+    let letters: HashSet<i64> = records
+        .remains
+        .iter()
+        .filter(|row| row.place == Place::Letter)
+        .map(|row| row.job)
+        .collect();
     for life in lives.values() {
         if life.is_letter != letters.contains(&life.job) {
             let text = format!("whether it is a letter: the trail says {}", life.is_letter);
@@ -70,7 +92,12 @@ fn suspects(findings: &mut Findings) {
     for pair in runs.windows(2) {
         let ((actor, _, end), (other, begin, _)) = (&pair[0], &pair[1]);
         if actor == other && begin < end {
-            findings.found(Rule::SuspectsAlone, None, *begin, format!("{actor} ran two suspects at a time"));
+            findings.found(
+                Rule::SuspectsAlone,
+                None,
+                *begin,
+                format!("{actor} ran two suspects at a time"),
+            );
         }
     }
 }
@@ -84,7 +111,13 @@ fn counters(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findin
         return;
     }
     let tally = findings.tally.clone();
-    let enqueued = i64::try_from(lives.values().filter(|life| life.enqueuer.is_some()).count()).unwrap_or(i64::MAX);
+    let enqueued = i64::try_from(
+        lives
+            .values()
+            .filter(|life| life.enqueuer.is_some())
+            .count(),
+    )
+    .unwrap_or(i64::MAX);
     for (name, happened) in [
         ("redrive_jobs_enqueued_total", enqueued),
         ("redrive_jobs_claimed_total", tally.claims),
