@@ -6,6 +6,9 @@ mod life;
 mod runs;
 mod whole;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 

@@ -70,6 +70,7 @@ impl Scene {
         (wound.records, findings)
     }
 
+    #[expect(clippy::too_many_lines, reason = "a scene after the other")]
     fn act(self, stage: &mut Stage, flaw: Flaw) {
         let enqueuer = |rate, diet| Part {
             flaw,
@@ -148,12 +149,12 @@ impl Scene {
             Scene::Operators => {
                 workers(stage, 1);
                 stage.add(enqueuer(60, Diet::Rejected));
-                (0..4).for_each(|_| {
+                for _ in 0..4 {
                     stage.add(Part {
                         rate: 100,
                         ..Part::operator()
-                    })
-                });
+                    });
+                }
                 wait(stage, seconds(6));
             }
             Scene::Prune => {

@@ -179,7 +179,7 @@ impl Server {
     }
 
     /// Kills one of its backends with SIGKILL, after which it starts all of them anew.
-    pub(crate) fn kill_backend(&self, pid: i32) {
+    pub(crate) fn kill_backend(pid: i32) {
         signal(pid, Signal::KILL);
     }
 

@@ -24,6 +24,10 @@ use crate::troupe::{Part, Troupe};
 
 /// How often the supervisor looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// Without a change for so long nothing happens any more: a lease is given up after three seconds,
+/// and a suspect waits for ten at most.
+const STILL: Duration = Duration::from_secs(20);
+
 /// Where it all happens.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -266,7 +270,7 @@ impl Stage {
         let asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
                      AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1";
         if let Ok(Some(row)) = self.server.client().query_opt(asked, &[]) {
-            self.server.kill_backend(row.get(0));
+            Server::kill_backend(row.get(0));
         }
     }
 
@@ -344,11 +348,19 @@ impl Stage {
         // What they hold, they give back.
         self.troupe.dismiss(Role::Worker, Duration::from_secs(20));
         self.troupe.note("drain");
-        for _ in 0..2 {
+        for _ in 0..3 {
             self.add(Part::worker());
         }
         let mut client = self.server.client();
-        self.pass(patience, |_| is_drained(&mut client));
+        // It is stuck when nothing happens for so long that all leases and waits have run out.
+        let mut last = (Instant::now(), 0);
+        self.pass(patience, |_| {
+            let changes = changes(&mut client);
+            if changes != last.1 {
+                last = (Instant::now(), changes);
+            }
+            is_drained(&mut client) || last.0.elapsed() > STILL
+        });
         self.troupe.dismiss(Role::Worker, Duration::from_secs(20));
         let mut records = self.records(&mut client);
         // After a failover the counters of the exporter are those it published before, or more.
@@ -412,15 +424,20 @@ pub(crate) struct Wound {
 impl Wound {
     /// Keeps the files of the records, with the trail beside them; answers where.
     pub(crate) fn keep(self) -> PathBuf {
-        let trail: String = self
-            .records
-            .trail
-            .iter()
-            .map(|event| format!("{event:?}\n"))
-            .collect();
-        std::fs::write(self.folder.path().join("trail.txt"), trail).expect("keep the trail");
+        let events = self.records.trail.iter();
+        let trail: Vec<String> = events.map(|event| format!("{event:?}")).collect();
+        std::fs::write(self.folder.path().join("trail.txt"), trail.join("\n"))
+            .expect("keep the trail");
         self.folder.keep()
     }
+}
+
+fn changes(client: &mut Client) -> i64 {
+    let asked = "SELECT last_value FROM chaos.trail_seq_seq";
+    client
+        .query_one(asked, &[])
+        .expect("ask how much happened")
+        .get(0)
 }
 
 fn is_drained(client: &mut Client) -> bool {

@@ -79,7 +79,9 @@ pub(crate) fn work(
             Err(RecvTimeoutError::Timeout) => {
                 let due = ledger.take_due(now, Flush::Ripe);
                 let given_up = write(state, &mut lane, due, wake, until_distrusted(state));
-                given_up.into_iter().for_each(|lease| ledger.gone(lease));
+                for lease in given_up {
+                    ledger.gone(lease);
+                }
                 continue;
             }
             // The worker was dropped: what is known is written, the rest comes back by itself.
@@ -112,7 +114,9 @@ pub(crate) fn work(
         }
         let due = ledger.take_due(now, Flush::Ripe);
         let given_up = write(state, &mut lane, due, wake, until_distrusted(state));
-        given_up.into_iter().for_each(|lease| ledger.gone(lease));
+        for lease in given_up {
+            ledger.gone(lease);
+        }
         tell(
             state,
             &mut lane,

@@ -274,13 +274,13 @@ impl Enqueuer<'_> {
                 self.dice.u64(0..40),
             ),
             Diet::Mixed | Diet::Tame => {
-                let plan = match self.dice.u32(0..1000) {
-                    0..=799 => Plan::Done,
-                    800..=879 => Plan::Retry,
-                    880..=899 => Plan::Panic,
-                    900..=949 => Plan::Reject,
-                    950..=974 => Plan::Snooze,
-                    975..=997 => Plan::Outage,
+                let plan = match self.dice.u32(0..2000) {
+                    0..=1599 => Plan::Done,
+                    1600..=1759 => Plan::Retry,
+                    1760..=1799 => Plan::Panic,
+                    1800..=1899 => Plan::Reject,
+                    1900..=1949 => Plan::Snooze,
+                    1950..=1998 => Plan::Outage,
                     _ if self.options.diet == Diet::Tame => Plan::Done,
                     _ => Plan::Abort,
                 };

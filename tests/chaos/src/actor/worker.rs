@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
             .lease(LEASE)
             .poll(Duration::from_millis(200))
             .backoff(Backoff::fixed(Duration::from_millis(150)))
-            .deadline(Duration::from_secs(60))
+            .deadline(Duration::from_mins(1))
             .breaker_after(1000)
             .handle(move |job: &Job<Work>| act(&plain, &Run::of(job), job.payload()))
             .handle_in_transaction(move |job: &Job<OwnWork>, transaction| {

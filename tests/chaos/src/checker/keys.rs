@@ -4,8 +4,11 @@ use std::collections::HashMap;
 
 use crate::checker::{Findings, Life, Rule};
 
+/// When a span begins or ends: its number in the trail, and the time.
+type Moment = (i64, i64);
+
 pub(super) fn check(lives: &HashMap<i64, Life>, findings: &mut Findings) {
-    let mut by_key: HashMap<&str, Vec<((i64, i64), (i64, i64), i64)>> = HashMap::new();
+    let mut by_key: HashMap<&str, Vec<(Moment, Moment, i64)>> = HashMap::new();
     for life in lives.values() {
         for held in &life.held {
             by_key

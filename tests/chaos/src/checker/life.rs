@@ -277,7 +277,7 @@ impl<'a> Teller<'a, '_> {
             }
             (Place::Ready | Place::Delayed, None) => match died {
                 Some(letter) if letter.reason.as_deref() == Some("manual") => {
-                    self.dies(letter, left.generation)
+                    self.dies(letter, left.generation);
                 }
                 Some(letter) => {
                     let text = format!("{:?} of a job that nobody ran", letter.reason);

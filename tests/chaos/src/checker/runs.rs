@@ -133,7 +133,7 @@ fn verdict(
         (Was::Refunded { .. }, Some(Edge::Snooze | Edge::Outage)) => {}
         (Was::Refunded { .. }, Some(_)) if !terms.is_calm => {}
         (Was::Refunded { .. }, Some(_)) => {
-            found(Rule::Verdict, format!("given back, and {}", told()))
+            found(Rule::Verdict, format!("given back, and {}", told()));
         }
         (Was::Refunded { .. }, None) if run.is_some() && stay.refunds >= terms.refunds => {
             found(
