@@ -322,7 +322,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
                 "redrive.send_back",
                 &[(
                     "FOR UPDATE OF l SKIP LOCKED",
-                    "AND (SELECT true FROM pg_catalog.pg_sleep(0.05))",
+                    "AND (SELECT true FROM pg_catalog.pg_sleep(0.15))",
                 )],
             ),
             ("redrive.lock_letters", &[(" FOR UPDATE SKIP LOCKED", "")]),

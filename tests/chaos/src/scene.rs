@@ -94,7 +94,7 @@ impl Scene {
             }
             Scene::Pause => {
                 workers(stage, 2);
-                stage.add(enqueuer(25, Diet::Slow));
+                stage.add(enqueuer(45, Diet::Slow));
                 wait(stage, seconds(2));
                 stage.do_to_them(Fault::Pause, seconds(5), 0);
                 wait(stage, seconds(2));
@@ -112,18 +112,19 @@ impl Scene {
                 stage.add(enqueuer(40, Diet::Deadly));
                 wait(stage, seconds(12));
             }
-            // The one that stood still has used its time up when the server is there again, and the
-            // other one has not: it must not be the judge of the first at once.
+            // The one that stood still has used its time up when the server is there again; who
+            // comes first must not be its judge at once.
             Scene::Restart => {
                 workers(stage, 2);
-                stage.add(enqueuer(25, Diet::Slow));
+                stage.add(enqueuer(45, Diet::Slow));
                 wait(stage, seconds(2));
                 let first = stage.troupe.all(Role::Worker)[0];
                 stage.troupe.note("the first worker stands still");
                 stage.troupe.signal(first, Signal::STOP);
                 wait(stage, Duration::from_millis(1900));
                 stage.do_to_them(Fault::Crash, Duration::from_millis(150), 0);
-                wait(stage, Duration::from_millis(2500));
+                workers(stage, 1);
+                wait(stage, Duration::from_millis(3500));
                 stage.troupe.signal(first, Signal::CONT);
             }
             Scene::Restless => {
@@ -147,7 +148,7 @@ impl Scene {
                 wait(stage, seconds(5));
             }
             Scene::Operators => {
-                workers(stage, 1);
+                workers(stage, 2);
                 stage.add(enqueuer(60, Diet::Rejected));
                 for _ in 0..4 {
                     stage.add(Part {
