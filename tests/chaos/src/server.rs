@@ -92,6 +92,13 @@ impl Server {
             .and_then(|listener| listener.local_addr())
             .expect("a free port")
             .port();
+        // On a PATH there may be links to some of the programs only.
+        let place = fs::canonicalize(programs.join("postgres"));
+        let programs = place
+            .as_ref()
+            .ok()
+            .and_then(|postgres| postgres.parent())
+            .unwrap_or(programs);
         Server {
             programs: programs.to_owned(),
             account,
