@@ -325,7 +325,7 @@ impl Stage {
         self.pass(lag, |_| false);
         self.server.stop_immediately();
         let to = clock::now();
-        drop(behind);
+        behind.end();
         standby.promote();
         self.forgiven.push((from, to));
         // It was there before: of its start nobody had to be spared.

@@ -8,6 +8,9 @@ use uuid::Uuid;
 use crate::checker::{Findings, Rule, Terms};
 use crate::trail::{Event, Place, Step};
 
+/// How long a statement may take from its snapshot to its last row, in microseconds.
+const IN_FLIGHT: i64 = 250_000;
+
 /// What a job went through.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
@@ -536,7 +539,9 @@ impl<'a> Teller<'a, '_> {
     fn check_reap(&mut self, left: &Event, at: i64) {
         let worker = left.worker.unwrap_or_default();
         let renewed = self.renewed.get(&worker).map_or(&[][..], Vec::as_slice);
-        let last = renewed[..renewed.partition_point(|renewal| *renewal <= at)].last();
+        // One that came while the statement was at it, it could not see.
+        let seen = renewed.partition_point(|renewal| *renewal <= at - IN_FLIGHT);
+        let last = renewed[..seen].last();
         let early = last.unwrap_or(&left.at) + self.terms.lease - at;
         if early > 0 {
             self.found(

@@ -8,7 +8,7 @@ use super::*;
 use crate::record::{Edge, Said, Verb};
 use crate::trail::Step;
 
-/// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of 100.
+/// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of a second.
 const JOB: i64 = 7;
 const KEY: i64 = 70;
 
@@ -80,7 +80,7 @@ fn tidy() -> Records {
         }],
         effects: vec![effect(15, Edge::Begin), effect(25, Edge::Done)],
         terms: Terms {
-            lease: 100,
+            lease: 1_000_000,
             crashes: 3,
             refunds: 10,
             is_calm: true,
@@ -153,7 +153,7 @@ fn rules(records: &Records) -> Vec<Rule> {
 
 #[test]
 fn lives_as_they_should_be_have_nothing_wrong() {
-    for records in [tidy(), retried(), died(), reaped(106)] {
+    for records in [tidy(), retried(), died(), reaped(1_000_006)] {
         assert_eq!(rules(&records), [], "{records:#?}");
     }
 }
@@ -338,27 +338,27 @@ fn one_thing_wrong_is_noticed() {
         ),
         (
             "taken back too early",
-            || reaped(104),
+            || reaped(1_000_004),
             |_| {},
             Rule::LawfulReap,
         ),
         (
             "taken back after a restart",
-            || reaped(106),
+            || reaped(1_000_006),
             |r| r.terms.starts.push(50),
             Rule::LawfulReap,
         ),
         (
             "a suspect with mates",
-            || reaped(106),
+            || reaped(1_000_006),
             |r| {
                 for (step, place) in [(Step::Out, Place::Ready), (Step::In, Place::Leased)] {
-                    let mut event = event(9, 120, place, step);
+                    let mut event = event(9, 1_000_120, place, step);
                     (event.crashes, event.attempt) = (1, i32::from(step == Step::In));
                     event.lease = (step == Step::In).then(|| Uuid::from_u128(2));
                     r.trail.push(event);
                 }
-                let mut mate = event(9, 120, Place::Leased, Step::In);
+                let mut mate = event(9, 1_000_120, Place::Leased, Step::In);
                 (mate.job, mate.lease) = (JOB + 1, Some(Uuid::from_u128(2)));
                 r.trail.push(mate);
             },
