@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::postgres::{Client, NoTls};
-use redrive::{Database, Job, Queue};
+use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, lose_leases, server_url, stop,
-    wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, lose_leases, server_url,
+    stop, wait_until, worker,
 };
 
 /// Nobody can connect to the database, and nobody is.
@@ -109,4 +109,64 @@ fn a_worker_survives_a_database_that_is_away() {
     assert_eq!(stop(worker).counts.lost, 0);
     assert!(queue.database().letter(id).unwrap().is_none());
     assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn what_was_given_up_is_not_lost_with_the_end_of_its_lease() {
+    let test = TestDatabase::migrated();
+    let db = Database::builder(test.url())
+        .connect_timeout(Duration::from_millis(300))
+        .call_timeout(Duration::from_secs(1))
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let jobs = [
+        NewJob::new(&Order { number: 1 }).unwrap(),
+        NewJob::new(&Hold {}).unwrap(),
+    ];
+    let ids = queue.add_many(jobs.into()).unwrap();
+    let (early, late, tally) = (Gate::new(), Gate::new(), Tally::new());
+    let worker = worker(&queue)
+        .slots(2)
+        .lease(Duration::from_secs(2))
+        .handle({
+            let (early, tally) = (early.clone(), tally.clone());
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                early.pass();
+                Ok(())
+            }
+        })
+        .handle({
+            let late = late.clone();
+            move |_: &Job<Hold>| {
+                late.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    early.wait_for(1);
+    late.wait_for(1);
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    away(&mut server, &test);
+    early.open();
+    counted(&worker, "its result to be given up", |counts| {
+        counts.lost == 1
+    });
+    back(&mut server, &test);
+    // The lease is still there, and now everything in it has ended.
+    late.open();
+    // A lease that nobody knows is given back when it is old enough.
+    wait_until("the first job to run again", SOON, || {
+        test.client()
+            .execute(
+                "UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'",
+                &[],
+            )
+            .unwrap();
+        tally.of(ids[0]) == 2
+    });
+    drained(&queue);
+    stop(worker);
 }

@@ -32,7 +32,7 @@ pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 pub use handlers::HandlerOptions;
 use settling::{Finish, Message};
 pub use state::Counts;
-use state::{End, State, lock};
+use state::{End, Ended, State, lock};
 
 use crate::error::{Error, Result};
 use crate::job::JobId;
@@ -51,6 +51,8 @@ pub struct Worker {
     /// Told when a slot ends.
     left: Receiver<()>,
     over: Arc<End>,
+    /// Ends when nothing is claimed any more.
+    claimed_last: Ended,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -103,9 +105,12 @@ impl Worker {
         let still_running = self.cut_off();
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
+        let until = Instant::now() + grace.clamp(Duration::from_secs(1), call_timeout);
+        // What a claim takes that is on its way just now goes back as well.
+        _ = self.claimed_last.recv_deadline(until);
         let finish = Finish {
             started: still_running.clone(),
-            until: Instant::now() + grace.clamp(Duration::from_secs(1), call_timeout),
+            until,
             reply,
         };
         let finished = self

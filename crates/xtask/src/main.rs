@@ -3,6 +3,7 @@
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
 //! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
 //! * `cargo xtask dashboards`: the dashboards, checked and drawn.
+//! * `cargo xtask chaos`: faults under load, mutants, and the checker of what came of it.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -17,6 +18,7 @@
 mod account;
 mod alerts;
 mod cargo;
+mod chaos;
 mod cluster;
 mod dashboards;
 mod demo;
@@ -48,6 +50,8 @@ enum Command {
     Alerts,
     /// The dashboards of `grafana/`: checks them, and draws their screenshots.
     Dashboards(dashboards::Options),
+    /// Faults under load, and a check of what came of it.
+    Chaos(chaos::Options),
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options, &interrupt),
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
+        Command::Chaos(options) => chaos::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

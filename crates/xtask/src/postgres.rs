@@ -69,6 +69,11 @@ impl Binaries {
         command
     }
 
+    /// Where the programs are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where one of the programs is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

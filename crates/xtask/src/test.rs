@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::alerts;
 use crate::cargo::{cargo, typed, workspace};
+use crate::chaos;
 use crate::cluster::{Cluster, Durability};
 use crate::dashboards;
 use crate::error::{Error, Result};
@@ -46,6 +47,8 @@ enum Step {
     Alerts,
     /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
     Dashboards,
+    /// Faults under load, mutants of redrive and a poisonous job: five seeds, eight minutes
+    Chaos,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -97,6 +100,7 @@ impl Step {
             Step::Docs => "documentation, warnings denied",
             Step::Alerts => "alerts",
             Step::Dashboards => "dashboards",
+            Step::Chaos => "faults, mutants and poison",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -178,6 +182,7 @@ impl Bench<'_> {
             )?,
             Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
             Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
+            Step::Chaos => chaos::check(&self.root, self.interrupt)?,
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }

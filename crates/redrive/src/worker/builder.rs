@@ -293,6 +293,7 @@ impl WorkerBuilder {
         let (wake, woken) = bounded(64);
         let (bye, left) = bounded(1);
         let (end, over) = End::new();
+        let (claiming, claimed_last) = End::new();
         let bench = Bench {
             state: Arc::clone(&state),
             jobs: claimed,
@@ -337,7 +338,11 @@ impl WorkerBuilder {
             })?,
             spawn("redrive-fetcher", {
                 let state = Arc::clone(&state);
-                move || fetch::work(&state, claimer, &outlet, second, &woken, &room)
+                move || {
+                    // Dropped when it ends, however it ends.
+                    let _claiming = claiming;
+                    fetch::work(&state, claimer, &outlet, second, &woken, &room);
+                }
             })?,
         ];
         // Not joined: it ends within its next look.
@@ -353,6 +358,7 @@ impl WorkerBuilder {
             settle,
             left,
             over: Arc::new(end),
+            claimed_last,
             threads,
         })
     }

@@ -87,6 +87,10 @@ impl Claimer {
         let claimed = state.asking(limit, || {
             self.call("claim jobs", move |session| claim(session, &request))
         })?;
+        // Here, not when it is handed out: a round may claim twice.
+        if let Some(suspect) = claimed.iter().find(|job| job.is_suspect()) {
+            *lock(&self.state.suspect) = Some(suspect.lease);
+        }
         let ids = claimed
             .iter()
             .map(|job| (job.facts.priority, job.facts.id.get()));

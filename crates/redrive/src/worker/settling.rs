@@ -1,5 +1,6 @@
 //! The settler: one thread that writes verdicts, many at a time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -77,13 +78,16 @@ pub(crate) fn work(
             Ok(first) => std::iter::once(first).chain(inbox.try_iter().take(MESSAGES)),
             Err(RecvTimeoutError::Timeout) => {
                 let due = ledger.take_due(now, Flush::Ripe);
-                write(state, &mut lane, due, wake, until_distrusted(state));
+                let given_up = write(state, &mut lane, due, wake, until_distrusted(state));
+                for lease in given_up {
+                    ledger.gone(lease);
+                }
                 continue;
             }
             // The worker was dropped: what is known is written, the rest comes back by itself.
             Err(RecvTimeoutError::Disconnected) => {
                 let due = ledger.take_due(now, Flush::Everything);
-                write(state, &mut lane, due, wake, now);
+                _ = write(state, &mut lane, due, wake, now);
                 return;
             }
         };
@@ -99,7 +103,7 @@ pub(crate) fn work(
                 }
                 Message::Finish(finish) => {
                     let due = ledger.take_due(now, Flush::Everything);
-                    write(state, &mut lane, due, wake, finish.until);
+                    _ = write(state, &mut lane, due, wake, finish.until);
                     tell(state, &mut lane, &mut reports, wake, finish.until);
                     let released = release_all(state, &mut lane, finish.started, finish.until);
                     // The one who stops may have given up waiting.
@@ -109,7 +113,10 @@ pub(crate) fn work(
             }
         }
         let due = ledger.take_due(now, Flush::Ripe);
-        write(state, &mut lane, due, wake, until_distrusted(state));
+        let given_up = write(state, &mut lane, due, wake, until_distrusted(state));
+        for lease in given_up {
+            ledger.gone(lease);
+        }
         tell(
             state,
             &mut lane,
@@ -184,17 +191,29 @@ fn until_distrusted(state: &State) -> Instant {
     Instant::now() + state.config.lease
 }
 
-/// Writes what is due, trying again while the database is away.
-fn write(state: &Arc<State>, lane: &mut Lane, due: Due, wake: &Sender<Wake>, until: Instant) {
+/// Writes what is due, trying again while the database is away. Answers the leases of which
+/// something could not be written: they must not be ended by what else comes of them, because the
+/// end of a lease takes all its jobs with it.
+#[must_use = "these leases are gone"]
+fn write(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    due: Due,
+    wake: &Sender<Wake>,
+    until: Instant,
+) -> HashSet<LeaseId> {
+    let mut given_up = HashSet::new();
     if !due.done.is_empty() {
         write_done(state, lane, due.done, until);
     }
     for (settlements, ended) in in_statements(due.settlements, &due.ended) {
-        write_verdicts(state, lane, settlements, ended, wake, until);
+        given_up.extend(write_verdicts(state, lane, settlements, ended, wake, until));
     }
     if !due.released.is_empty() {
         give_back(state, lane, &due.released, until);
     }
+    state.forget(&given_up.iter().copied().collect::<Vec<_>>());
+    given_up
 }
 
 fn write_done(state: &Arc<State>, lane: &mut Lane, done: Vec<DoneLease>, until: Instant) {
@@ -232,7 +251,7 @@ fn write_verdicts(
     ended: Vec<LeaseId>,
     wake: &Sender<Wake>,
     until: Instant,
-) {
+) -> HashSet<LeaseId> {
     let shared = Arc::new((settlements, ended));
     let written = trying(state, until, || {
         let (shared, settler) = (Arc::clone(&shared), state.settler.clone());
@@ -252,6 +271,7 @@ fn write_verdicts(
                 wake,
             );
             lost_results(state, (settlements.len() - written.len()) as u64);
+            HashSet::new()
         }
         Err(error) if error.is_unavailable() => {
             log::error!(
@@ -259,8 +279,8 @@ fn write_verdicts(
                 settlements.len(),
                 state.queue()
             );
-            state.forget(ended);
             lost_results(state, settlements.len() as u64);
+            settlements.iter().map(|one| one.lease).collect()
         }
         Err(error) => bare(state, lane, &shared, &error, until),
     }
@@ -274,13 +294,18 @@ fn bare(
     refused: &(Vec<Settlement>, Vec<LeaseId>),
     error: &crate::Error,
     until: Instant,
-) {
+) -> HashSet<LeaseId> {
+    let mut given_up = HashSet::new();
     log::error!(
         "verdicts of queue `{}` were refused: {error:?}",
         state.queue()
     );
     let (settlements, ended) = refused;
     for settlement in settlements {
+        if given_up.contains(&settlement.lease) {
+            lost_results(state, 1);
+            continue;
+        }
         let verdict = match &settlement.verdict {
             Verdict::Done => Verdict::Done,
             Verdict::Retry { delay, .. }
@@ -317,9 +342,11 @@ fn bare(
                 state.queue()
             );
             lost_results(state, 1);
+            given_up.insert(settlement.lease);
         }
     }
     state.forget(ended);
+    given_up
 }
 
 /// Gives the unrun jobs of these leases back.

@@ -1,0 +1,106 @@
+//! `cargo xtask chaos`: faults under load, and the checker of what came of it.
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::cargo::{cargo, typed, workspace};
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::postgres::Binaries;
+
+/// The longest round, in minutes: a longer play is several rounds, each with a server and a seed
+/// of its own, so that what is found can be had again in that time.
+const LONGEST_ROUND: u64 = 5;
+/// Jobs a second, unless it is said how many there are.
+const RATE: u64 = 300;
+
+/// How to play.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The seed of the first round; each has one more than the last
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How long, in rounds of five minutes at most
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    minutes: u64,
+    /// Only these faults, by name and with commas between them; an unknown name tells all
+    #[arg(long, value_name = "LIST")]
+    faults: Option<String>,
+    /// About how many jobs; 300 a second unless said
+    #[arg(long, value_name = "N")]
+    jobs: Option<u64>,
+    /// Instead: mutants of redrive, each of which a scene must turn red
+    #[arg(long, conflicts_with_all = ["faults", "jobs", "poison"])]
+    mutants: bool,
+    /// Instead: one job that kills its workers among ten thousand that do not
+    #[arg(long, conflicts_with_all = ["faults", "jobs"])]
+    poison: bool,
+}
+
+/// Plays.
+pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
+    let root = workspace()?;
+    if options.mutants {
+        return play(&root, interrupt, &["mutants".to_owned()]);
+    }
+    if options.poison {
+        return play(&root, interrupt, &["poison".to_owned()]);
+    }
+    let rounds = options.minutes.div_ceil(LONGEST_ROUND);
+    let seconds = options.minutes * 60 / rounds;
+    let rate = options
+        .jobs
+        .map_or(RATE, |jobs| (jobs / (options.minutes * 60)).max(1));
+    let mut arguments = vec!["run".to_owned()];
+    for (name, value) in [
+        ("--seed", options.seed),
+        ("--rounds", rounds),
+        ("--seconds", seconds),
+        ("--rate", rate),
+    ] {
+        arguments.extend([name.to_owned(), value.to_string()]);
+    }
+    arguments.extend(
+        options
+            .faults
+            .iter()
+            .map(|faults| format!("--faults={faults}")),
+    );
+    play(&root, interrupt, &arguments)
+}
+
+/// What `cargo xtask test` has time for: five seeds, all mutants, and the poison.
+pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    play(
+        root,
+        interrupt,
+        &words("run --seed 1 --rounds 5 --seconds 30 --rate 150"),
+    )?;
+    play(root, interrupt, &words("mutants"))?;
+    play(root, interrupt, &words("poison"))
+}
+
+fn play(root: &Path, interrupt: &Interrupt, arguments: &[String]) -> Result<()> {
+    let binaries = Binaries::find(interrupt)?;
+    let mut command: Command = cargo(["run", "--quiet", "--locked", "--package=redrive-chaos"]);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command.arg("--").args(arguments);
+    println!("    $ {}", typed(&command));
+    command
+        .arg("--postgres")
+        .arg(binaries.folder())
+        .current_dir(root);
+    let status = interrupt.run(&mut command)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "`{}` ended with {status}",
+        typed(&command)
+    )))
+}

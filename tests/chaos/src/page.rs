@@ -1,0 +1,67 @@
+//! The page of the exporter, read as Prometheus does.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the exporter may take to see what is there: it reads every few seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The counters on the page, over all labels, as soon as they are those of the database; else as
+/// they are in the end.
+pub(crate) fn settled(port: u16, totals: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let page = counters(&read(port).unwrap_or_default());
+        let is_there = totals
+            .iter()
+            .all(|(name, total)| page.get(name) == Some(total));
+        if is_there || Instant::now() > until {
+            return page;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A port of this machine that nobody has.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a free port").port()
+}
+
+fn read(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "counts")]
+fn counters(page: &str) -> BTreeMap<String, i64> {
+    let mut sums = BTreeMap::new();
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let Some((series, value)) = line.rsplit_once(' ') else {
+            continue;
+        };
+        let name = series.split('{').next().unwrap_or_default();
+        if let (true, Ok(value)) = (name.ends_with("_total"), value.parse::<f64>()) {
+            *sums.entry(name.to_owned()).or_default() += value as i64;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_their_labels() {
+        let page = "HTTP/1.1 200 OK\r\n\r\n# TYPE a_total counter\na_total{q=\"x\"} 2\na_total{q=\"y z\"} 3\nb 7\n";
+        assert_eq!(counters(page), BTreeMap::from([("a_total".to_owned(), 5)]));
+    }
+}

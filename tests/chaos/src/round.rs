@@ -1,0 +1,94 @@
+//! A round: everybody at work for a while, with a seeded plan of faults, and a check at the end.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::actor::Diet;
+use crate::checker;
+use crate::fault::Fault;
+use crate::mutant::QUICK;
+use crate::plan::plan;
+use crate::report;
+use crate::server::{Disk, can_mount};
+use crate::stage::Stage;
+use crate::troupe::Part;
+
+/// How many of the jobs an enqueuer stores; the rest are another's.
+const ENQUEUERS: u32 = 2;
+const WORKERS: usize = 4;
+/// How long all jobs may take to end when nothing is in their way any more.
+const DRAIN: Duration = Duration::from_mins(4);
+
+/// How a round is played.
+#[derive(Clone, Debug)]
+pub(crate) struct Round<'a> {
+    pub(crate) programs: &'a Path,
+    pub(crate) seed: u64,
+    pub(crate) length: Duration,
+    pub(crate) faults: Vec<Fault>,
+    /// Jobs a second.
+    pub(crate) rate: u32,
+}
+
+impl Round<'_> {
+    /// Plays it; whether nothing was found.
+    pub(crate) fn play(&self) -> bool {
+        let begin = Instant::now();
+        let needs_disk = self.faults.contains(&Fault::DiskFull);
+        let disk = if needs_disk && can_mount() {
+            Disk::Small
+        } else {
+            Disk::Plain
+        };
+        let mut faults = self.faults.clone();
+        if needs_disk && disk == Disk::Plain {
+            println!("    no file system can be mounted here: no full disk");
+            faults.retain(|fault| *fault != Fault::DiskFull);
+        }
+        let mut stage = Stage::set_up(self.programs, disk, self.seed, QUICK);
+        for _ in 0..WORKERS {
+            stage.add(Part::worker());
+        }
+        for _ in 0..ENQUEUERS {
+            stage.add(Part::enqueuer(self.rate / ENQUEUERS, Diet::Mixed));
+        }
+        for _ in 0..2 {
+            stage.add(Part::operator());
+        }
+        stage.publish();
+        stage.begin();
+        let steps = plan(self.seed, self.length, &faults);
+        for step in &steps {
+            stage.pass_until(step.at);
+            stage.do_to_them(step.fault, step.lasting, step.whom);
+        }
+        stage.pass_until(self.length);
+        let played = begin.elapsed();
+        let wound = stage.wind_up(DRAIN);
+        let findings = checker::check(&wound.records);
+        println!(
+            "seed {}: {:.0} s with {} faults, {:.0} s in all\n    {}",
+            self.seed,
+            played.as_secs_f64(),
+            steps.len(),
+            begin.elapsed().as_secs_f64(),
+            report::told(&wound.records, &findings),
+        );
+        if findings.violations.is_empty() {
+            return true;
+        }
+        println!(
+            "The records of all, and the server's log: {}\nAgain: chaos run --seed {} --seconds {} --rate {} --faults {}",
+            wound.keep().display(),
+            self.seed,
+            self.length.as_secs(),
+            self.rate,
+            self.faults
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        );
+        false
+    }
+}

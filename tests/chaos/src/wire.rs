@@ -1,0 +1,117 @@
+//! The frames of PostgreSQL's protocol: where one ends, and the text of a statement in one.
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    bytes: Vec<u8>,
+    /// The first frame of a client has no letter.
+    is_first: bool,
+}
+
+impl Frames {
+    pub(crate) fn of_client() -> Frames {
+        Frames {
+            bytes: Vec::new(),
+            is_first: true,
+        }
+    }
+
+    pub(crate) fn of_server() -> Frames {
+        Frames {
+            bytes: Vec::new(),
+            is_first: false,
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, as it came.
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
+        let head = usize::from(!self.is_first);
+        let length = self.bytes.get(head..head + 4)?;
+        let length = u32::from_be_bytes(length.try_into().ok()?);
+        let end = head + usize::try_from(length).ok()?.max(4);
+        if self.bytes.len() < end {
+            return None;
+        }
+        let rest = self.bytes.split_off(end);
+        self.is_first = false;
+        Some(std::mem::replace(&mut self.bytes, rest))
+    }
+}
+
+/// Replaces a part of the text of a statement that a client prepares; the frame as it was when
+/// it prepares none, or one without that part.
+pub(crate) fn patched(frame: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
+    if frame.first() != Some(&b'P') {
+        return frame;
+    }
+    let Some(name_end) = frame.iter().skip(5).position(|byte| *byte == 0) else {
+        return frame;
+    };
+    let begin = 5 + name_end + 1;
+    let Some(length) = frame.iter().skip(begin).position(|byte| *byte == 0) else {
+        return frame;
+    };
+    let text = String::from_utf8_lossy(&frame[begin..begin + length]);
+    if !text.contains(from) {
+        return frame;
+    }
+    let text = text.replace(from, to);
+    let mut patched = vec![b'P', 0, 0, 0, 0];
+    patched.extend_from_slice(&frame[5..begin]);
+    patched.extend_from_slice(text.as_bytes());
+    patched.extend_from_slice(&frame[begin + length..]);
+    let size = u32::try_from(patched.len() - 1).unwrap_or(u32::MAX);
+    patched[1..5].copy_from_slice(&size.to_be_bytes());
+    patched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
+        let mut frame = vec![letter];
+        frame.extend_from_slice(&u32::try_from(body.len() + 4).expect("short").to_be_bytes());
+        frame.extend_from_slice(body);
+        frame
+    }
+
+    #[test]
+    fn frames_are_whole_however_the_bytes_come() {
+        let mut sent = vec![0, 0, 0, 8, 0, 3, 0, 0];
+        let (query, sync) = (frame(b'Q', b"SELECT 1\0"), frame(b'S', b""));
+        sent.extend_from_slice(&query);
+        sent.extend_from_slice(&sync);
+        for chunk in 1..sent.len() {
+            let mut frames = Frames::of_client();
+            let mut got = Vec::new();
+            for part in sent.chunks(chunk) {
+                frames.push(part);
+                while let Some(frame) = frames.next() {
+                    got.push(frame);
+                }
+            }
+            assert_eq!(
+                got,
+                [sent[..8].to_vec(), query.clone(), sync.clone()],
+                "in chunks of {chunk}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_statement_is_replaced_and_nothing_else() {
+        let parse = frame(b'P', b"s1\0DELETE FROM a WHERE b\0\0\x01\0\0\0\x14");
+        assert_eq!(
+            patched(parse.clone(), "WHERE b", "WHERE true"),
+            frame(b'P', b"s1\0DELETE FROM a WHERE true\0\0\x01\0\0\0\x14")
+        );
+        assert_eq!(patched(parse.clone(), "WHERE c", "WHERE true"), parse);
+        let bind = frame(b'B', b"\0s1\0WHERE b\0");
+        assert_eq!(patched(bind.clone(), "WHERE b", ""), bind);
+    }
+}
