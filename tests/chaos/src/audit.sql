@@ -66,14 +66,14 @@ $$;
 CREATE FUNCTION chaos.note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     l    redrive.leases := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-    gone integer[] := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE OLD.done END;
+    gone bigint[] := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE OLD.done END;
 BEGIN
     INSERT INTO chaos.trail (job, place, step, attempt, most, generation, crashes, refunds, lease, worker, held_key)
     SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'o' END, j.attempt, j.max_attempts,
            j.generation, j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key
-    FROM unnest(l.jobs) WITH ORDINALITY AS j
-    WHERE NOT j.ordinality = ANY (gone)
-        AND (TG_OP <> 'UPDATE' OR j.ordinality = ANY (l.done));
+    FROM unnest(l.jobs) AS j
+    WHERE j.id <> ALL (gone)
+        AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
     RETURN NULL;
 END
 $$;

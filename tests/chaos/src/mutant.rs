@@ -57,19 +57,22 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "claim-charges-nothing",
         how: How::Statements(&[patch(
             "claim",
-            "t.attempt + 1 AS attempt",
-            "t.attempt AS attempt",
+            "j.attempt + 1 AS attempt",
+            "j.attempt AS attempt",
         )]),
         scene: Scene::Work,
         rules: &[Rule::Attempts],
     },
     Mutant {
         name: "lease-id-is-the-workers",
-        how: How::Statements(&[patch(
-            "claim",
-            "ELSE $7::uuid END AS lease_id",
-            "ELSE coalesce($8::uuid, $7::uuid) END AS lease_id",
-        )]),
+        how: How::Statements(&[
+            patch("claim", "coalesce(t.own_lease, $7)", "coalesce(t.own_lease, $8, $7)"),
+            patch(
+                "claim",
+                "SELECT t.own_lease, t.id",
+                "SELECT coalesce(t.own_lease, $8) AS own_lease, t.id",
+            ),
+        ]),
         scene: Scene::Work,
         rules: &[Rule::Fenced],
     },
@@ -81,12 +84,12 @@ pub(crate) const MUTANTS: &[Mutant] = &[
                 "(NOT p.suspect OR p.suspects <= $6)",
                 "$6::integer >= 0",
             ),
-            patch("claim", "t.crashes > 0 OR t.kind = ANY", "t.kind = ANY"),
             patch(
                 "claim",
-                "FILTER (WHERE t.crashes = 0 AND ",
-                "FILTER (WHERE ",
+                "count(*) FILTER (WHERE p.suspect) <= $6",
+                "$6::integer >= 0",
             ),
+            patch("claim", "j.crashes > 0 OR j.kind = ANY", "j.kind = ANY"),
         ]),
         scene: Scene::Poison,
         rules: &[Rule::SuspectsAlone],
@@ -95,9 +98,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "settle-without-fence",
         how: How::Statements(&[patch(
             "settle_done",
-            "WHERE l.lease_id = ANY ($1::uuid[])",
-            "WHERE l.lease_id = ANY ($1::uuid[]) OR NOT EXISTS (
-                 SELECT FROM redrive.leases own WHERE own.lease_id = ANY ($1::uuid[]))",
+            "WHERE l.lease_id = ANY ($1::uuid[])\n        AND",
+            "WHERE NOT EXISTS (
+                 SELECT FROM redrive.leases own WHERE own.lease_id = ANY ($1::uuid[]))
+                 OR l.lease_id = ANY ($1::uuid[]) AND",
         )]),
         scene: Scene::Pause,
         rules: &[Rule::Fenced],
@@ -106,8 +110,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "lease-is-not-deleted",
         how: How::Statements(&[patch(
             "settle_done",
-            "DELETE FROM redrive.leases l\n    WHERE l.lease_id = ANY ($1::uuid[])\n    RETURNING l.lease_id",
-            "SELECT l.lease_id FROM redrive.leases l WHERE l.lease_id = ANY ($1::uuid[])",
+            "DELETE FROM redrive.leases l\n    WHERE",
+            "UPDATE redrive.leases l SET worker_id = l.worker_id\n    WHERE",
         )]),
         scene: Scene::Work,
         rules: &[Rule::Verdict, Rule::NotStuck],
@@ -246,8 +250,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "reap-brings-back-what-is-done",
         how: How::Statements(&[patch(
             "reap",
-            "WHERE NOT j.ordinal = ANY (e.done)",
-            "WHERE j.ordinal > 0",
+            "WHERE j.id <> ALL (e.done)",
+            "WHERE j.id > 0",
         )]),
         scene: Scene::Kills,
         rules: &[Rule::NotInvented, Rule::OnePlace],
@@ -256,8 +260,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "reap-drops-the-mates",
         how: How::Statements(&[patch(
             "reap",
-            "WHERE NOT j.ordinal = ANY (e.done)",
-            "WHERE NOT j.ordinal = ANY (e.done) AND j.ordinal = 1",
+            "WHERE j.id <> ALL (e.done)",
+            "WHERE j.id <> ALL (e.done) AND j.id = (e.jobs[1]).id",
         )]),
         scene: Scene::Kills,
         rules: &[Rule::Fenced],
