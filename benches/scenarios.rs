@@ -4,24 +4,40 @@
 //! with an empty database of its own on a durable server.
 #![allow(missing_docs, reason = "not a library")]
 
+mod backlog;
 mod bulk;
+mod cost;
 mod drain;
 mod fail_once;
+mod held;
+mod priorities;
+mod processes;
+mod queues;
 mod single;
+mod steady;
+mod transactions;
 
 use std::process::ExitCode;
 
-use redrive_benches::{Child, Scenario};
+use redrive_benches::{Child, RACER, Scenario};
 
 const SCENARIOS: &[Scenario] = &[
     bulk::SCENARIO,
     single::SCENARIO,
     drain::SCENARIO,
     fail_once::SCENARIO,
+    transactions::SCENARIO,
+    cost::SCENARIO,
+    priorities::SCENARIO,
+    queues::SCENARIO,
+    processes::SCENARIO,
+    held::SCENARIO,
+    steady::SCENARIO,
+    backlog::SCENARIO,
 ];
 
 /// What scenarios have other processes of this program do.
-const CHILDREN: &[Child] = &[];
+const CHILDREN: &[Child] = &[RACER];
 
 fn main() -> ExitCode {
     redrive_benches::main(SCENARIOS, CHILDREN)
