@@ -7,12 +7,18 @@
 mod backlog;
 mod bulk;
 mod cost;
+mod counters;
+mod death;
 mod drain;
 mod fail_once;
 mod held;
+mod letters;
+mod million;
 mod priorities;
 mod processes;
 mod queues;
+mod redrive;
+mod scrape;
 mod single;
 mod steady;
 mod transactions;
@@ -28,12 +34,18 @@ const SCENARIOS: &[Scenario] = &[
     fail_once::SCENARIO,
     transactions::SCENARIO,
     cost::SCENARIO,
+    counters::SCENARIO,
     priorities::SCENARIO,
     queues::SCENARIO,
     processes::SCENARIO,
     held::SCENARIO,
     steady::SCENARIO,
     backlog::SCENARIO,
+    death::SCENARIO,
+    redrive::SCENARIO,
+    letters::SCENARIO,
+    million::SCENARIO,
+    scrape::SCENARIO,
 ];
 
 /// What scenarios have other processes of this program do.

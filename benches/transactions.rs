@@ -3,7 +3,7 @@
 use std::thread;
 
 use redrive::postgres::{Client, NoTls};
-use redrive::{Failure, Job, Queue};
+use redrive::{Failure, Job, Queue, WORKER_CONNECTIONS};
 use redrive_benches::{
     Bench, Floor, FloorKeys, Outcome, Parcel, Row, Scenario, drain_with, fill, rate,
 };
@@ -84,7 +84,7 @@ fn bare(bench: &Bench, floor: &Floor, jobs: usize, connections: usize) -> Outcom
 
 fn once(bench: &Bench, jobs: usize, slots: usize) -> Outcome<f64> {
     let db = redrive::Database::builder(bench.url())
-        .connections(u32::try_from(slots)?)
+        .connections(u32::try_from(slots)? + WORKER_CONNECTIONS)
         .open()?;
     let queue = Queue::new(&db, "transactions")?;
     fill(&queue, jobs)?;
