@@ -88,5 +88,6 @@ fn filter(text: &str) -> redrive::Result<Letters> {
 
 #[divan::bench]
 fn failure_with_an_error() -> Failure {
-    Failure::from(black_box("x").parse::<i32>().unwrap_err())
+    let parsed = black_box("x").parse::<i32>();
+    parsed.map_or_else(Failure::from, |_| Failure::retry("a number"))
 }

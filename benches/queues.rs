@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::{Queue, Worker};
+use redrive::{Database, Queue, WORKER_CONNECTIONS, Worker};
 use redrive_benches::{
     Bench, Outcome, Ran, Row, Samples, Scenario, assert_empty, fill_kinds, handle_kinds,
     until_drained,
@@ -22,6 +22,8 @@ const WORKERS: usize = 20;
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 100_000);
+    let most = u32::try_from(WORKERS + 1)? * WORKER_CONNECTIONS;
+    let db = Database::builder(bench.url()).connections(most).open()?;
     let (mut single, mut all, mut alone, mut among) = (
         Samples::new(),
         Samples::new(),
@@ -29,12 +31,12 @@ fn run(bench: &mut Bench) -> Outcome {
         Samples::new(),
     );
     for _ in 0..bench.sized(3, 1) {
-        let one = queues(bench, 1)?;
+        let one = queues(&db, 1)?;
         filled(bench, &one, jobs)?;
         single.push(at_once(bench, &one, 2)?);
         filled(bench, &one, jobs / 4)?;
         alone.push(at_once(bench, &one, 2)?);
-        let hundred = queues(bench, QUEUES)?;
+        let hundred = queues(&db, QUEUES)?;
         filled(bench, &hundred, jobs)?;
         // One more queue, whose jobs come after those of all the others.
         filled(bench, &one, jobs / 4)?;
@@ -56,9 +58,9 @@ fn run(bench: &mut Bench) -> Outcome {
     ))
 }
 
-fn queues(bench: &Bench, count: usize) -> Outcome<Vec<Queue>> {
+fn queues(db: &Database, count: usize) -> Outcome<Vec<Queue>> {
     (0..count)
-        .map(|number| Ok(Queue::new(bench.db(), &format!("queue-{count}-{number}"))?))
+        .map(|number| Ok(Queue::new(db, &format!("queue-{count}-{number}"))?))
         .collect()
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
 /// The bench targets with scenarios.
-const TARGETS: &[&str] = &["scenarios"];
+const TARGETS: &[&str] = &["scenarios", "allocations"];
 /// How long a build may take on a slow machine.
 const BUILD: Duration = Duration::from_mins(30);
 /// How long a program may take to list what it holds.
