@@ -17,7 +17,10 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-const CYCLES: usize = 10;
+/// How many cycles; when it is only looked whether it runs, three.
+fn how_many(bench: &Bench) -> usize {
+    bench.sized(10, 3)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Horizon {
@@ -55,7 +58,7 @@ fn run(bench: &mut Bench) -> Outcome {
             cycles = drainer(bench, &queue, jobs, Horizon::Held)?;
             free.push(median(&unheld.rates));
             tenth.push(cycles.rates.last().copied().unwrap_or_default());
-            last.push(median(&cycles.rates[CYCLES - 3..]));
+            last.push(median(cycles.rates.last_chunk::<3>().ok_or("no cycles")?));
             bytes.push(cycles.megabytes.iter().copied().fold(0.0, f64::max));
             free_bytes.push(unheld.megabytes.iter().copied().fold(0.0, f64::max));
         }
@@ -104,7 +107,7 @@ fn run(bench: &mut Bench) -> Outcome {
 /// A worker that is started for each cycle, with the jobs there already.
 fn fresh(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
     holding(bench, horizon, |client, cycles| {
-        for _ in 0..CYCLES {
+        for _ in 0..how_many(bench) {
             fill_kinds(queue, jobs)?;
             settle_down(client)?;
             cycles.rates.push(drain(bench, queue, jobs)?.rate);
@@ -121,7 +124,7 @@ fn lived_on(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outc
         let ran = Ran::default();
         let mut gate = Gate::shut(bench, queue.name())?;
         let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-        for cycle in 1..=CYCLES {
+        for cycle in 1..=how_many(bench) {
             fill_kinds(queue, jobs)?;
             settle_down(client)?;
             if ran.count() != (cycle - 1) * jobs {

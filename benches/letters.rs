@@ -47,7 +47,7 @@ const FILL: &str = "
     ) h";
 
 fn run(bench: &mut Bench) -> Outcome {
-    let letters = bench.sized(1_000_000, 2_000);
+    let letters = bench.sized(1_000_000, 1_000);
     let mut client = bench.client()?;
     fill(&mut client, letters)?;
     weigh(bench, &mut client, letters)?;

@@ -36,7 +36,7 @@ const FILL: &str = "
     CROSS JOIN LATERAL (SELECT clock_timestamp() - ($3::bigint - n) * interval '5 seconds' AS at) d";
 
 fn run(bench: &mut Bench) -> Outcome {
-    let letters = bench.sized(1_000_000, 5_000);
+    let letters = bench.sized(1_000_000, 1_000);
     let mut client = bench.client()?;
     fill(&mut client, letters)?;
     let scan = times(|| {

@@ -133,7 +133,7 @@ fn waits(bench: &mut Bench) -> Outcome {
         let driver = pace
             .map(|(rate, letters)| start(bench.db(), rate, letters))
             .transpose()?;
-        let watching = bench.sized(Duration::from_secs(15), Duration::from_secs(2));
+        let watching = bench.sized(Duration::from_secs(15), Duration::from_millis(1_500));
         let (waits, sent) = watch(bench.db(), driver, watching)?;
         let at = |part: usize| waits[(waits.len() - 1) * part / 1000];
         let (p50, p99) = (at(500), at(990));
