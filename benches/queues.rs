@@ -17,11 +17,11 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-const QUEUES: usize = 100;
 const WORKERS: usize = 20;
 
 fn run(bench: &mut Bench) -> Outcome {
-    let jobs = bench.sized(200_000, 100_000);
+    let jobs = bench.sized(200_000, 20_000);
+    let count = bench.sized(100, 10);
     let most = u32::try_from(WORKERS + 1)? * WORKER_CONNECTIONS;
     let db = Database::builder(bench.url()).connections(most).open()?;
     let (mut single, mut all, mut alone, mut among) = (
@@ -36,7 +36,7 @@ fn run(bench: &mut Bench) -> Outcome {
         single.push(at_once(bench, &one, 2)?);
         filled(bench, &one, jobs / 4)?;
         alone.push(at_once(bench, &one, 2)?);
-        let hundred = queues(&db, QUEUES)?;
+        let hundred = queues(&db, count)?;
         filled(bench, &hundred, jobs)?;
         // One more queue, whose jobs come after those of all the others.
         filled(bench, &one, jobs / 4)?;
