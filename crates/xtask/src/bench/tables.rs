@@ -28,7 +28,10 @@ fn tables(results: &Results) -> String {
     let mut page = String::new();
     // Writing to a String cannot fail.
     if let Some(machine) = &results.machine {
-        _ = writeln!(page, "\n{machine}.\n");
+        _ = writeln!(
+            page,
+            "\n![Bars: how much of its target each number reaches](results.svg)\n\n{machine}.\n"
+        );
     }
     for one in &results.scenarios {
         _ = writeln!(
