@@ -4,6 +4,7 @@
 //! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
 //! * `cargo xtask dashboards`: the dashboards, checked and drawn.
 //! * `cargo xtask chaos`: faults under load, mutants, and the checker of what came of it.
+//! * `cargo xtask bench`: how fast redrive is beside the bare server.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -17,6 +18,7 @@
 
 mod account;
 mod alerts;
+mod bench;
 mod cargo;
 mod chaos;
 mod cluster;
@@ -52,6 +54,8 @@ enum Command {
     Dashboards(dashboards::Options),
     /// Faults under load, and a check of what came of it.
     Chaos(chaos::Options),
+    /// How fast redrive is beside the bare server, on a durable server of its own.
+    Bench(bench::Options),
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Chaos(options) => chaos::run(&options, &interrupt),
+        Command::Bench(options) => bench::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use crate::alerts;
+use crate::bench;
 use crate::cargo::{cargo, typed, workspace};
 use crate::chaos;
 use crate::cluster::{Cluster, Durability};
@@ -49,6 +50,8 @@ enum Step {
     Dashboards,
     /// Faults under load, mutants of redrive and a poisonous job: five seeds, eight minutes
     Chaos,
+    /// The benchmarks run, small
+    Benches,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -101,6 +104,7 @@ impl Step {
             Step::Alerts => "alerts",
             Step::Dashboards => "dashboards",
             Step::Chaos => "faults, mutants and poison",
+            Step::Benches => "benchmarks, small: that they run",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -183,6 +187,7 @@ impl Bench<'_> {
             Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
             Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
             Step::Chaos => chaos::check(&self.root, self.interrupt)?,
+            Step::Benches => return bench::smoke(&self.root, self.interrupt).map(Some),
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }
