@@ -7,6 +7,7 @@
 )]
 
 mod migrate;
+mod plans;
 mod statements;
 
 mod constraints;
