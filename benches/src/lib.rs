@@ -1,45 +1,36 @@
-//! What the benchmarks share: the job they move, and a clock.
+//! What the benchmarks share: how a scenario is run, what it reports, the jobs it moves, and the
+//! floor it is measured against.
 //!
-//! Timings decide nothing here: they are printed as ratios to what the server does without
-//! redrive, measured in the same run, because machines are noisy.
+//! A scenario is one file beside this folder, named by its noun, with one public function; it is
+//! listed in `scenarios.rs`. `cargo xtask bench` gives it an empty database on a server of its own.
+//! It measures what the bare server does and what redrive does by turns, in one run, because
+//! machines are noisy: ratios are what is claimed, rates are for people. It fails when jobs are
+//! lost or left, so that a wrong number is no number.
 
-use std::time::Instant;
+mod bench;
+mod drain;
+mod floor;
+mod meter;
+mod parcel;
+mod row;
 
-use redrive::Payload;
-use serde::{Deserialize, Serialize};
+pub use bench::{Bench, Child, Scenario, main};
+pub use drain::{Drained, Ran, assert_empty, drain, drain_with, fill, fill_kinds, handle_kinds};
+pub use floor::{Floor, FloorKeys};
+pub use meter::{Meter, Took};
+pub use parcel::{KINDS, Kind, Parcel};
+pub use row::{Figure, Row, Samples, Target};
 
-/// A payload of about 130 bytes.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Parcel {
-    /// Its number.
-    pub id: u64,
-    /// Ballast.
-    pub pad: String,
-}
-
-impl Payload for Parcel {
-    const KIND: &'static str = "parcel";
-}
-
-impl Parcel {
-    /// The first `count` parcels.
-    pub fn many(count: usize) -> Vec<Parcel> {
-        (0..count as u64)
-            .map(|id| Parcel {
-                id,
-                pad: "x".repeat(100),
-            })
-            .collect()
-    }
-}
+/// The result of everything here that can fail.
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Runs something that moves `count` things; answers how many a second.
 ///
 /// # Errors
 /// What the work answers.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-pub fn rate<E>(count: usize, work: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
-    let start = Instant::now();
+pub fn rate(count: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
+    let start = std::time::Instant::now();
     work()?;
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }

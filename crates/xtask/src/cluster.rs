@@ -35,6 +35,9 @@ pub(crate) enum Durability {
     /// Nothing: as fast as it gets. Commits still wait for their WAL to be written, so that
     /// what other sessions see, and when, is as in production.
     Throwaway,
+    /// What production promises, with the memory and the checkpoints that benchmarks are
+    /// compared with; all else as the server's makers have it.
+    Measured,
 }
 
 /// A running server with its data in a temporary folder. Stopped and removed when dropped.
@@ -90,6 +93,15 @@ impl Cluster {
             .and_then(|mut client| client.batch_execute(&format!("CREATE DATABASE {name}")))
             .during(|| format!("cannot create the database `{name}` of the throw-away cluster"))?;
         Ok(self.url(name))
+    }
+
+    /// Removes a database, whoever is still connected to it.
+    pub(crate) fn drop_database(&self, name: &str) -> Result<()> {
+        Client::connect(&self.url("postgres"), NoTls)
+            .and_then(|mut client| {
+                client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))
+            })
+            .during(|| format!("cannot drop the database `{name}` of the throw-away cluster"))
     }
 
     /// Leaves it running, and answers the command that stops and removes it.
@@ -149,6 +161,8 @@ impl Cluster {
         let promises = match durability {
             Durability::Durable => "fsync = on\n",
             Durability::Throwaway => "fsync = off\nfull_page_writes = off\n",
+            // Later lines win.
+            Durability::Measured => "fsync = on\nshared_buffers = '1GB'\nmax_wal_size = '4GB'\n",
         };
         // The longest name of a socket is that of the highest port. Without a socket the
         // server can still be reached by TCP, which is all that we use.
@@ -232,7 +246,8 @@ impl Cluster {
         self.place().join("data")
     }
 
-    fn log(&self) -> PathBuf {
+    /// What the server writes about itself.
+    pub(crate) fn log(&self) -> PathBuf {
         self.place().join("server.log")
     }
 }

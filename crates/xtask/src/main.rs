@@ -3,6 +3,7 @@
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
 //! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
 //! * `cargo xtask dashboards`: the dashboards, checked and drawn.
+//! * `cargo xtask bench`: how fast redrive is beside the bare server.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
 //!
 //! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
@@ -16,6 +17,7 @@
 
 mod account;
 mod alerts;
+mod bench;
 mod cargo;
 mod cluster;
 mod dashboards;
@@ -48,6 +50,8 @@ enum Command {
     Alerts,
     /// The dashboards of `grafana/`: checks them, and draws their screenshots.
     Dashboards(dashboards::Options),
+    /// How fast redrive is beside the bare server, on a durable server of its own.
+    Bench(bench::Options),
     /// Everything that must hold before a change goes in.
     Test(test::Options),
 }
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options, &interrupt),
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
+        Command::Bench(options) => bench::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
     match outcome {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use crate::alerts;
+use crate::bench;
 use crate::cargo::{cargo, typed, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::dashboards;
@@ -46,6 +47,8 @@ enum Step {
     Alerts,
     /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
     Dashboards,
+    /// The benchmarks run, small
+    Benches,
     /// Dependencies: bans, licences, sources, advisories
     Deny,
     /// What would be published is complete and builds by itself
@@ -97,6 +100,7 @@ impl Step {
             Step::Docs => "documentation, warnings denied",
             Step::Alerts => "alerts",
             Step::Dashboards => "dashboards",
+            Step::Benches => "benchmarks, small: that they run",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",
         }
@@ -178,6 +182,7 @@ impl Bench<'_> {
             )?,
             Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
             Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
+            Step::Benches => return bench::smoke(&self.root, self.interrupt).map(Some),
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }

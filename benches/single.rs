@@ -1,0 +1,70 @@
+//! Enqueue one by one beside a bare insert.
+
+use std::thread;
+
+use redrive::Queue;
+use redrive_benches::{Bench, Floor, FloorKeys, Outcome, Parcel, Row, Scenario, Target, rate};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "single",
+    what: "Enqueue of single jobs, each its own commit, beside a prepared INSERT … RETURNING id \
+           from as many connections.",
+    run,
+};
+
+fn run(bench: &mut Bench) -> Outcome {
+    for (threads, jobs) in [(1, 3_000), (10, 20_000), (32, 20_000)] {
+        let jobs = bench.sized(jobs, 320);
+        let floor = Floor::new(bench, FloorKeys::Primary)?;
+        // A connection a thread, open already, as the floor has them.
+        let db = redrive::Database::builder(bench.url())
+            .connections(u32::try_from(threads)?)
+            .open()?;
+        let (floors, ours) = bench.by_turns(
+            5,
+            || floor.insert(jobs, threads),
+            || enqueue(bench, &db, jobs, threads),
+        )?;
+        let row = Row::beside(format!("{threads} threads"), "jobs/s", &floors, &ours);
+        bench.row(&match threads {
+            10 => row.target(Target::RatioAtLeast(0.9)),
+            _ => row,
+        })?;
+    }
+    Ok(())
+}
+
+fn enqueue(bench: &Bench, db: &redrive::Database, jobs: usize, threads: usize) -> Outcome<f64> {
+    let queue = Queue::new(db, "single")?;
+    let mut client = bench.client()?;
+    let each = jobs / threads;
+    let all = each * threads;
+    let go = |each: usize| -> Outcome {
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| -> Outcome {
+                        for _ in 0..each {
+                            queue.enqueue(&Parcel::new(1))?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+        })
+    };
+    // Opens the connections and prepares the statements.
+    go(10)?;
+    client.batch_execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
+    let rate = rate(all, || go(each))?;
+    let there: i64 = client
+        .query_one("SELECT count(*) FROM redrive.jobs", &[])?
+        .get(0);
+    match there == i64::try_from(all)? {
+        true => Ok(rate),
+        false => Err(format!("{there} jobs are there instead of {all}").into()),
+    }
+}

@@ -1,0 +1,106 @@
+//! Processor time of this process and of the server, WAL, and the clock.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use redrive::postgres::Client;
+
+use crate::{Bench, Outcome};
+
+/// The ticks a second in which /proc counts processor time, on every Linux there is.
+const TICKS: f64 = 100.0;
+
+/// What something took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// Time on the wall.
+    pub wall: Duration,
+    /// Processor time of this process.
+    pub client: Duration,
+    /// Processor time of the server for the connections to this database; 0 when it is elsewhere.
+    pub server: Duration,
+    /// Bytes of WAL that the whole server wrote.
+    pub wal: u64,
+}
+
+/// Measures from its start on.
+#[expect(missing_debug_implementations, reason = "a connection has none")]
+pub struct Meter {
+    server: Client,
+    started: Instant,
+    client: f64,
+    backends: HashMap<i32, f64>,
+    wal: i64,
+}
+
+impl Meter {
+    /// Starts to measure. Processes that end before [`stop`](Meter::stop) are not counted, so stop
+    /// before the worker stops.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn start(bench: &Bench) -> Outcome<Meter> {
+        let mut server = bench.client()?;
+        let wal = wal(&mut server)?;
+        let backends = backends(&mut server)?;
+        Ok(Meter {
+            server,
+            client: own()?,
+            backends,
+            wal,
+            started: Instant::now(),
+        })
+    }
+
+    /// What it took since the start.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn stop(mut self) -> Outcome<Took> {
+        let wall = self.started.elapsed();
+        let client = own()? - self.client;
+        let since = |(process, seconds): (&i32, &f64)| {
+            seconds - self.backends.get(process).copied().unwrap_or_default()
+        };
+        let server: f64 = backends(&mut self.server)?.iter().map(since).sum();
+        Ok(Took {
+            wall,
+            client: Duration::from_secs_f64(client.max(0.0)),
+            server: Duration::from_secs_f64(server.max(0.0)),
+            wal: (wal(&mut self.server)? - self.wal).unsigned_abs(),
+        })
+    }
+}
+
+fn wal(server: &mut Client) -> Outcome<i64> {
+    let asked = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
+    Ok(server.query_one(asked, &[])?.get(0))
+}
+
+fn own() -> Outcome<f64> {
+    Ok(processor(i32::try_from(std::process::id())?).unwrap_or_default())
+}
+
+/// Processor time of the server's processes for this database, in seconds.
+fn backends(server: &mut Client) -> Outcome<HashMap<i32, f64>> {
+    let asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+                 AND backend_type IN ('client backend', 'autovacuum worker')";
+    let pids = server
+        .query(asked, &[])?
+        .into_iter()
+        .map(|row| row.get::<_, i32>(0));
+    Ok(pids
+        .filter_map(|pid| Some((pid, processor(pid)?)))
+        .collect())
+}
+
+/// User and system time of a process; `None` when it is gone, or this is no Linux.
+fn processor(process: i32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // After the name, which is in parentheses: the state is the first field.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11);
+    let user: f64 = ticks.next()?.parse().ok()?;
+    let system: f64 = ticks.next()?.parse().ok()?;
+    Some((user + system) / TICKS)
+}

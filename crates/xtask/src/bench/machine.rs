@@ -1,0 +1,139 @@
+//! On what it was measured.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use postgres::{Client, NoTls};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{During, Result};
+use crate::interrupt::Interrupt;
+
+/// How long git may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The machine, the server and the version of redrive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// The model of the processor.
+    pub(crate) processor: String,
+    /// How many cores.
+    pub(crate) cores: usize,
+    /// Memory in GiB, rounded.
+    pub(crate) memory_gib: u64,
+    /// The kernel.
+    pub(crate) kernel: String,
+    /// The version of PostgreSQL.
+    pub(crate) postgresql: String,
+    /// Its settings that are not the makers', but for places and ports.
+    pub(crate) settings: Vec<String>,
+    /// The commit of redrive.
+    #[serde(skip)]
+    commit: String,
+}
+
+impl Machine {
+    /// Looks around.
+    pub(crate) fn look(root: &Path, url: &str, interrupt: &Interrupt) -> Result<Machine> {
+        let mut client = connect(url)?;
+        let mut ask = |sql: &str| -> Result<Vec<String>> {
+            let rows = client
+                .query(sql, &[])
+                .during(|| "cannot ask the server about itself")?;
+            Ok(rows.iter().map(|row| row.get(0)).collect())
+        };
+        let settings = ask(
+            "SELECT name || ' = ' || current_setting(name) FROM pg_settings \
+             WHERE source = 'configuration file' AND name !~ 'directories|addresses|^lc_|^log|DateStyle|TimeZone|text_search' \
+             ORDER BY name",
+        )?;
+        let version = ask("SHOW server_version")?.join("");
+        let mut git = Command::new("git");
+        git.args(["describe", "--always", "--dirty"])
+            .current_dir(root);
+        let commit = interrupt
+            .output(&mut git, ANSWER)
+            .ok()
+            .flatten()
+            .filter(|output| output.status.success())
+            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Ok(Machine {
+            processor: field(&read("/proc/cpuinfo"), "model name"),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: gibibytes(&field(&read("/proc/meminfo"), "MemTotal")),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            postgresql: version.split(' ').next().unwrap_or_default().to_owned(),
+            settings,
+            commit: commit.unwrap_or_else(|| "unknown".to_owned()),
+        })
+    }
+
+    /// The commit of redrive that was measured.
+    pub(crate) fn commit(&self) -> &str {
+        &self.commit
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} cores of {}, {} GiB, Linux {}; PostgreSQL {}, {}; client and server on the same machine",
+            self.cores,
+            self.processor,
+            self.memory_gib,
+            self.kernel,
+            self.postgresql,
+            self.settings.join(", ")
+        )
+    }
+}
+
+/// The date and time, UTC, by the server.
+pub(crate) fn now(url: &str) -> Result<String> {
+    let asked = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')";
+    let row = connect(url)?
+        .query_one(asked, &[])
+        .during(|| "cannot ask the server for the time")?;
+    Ok(row.get(0))
+}
+
+fn connect(url: &str) -> Result<Client> {
+    Client::connect(url, NoTls).during(|| format!("cannot connect to {url}"))
+}
+
+/// The value of the first field of this name in a file of /proc.
+fn field(text: &str, name: &str) -> String {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(field, _)| field.trim() == name)
+        .map_or_else(
+            || "unknown".to_owned(),
+            |(_, value)| value.trim().to_owned(),
+        )
+}
+
+/// `24565256 kB` in GiB.
+fn gibibytes(kibibytes: &str) -> u64 {
+    let number = kibibytes.split(' ').next().unwrap_or_default();
+    let kibibytes: u64 = number.parse().unwrap_or_default();
+    (kibibytes + (1 << 19)) >> 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_proc_are_read() {
+        let text = "processor\t: 0\nmodel name\t: AMD EPYC\nmodel name\t: other\n";
+        assert_eq!(field(text, "model name"), "AMD EPYC");
+        assert_eq!(field(text, "flags"), "unknown");
+        assert_eq!(gibibytes("24565256 kB"), 23);
+        assert_eq!(gibibytes("unknown"), 0);
+    }
+}
