@@ -7,7 +7,11 @@
 mod bulk;
 mod drain;
 mod fail_once;
+mod idle;
+mod latency;
+mod notify;
 mod single;
+mod waste;
 
 use std::process::ExitCode;
 
@@ -18,10 +22,14 @@ const SCENARIOS: &[Scenario] = &[
     single::SCENARIO,
     drain::SCENARIO,
     fail_once::SCENARIO,
+    latency::SCENARIO,
+    idle::SCENARIO,
+    notify::SCENARIO,
+    waste::SCENARIO,
 ];
 
 /// What scenarios have other processes of this program do.
-const CHILDREN: &[Child] = &[];
+const CHILDREN: &[Child] = &[idle::CHILD, waste::CHILD];
 
 fn main() -> ExitCode {
     redrive_benches::main(SCENARIOS, CHILDREN)

@@ -21,6 +21,7 @@ mod lease;
 mod breaker;
 mod deadline;
 mod dependency;
+mod idle;
 mod retry;
 mod transaction;
 mod wake;

@@ -6,8 +6,7 @@ use redrive_tests::{TestDatabase, statement};
 use serde_json::Value;
 
 /// The settings of a worker's own connections that are about plans.
-const PINNED: &str =
-    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
 
 /// What a connection has that nobody set up: that of a caller, or of a pooler.
 const PLAIN: &str = "RESET ALL";
@@ -168,11 +167,7 @@ const CALLERS: [Hot; 6] = [
 /// keeps a plan from the sixth time on.
 fn plan(client: &mut Client, hot: &Hot) {
     client
-        .batch_execute(&format!(
-            "PREPARE {} AS {}",
-            hot.name,
-            statement(hot.name)
-        ))
+        .batch_execute(&format!("PREPARE {} AS {}", hot.name, statement(hot.name)))
         .unwrap();
     for _ in 0..7 {
         undone(client, &format!("EXECUTE {} {}", hot.name, arguments(hot)));
@@ -235,7 +230,8 @@ fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
     let mut scanned = scans(&mut transaction);
     scanned.retain(|now| !before.contains(now));
     transaction.rollback().unwrap();
-    let pages = ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64().unwrap());
+    let pages =
+        ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64().unwrap());
     let (pages, steps) = (pages[0] + pages[1], steps(plan));
     if scanned.is_empty() && pages <= hot.pages && steps <= STEPS {
         return String::new();
@@ -244,13 +240,6 @@ fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
         "{}, {when}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
         hot.name
     )
-}
-
-/// A session with settings, before anything else.
-fn session(test: &TestDatabase, settings: &str) -> Client {
-    let mut client = test.client();
-    client.batch_execute(settings).unwrap();
-    client
 }
 
 #[test]
@@ -282,7 +271,10 @@ fn a_hot_statement_reads_by_its_index_whatever_the_server_knows() {
     let mut trouble = String::new();
     for (sessions, when) in [
         (early, "planned on empty tables that were analyzed"),
-        (late, "planned on full tables that were analyzed when they were empty"),
+        (
+            late,
+            "planned on full tables that were analyzed when they were empty",
+        ),
     ] {
         for (mut client, hot) in sessions {
             trouble += &wrong(&mut client, hot, when);
@@ -294,7 +286,11 @@ fn a_hot_statement_reads_by_its_index_whatever_the_server_knows() {
                         DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)")
         .unwrap();
     for (mut client, hot) in sessions() {
-        trouble += &wrong(&mut client, hot, "planned on full tables that nobody analyzed");
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned on full tables that nobody analyzed",
+        );
     }
     assert!(trouble.is_empty(), "{trouble}");
 }

@@ -12,6 +12,7 @@ mod flood;
 mod gates;
 mod handlers;
 mod ledger;
+mod notice;
 mod pulse;
 mod settling;
 mod slot;

@@ -47,6 +47,7 @@ pub struct WorkerBuilder {
     slots: usize,
     lease: Duration,
     poll: Duration,
+    hold_for: Duration,
     backoff: Backoff,
     deadline: Duration,
     version: Option<String>,
@@ -64,6 +65,7 @@ impl WorkerBuilder {
             slots: thread::available_parallelism().map_or(4, usize::from),
             lease: Duration::from_mins(1),
             poll: Duration::from_secs(2),
+            hold_for: Duration::from_millis(100),
             backoff: Backoff::default(),
             deadline: Duration::from_mins(15),
             version: None,
@@ -95,6 +97,17 @@ impl WorkerBuilder {
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> WorkerBuilder {
         self.poll = poll;
+        self
+    }
+
+    /// For how long jobs may wait in this worker while each of its slots runs one and the same job;
+    /// then they are given back, uncharged. Defaults to 100 milliseconds; 10 milliseconds to 24 hours.
+    ///
+    /// Quick jobs are claimed by the hundred. When those in front turn out to be slow, the others
+    /// should not wait for them: a slot elsewhere may be free.
+    #[must_use]
+    pub fn hold_for(mut self, hold_for: Duration) -> WorkerBuilder {
+        self.hold_for = hold_for;
         self
     }
 
@@ -273,6 +286,7 @@ impl WorkerBuilder {
             slots: self.slots,
             lease: self.lease,
             poll: self.poll,
+            hold_for: self.hold_for,
             backoff: self.backoff,
             deadline: self.deadline,
             redact: self.redact,
@@ -366,6 +380,12 @@ impl WorkerBuilder {
         }
         if !within(&self.poll, 5 * ms, 60 * second) {
             return refuse(format!("has a poll of {:?}, not 5 ms to 1 min", self.poll));
+        }
+        if !within(&self.hold_for, 10 * ms, 24 * hour) {
+            return refuse(format!(
+                "holds jobs for {:?}, not 10 ms to 24 h",
+                self.hold_for
+            ));
         }
         if let Some(deadline) = self
             .handlers

@@ -28,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) slots: usize,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
+    /// For how long jobs may wait behind slow ones.
+    pub(crate) hold_for: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
     /// Takes out of error texts what must not be kept.
@@ -86,6 +88,8 @@ pub(crate) struct State {
     pub(crate) held: Mutex<HashSet<LeaseId>>,
     /// The slots and what they run.
     pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
+    /// Notifications of jobs so far.
+    told: AtomicU64,
     /// Jobs claimed and not finished.
     in_hand: AtomicUsize,
     /// The usual run time of a job, in nanoseconds.
@@ -119,6 +123,7 @@ impl State {
             failure: OnceLock::new(),
             held: Mutex::default(),
             seats: Mutex::default(),
+            told: AtomicU64::new(0),
             in_hand: AtomicUsize::new(0),
             // Unknown: as if slow, so that the first claim is one job a slot.
             run_time: AtomicU64::new(1_000_000_000),
@@ -138,6 +143,23 @@ impl State {
 
     pub(crate) fn run_time(&self) -> Duration {
         Duration::from_nanos(self.run_time.load(Ordering::Relaxed))
+    }
+
+    /// How many notifications of jobs have come.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of notifications of jobs.
+    pub(crate) fn tell(&self, notifications: u64) {
+        self.told.fetch_add(notifications, Ordering::Relaxed);
+    }
+
+    /// Takes note that jobs turn out to be slow, before they have ended: the usual run time is no
+    /// less than this.
+    pub(crate) fn runs_for(&self, ran: Duration) {
+        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        self.run_time.fetch_max(nanos, Ordering::Relaxed);
     }
 
     /// Takes note of jobs that were claimed.

@@ -1,7 +1,8 @@
 //! The watch: one thread without a database, that tells handlers when to end.
 //!
 //! It must work when the database does not: it is what stops a worker from running jobs that are
-//! somebody else's by now.
+//! somebody else's by now. And it gives jobs back that were claimed with others, in the belief that
+//! they are quick, and now wait behind slow ones.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -64,6 +65,33 @@ pub(crate) fn work(bench: &Bench, over: &Ended) {
             }
         }
         stuck = stuck.min(overdue(bench));
+        give_back(bench, now);
+    }
+}
+
+/// Gives the jobs back that wait while every slot runs a slow one: a slot elsewhere may be free, and
+/// who has to wait anyhow waits as well in the database.
+fn give_back(bench: &Bench, now: Instant) {
+    if bench.jobs.is_empty() {
+        return;
+    }
+    let runs_for = |running: &Running| now.saturating_duration_since(running.started);
+    let seats = lock(&bench.state.seats).clone();
+    // `None`: a slot is free, and takes what waits.
+    let slow: Option<Vec<Duration>> = seats
+        .iter()
+        .map(|seat| lock(&seat.running).as_ref().map(runs_for))
+        .collect();
+    let Some(least) = slow.and_then(|slow| slow.into_iter().min()) else {
+        return;
+    };
+    if least < bench.state.config.hold_for {
+        return;
+    }
+    // First this, or the fetcher claims them again.
+    bench.state.runs_for(least);
+    for claimed in bench.jobs.try_iter() {
+        slot::return_unbegun(bench, &claimed);
     }
 }
 
