@@ -154,7 +154,8 @@ impl Cost {
         let status = worker.stat("status")?;
         let field = |name: &str| -> Outcome<f64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.trim_matches([':', '\t']).split(' ').next());
+            let number =
+                line.and_then(|line| line.trim_start_matches(':').split_whitespace().next());
             Ok(number.ok_or_else(|| format!("no `{name}`"))?.parse()?)
         };
         let (mut switches, mut nanoseconds) = (0.0, 0.0);

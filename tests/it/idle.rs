@@ -141,10 +141,13 @@ fn a_worker_with_nothing_to_do_asks_little_over_three_connections() {
     let mut asked = 0;
     let mut renewals = 0;
     let mut last = String::new();
+    // Prepared: then each is one transaction.
+    let renewed = client
+        .prepare("SELECT max(expires_at)::text FROM redrive.workers")
+        .unwrap();
     wait_until("ten renewals", SOON, || {
-        let renewed = "SELECT max(expires_at)::text FROM redrive.workers";
         asked += 1;
-        let now: String = client.query_one(renewed, &[]).unwrap().get(0);
+        let now: String = client.query_one(&renewed, &[]).unwrap().get(0);
         renewals += i64::from(now != last);
         last = now;
         renewals > 10

@@ -262,6 +262,12 @@ impl WorkerBuilder {
     pub fn start(mut self) -> Result<Worker> {
         self.check()?;
         let db = self.queue.database().clone();
+        // Connections are opened while the schema is looked at: all of them one after another would
+        // be half of the time until the first job begins.
+        let mut fetcher_lane = db.hold("redrive-fetcher-db");
+        let mut settler_lane = db.hold("redrive-settler-db");
+        fetcher_lane.warm()?;
+        settler_lane.warm()?;
         db.check_schema()?;
         #[cfg(panic = "abort")]
         log::error!(
@@ -315,24 +321,16 @@ impl WorkerBuilder {
         }
         let threads = vec![
             spawn("redrive-settler", {
-                let (state, lane, wake) = (
-                    Arc::clone(&state),
-                    db.hold("redrive-settler-db"),
-                    wake.clone(),
-                );
-                move || settling::work(&state, lane, &messages, &wake)
+                let (state, wake) = (Arc::clone(&state), wake.clone());
+                move || settling::work(&state, settler_lane, &messages, &wake)
             })?,
             spawn("redrive-pulse", {
                 let (state, over) = (Arc::clone(&state), over.clone());
                 move || pulse::work(&state, pulse_lane, &wake, &over)
             })?,
             spawn("redrive-fetcher", {
-                let (state, lane, settle) = (
-                    Arc::clone(&state),
-                    db.hold("redrive-fetcher-db"),
-                    settle.clone(),
-                );
-                move || fetch::work(&state, lane, &jobs, &settle, &woken, &room)
+                let (state, settle) = (Arc::clone(&state), settle.clone());
+                move || fetch::work(&state, fetcher_lane, &jobs, &settle, &woken, &room)
             })?,
         ];
         // Not joined: it ends within its next look.
