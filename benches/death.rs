@@ -1,55 +1,43 @@
-//! What a death costs beside a retry: jobs that die at once against jobs that fail once, are
-//! retried and done: `DATABASE_URL=… cargo bench -p redrive-benches --bench death`.
-//!
-//! It needs an empty database of its own; it makes the schema there. The time of jobs that are
-//! done at the first attempt is measured in the same run and taken off the retries, so that what
-//! is left is the cost of the retry alone: its settle, its way through the queue, its claim.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![allow(missing_docs, reason = "not a library")]
+//! What a death costs beside a retry.
 
-use std::error::Error;
-use std::thread;
-use std::time::Duration;
+use redrive::{Failure, Job, Queue};
+use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, drain_with, fill};
 
-use redrive::{Backoff, Counts, Database, Failure, Job, Queue, Worker};
-use redrive_benches::{Parcel, rate};
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "death",
+    what: "50,000 jobs that die at once, beside as many that fail once, are retried and done; the \
+           time of jobs that are done at once is taken off both.",
+    run,
+};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 type Handler = fn(&Job<Parcel>) -> Result<(), Failure>;
 
-const JOBS: usize = 50_000;
-const ROUNDS: usize = 3;
-
-fn main() -> Outcome<()> {
-    // `cargo test --benches` runs this too; then there is nothing to measure.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
+fn run(bench: &mut Bench) -> Outcome {
+    let died = [
+        ("of one failure", alike as Handler),
+        ("of ten failures", ten),
+        ("with a detail of 3 KiB", detailed),
+    ];
+    let mut done = Samples::new();
+    let mut retries = Samples::new();
+    let mut deaths: Vec<Samples> = died.iter().map(|_| Samples::new()).collect();
+    for _ in 0..bench.sized(3, 1) {
+        let least = once(bench, "done", 1, |_| Ok(()))?;
+        done.push(least);
+        let retried = once(bench, "retried", 2, |job| match job.attempt() {
+            1 => Err(failure(job.payload(), "not yet")),
+            _ => Ok(()),
+        })?;
+        retries.push(retried - least);
+        for ((_, handler), samples) in died.iter().zip(&mut deaths) {
+            samples.push(once(bench, "died", 1, *handler)? - least);
+        }
     }
-    let url = std::env::var("DATABASE_URL")
-        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
-    let db = redrive::connect(&url)?;
-    db.migrate()?;
-    let done = best(&db, "done", |_| Ok(()))?;
-    let retried = best(&db, "retried", |job| match job.attempt() {
-        1 => Err(failure(job.payload(), "not yet")),
-        _ => Ok(()),
-    })?;
-    println!("microseconds a job, best of {ROUNDS}");
-    println!("{:<44} {done:>8.1}", "done");
-    println!("{:<44} {retried:>8.1}", "failed once, retried, done");
-    let retry = retried - done;
-    println!("{:<44} {retry:>8.1}", "so a retry costs");
-    for (what, handler) in [
-        ("died, one failure", alike as Handler),
-        ("died, ten failures", ten),
-        ("died, one failure with a 3 KiB detail", detailed),
-    ] {
-        let died = best(&db, "died", handler)?;
-        println!(
-            "{what:<44} {died:>8.1}   so a death costs {:.1}: {:.2} x a retry",
-            died - done,
-            (died - done) / retry
-        );
+    bench.row(&Row::new("a job that is done at once", "us", &done))?;
+    bench.row(&Row::new("a retry costs", "us", &retries))?;
+    for ((what, _), samples) in died.iter().zip(&deaths) {
+        let name = format!("a death {what} costs, beside a retry");
+        bench.row(&Row::beside(name, "us", &retries, samples))?;
     }
     Ok(())
 }
@@ -84,31 +72,20 @@ fn detailed(job: &Job<Parcel>) -> Result<(), Failure> {
     Err(Failure::reject("broken").class("Broken").detail(detail))
 }
 
-/// The least microseconds a job of a few rounds: noise only ever slows down.
-fn best(db: &Database, name: &str, handler: Handler) -> Outcome<f64> {
-    let mut least = f64::INFINITY;
-    for _ in 0..ROUNDS {
-        let queue = Queue::new(db, name)?;
-        queue.enqueue_many(&Parcel::many(JOBS))?;
-        least = least.min(1e6 / work(&queue, handler)?);
-    }
-    Ok(least)
-}
-
-/// Works a queue off; the clock runs from the start of the worker until the last job is settled.
-fn work(queue: &Queue, handler: Handler) -> Outcome<f64> {
-    let worker = Worker::builder(queue)
-        .slots(2)
-        .backoff(Backoff::fixed(Duration::ZERO))
-        .handle(handler)
-        .start()?;
-    let ended = |counts: Counts| counts.done + counts.dead;
-    let rate = rate(JOBS, || {
-        while ended(worker.counts()) < JOBS as u64 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        Outcome::Ok(())
+/// Microseconds a job.
+fn once(bench: &Bench, name: &str, runs: usize, handler: Handler) -> Outcome<f64> {
+    let jobs = bench.sized(50_000, 1_000);
+    let queue = Queue::new(bench.db(), name)?;
+    fill(&queue, jobs)?;
+    let mut client = bench.client()?;
+    client.batch_execute("ANALYZE redrive.jobs")?;
+    client.batch_execute("CHECKPOINT")?;
+    let drained = drain_with(bench, &queue, jobs, runs * jobs, |builder, ran| {
+        let ran = ran.clone();
+        builder.slots(2).handle(move |job: &Job<Parcel>| {
+            ran.one();
+            handler(job)
+        })
     })?;
-    worker.stop(Duration::from_secs(5))?;
-    Ok(rate)
+    Ok(1e6 / drained.rate)
 }

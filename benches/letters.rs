@@ -1,21 +1,22 @@
-//! What a million letters cost, and how long people wait who ask about them:
-//! `DATABASE_URL=… cargo bench -p redrive-benches --bench letters`.
+//! What letters cost, and how long people wait who ask about them.
 //!
-//! It needs an empty database of its own, and some gigabytes; `LETTERS` is another number than a
-//! million. The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of
-//! a hundred died of one failure, the others of a hundred, of which one is rare and long past.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![allow(missing_docs, reason = "not a library")]
+//! The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of a hundred
+//! died of one failure, the others of a hundred, of which one is rare and long past.
 
-use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use redrive::postgres::{Client, NoTls};
-use redrive::{Database, GroupId, Groups, LetterState, Letters};
+use redrive::postgres::Client;
+use redrive::{GroupId, Groups, LetterState, Letters};
+use redrive_benches::{Bench, Figure, Outcome, Row, Samples, Scenario};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "letters",
+    what: "Bytes of a letter, beside a bare table of id and payload, and how long questions about a \
+           million of them take.",
+    run,
+};
 
-/// How often each question is asked; the slowest but one counts.
+/// How often each question is asked.
 const ASKED: usize = 11;
 
 const FLOOR: &str = "DROP TABLE IF EXISTS floor;
@@ -45,23 +46,12 @@ const FILL: &str = "
             'ended_at', clock_timestamp()) AS r) a
     ) h";
 
-fn main() -> Outcome<()> {
-    // `cargo test --benches` runs this too; then there is nothing to measure.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    let url = std::env::var("DATABASE_URL")
-        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
-    let letters: i64 = match std::env::var("LETTERS") {
-        Ok(number) => number.parse()?,
-        Err(_) => 1_000_000,
-    };
-    let db = redrive::connect(&url)?;
-    db.migrate()?;
-    let mut client = Client::connect(&url, NoTls)?;
+fn run(bench: &mut Bench) -> Outcome {
+    let letters = bench.sized(1_000_000, 1_000);
+    let mut client = bench.client()?;
     fill(&mut client, letters)?;
-    weigh(&mut client, letters)?;
-    ask(&db)
+    weigh(bench, &mut client, letters)?;
+    ask(bench)
 }
 
 /// Writes the letters that are not there yet, a thousand a statement, as workers would.
@@ -70,7 +60,6 @@ fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
         .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
         .get(0);
     let fill = client.prepare(FILL)?;
-    let start = Instant::now();
     let mut from = there + 1;
     while from <= letters {
         let to = letters.min(from + 999);
@@ -84,16 +73,11 @@ fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
         }
         from = to + 1;
     }
-    println!(
-        "{} letters written in {:.0?}",
-        letters - there,
-        start.elapsed()
-    );
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
 /// Compares the bytes of the letters, indexes included, with those of a table of the payloads.
-fn weigh(client: &mut Client, letters: i64) -> Outcome<()> {
+fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
     client.batch_execute(FLOOR)?;
     let least: i64 = client
         .query_one("SELECT min(id) - 1 FROM redrive.dead_letters", &[])?
@@ -110,6 +94,7 @@ fn weigh(client: &mut Client, letters: i64) -> Outcome<()> {
     };
     let floor = bytes("floor")? / some;
     let mut all = 0;
+    let mut parts = Vec::new();
     for table in [
         "dead_letters",
         "details",
@@ -118,19 +103,25 @@ fn weigh(client: &mut Client, letters: i64) -> Outcome<()> {
         "letter_deltas",
     ] {
         let size = bytes(&format!("redrive.{table}"))?;
-        println!("{table:<16} {:>8} bytes a letter", size / letters);
+        parts.push(format!("{table} {}", size / letters));
         all += size;
     }
-    println!(
-        "all              {:>8} bytes a letter; a table of id and payload: {floor}; ratio {}.{:02}",
-        all / letters,
-        all / letters / floor,
-        all / letters * 100 / floor % 100
-    );
-    Ok(())
+    let one = |bytes: i64| -> Outcome<Samples> {
+        Ok([f64::from(i32::try_from(bytes)?)].into_iter().collect())
+    };
+    bench.row(
+        &Row::beside(
+            "a letter with its indexes, beside id and payload",
+            "bytes",
+            &one(floor)?,
+            &one(all / letters)?,
+        )
+        .note(parts.join(", ")),
+    )
 }
 
-fn ask(db: &Database) -> Outcome<()> {
+fn ask(bench: &mut Bench) -> Outcome {
+    let db = bench.db().clone();
     let groups = db.groups(&Groups::all())?;
     let big = groups.first().map_or(GroupId::new(1), |group| group.id);
     let open = |filter: &str| -> Outcome<Letters> {
@@ -153,7 +144,9 @@ fn ask(db: &Database) -> Outcome<()> {
         "state=any class=Rare",
     ] {
         let which = open(filter)?;
-        slowest(&format!("list {filter}"), || db.letters(&which).map(drop))?;
+        time(bench, &format!("list {filter}"), || {
+            db.letters(&which).map(drop)
+        })?;
     }
     for filter in [
         "",
@@ -163,24 +156,27 @@ fn ask(db: &Database) -> Outcome<()> {
         "queue=orders died>1h",
     ] {
         let which = open(filter)?;
-        slowest(&format!("count {filter}"), || {
+        time(bench, &format!("count {filter}"), || {
             db.count_letters(&which).map(drop)
         })?;
     }
-    slowest("groups", || db.groups(&Groups::all()).map(drop))?;
-    slowest("one group", || db.group(big).map(drop))?;
-    slowest("stats", || db.stats(None).map(drop))
+    time(bench, "groups", || db.groups(&Groups::all()).map(drop))?;
+    time(bench, "one group", || db.group(big).map(drop))?;
+    time(bench, "stats", || db.stats(None).map(drop))
 }
 
-/// Prints how long a question takes at most, but for one that had bad luck.
-fn slowest(what: &str, mut question: impl FnMut() -> redrive::Result<()>) -> Outcome<()> {
-    let mut times: Vec<Duration> = Vec::new();
-    for _ in 0..ASKED {
-        let start = Instant::now();
-        question()?;
-        times.push(start.elapsed());
-    }
-    times.sort();
-    println!("{what:<50} {:>8.1?}", times[ASKED - 2]);
-    Ok(())
+/// Reports how long a question takes.
+fn time(
+    bench: &mut Bench,
+    what: &str,
+    mut question: impl FnMut() -> redrive::Result<()>,
+) -> Outcome {
+    let times = (0..ASKED)
+        .map(|_| {
+            let start = Instant::now();
+            question()?;
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        })
+        .collect::<Outcome<Samples>>()?;
+    bench.row(&Row::new(what.trim_end(), "ms", Figure::from(&times)))
 }

@@ -1,26 +1,22 @@
 //! A million letters over 200 failure groups and 20 queues, few of which have most of them: how
-//! long the questions take, and how fast letters are taken away:
-//! `DATABASE_URL=… cargo bench -p redrive-benches --bench million`.
-//!
-//! It needs an empty database of its own; `LETTERS` is another number than a million. Times are
-//! also printed as a ratio to the time of one sequential count of the table in the same run,
-//! because machines differ.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![allow(missing_docs, reason = "not a library")]
+//! long the questions take, and how fast letters are taken away.
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::{Client, NoTls};
-use redrive::{Act, Database, LetterState, Letters, Policy, PolicyMode, Retention};
-use redrive_benches::rate;
+use redrive::postgres::Client;
+use redrive::{Act, LetterState, Letters, Policy, PolicyMode, Retention};
+use redrive_benches::{Bench, Outcome, Row, Samples, Scenario, rate};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "million",
+    what: "Questions about a million letters over 200 groups and 20 queues, beside one sequential \
+           count of the table; prune, archive and the ticks of policies.",
+    run,
+};
 
-const LETTERS: i64 = 1_000_000;
 /// How many letters are pruned and archived: a tenth.
 const SHARE: i64 = 10;
-/// How often each question is asked; the best counts, because noise only ever slows down.
+/// How often each question is asked.
 const ASKED: usize = 5;
 
 /// A thousand letters a statement, as workers write them; a cubed random number makes few groups
@@ -39,22 +35,11 @@ const FILL: &str = "
     CROSS JOIN LATERAL (SELECT CASE WHEN n % 10 < 7 THEN 'open' WHEN n % 10 < 9 THEN 'recovered' ELSE 'discarded' END AS state) s
     CROSS JOIN LATERAL (SELECT clock_timestamp() - ($3::bigint - n) * interval '5 seconds' AS at) d";
 
-fn main() -> Outcome<()> {
-    // `cargo test --benches` runs this too; then there is nothing to measure.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    let url = std::env::var("DATABASE_URL")
-        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
-    let letters: i64 = match std::env::var("LETTERS") {
-        Ok(number) => number.parse()?,
-        Err(_) => LETTERS,
-    };
-    let db = redrive::connect(&url)?;
-    db.migrate()?;
-    let mut client = Client::connect(&url, NoTls)?;
+fn run(bench: &mut Bench) -> Outcome {
+    let letters = bench.sized(1_000_000, 1_000);
+    let mut client = bench.client()?;
     fill(&mut client, letters)?;
-    let scan = best(|| {
+    let scan = times(|| {
         let counted = client.query_one(
             "SELECT count(*), max(length(error_message)) FROM redrive.dead_letters",
             &[],
@@ -62,11 +47,9 @@ fn main() -> Outcome<()> {
         let _: i64 = counted.get(0);
         Ok(())
     })?;
-    println!("{:<46} {:>9} {:>9}", "", "ms", "x a scan");
-    show("one sequential count", scan, scan);
-    ask(&db, &mut client, scan)?;
-    tick(&db, &mut client, scan)?;
-    take_away(&db, &mut client, letters / SHARE)
+    ask(bench, &mut client, &scan)?;
+    tick(bench, &mut client, &scan)?;
+    take_away(bench, &mut client, letters / SHARE)
 }
 
 /// Writes the letters that are not there yet.
@@ -75,7 +58,6 @@ fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
         .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
         .get(0);
     let fill = client.prepare(FILL)?;
-    let start = Instant::now();
     let mut from = there + 1;
     while from <= letters {
         let to = letters.min(from + 999);
@@ -86,11 +68,6 @@ fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
         from = to + 1;
     }
     fold(client)?;
-    println!(
-        "{} letters written in {:.0?}",
-        letters - there,
-        start.elapsed()
-    );
     Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
@@ -103,7 +80,8 @@ fn fold(client: &mut Client) -> Outcome<()> {
     Ok(())
 }
 
-fn ask(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
+fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
+    let db = bench.db().clone();
     let open = |which: Letters| which.state(LetterState::Open);
     for (what, which) in [
         ("list", open(Letters::all())),
@@ -121,7 +99,12 @@ fn ask(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
             open(Letters::all().error_class("NoSuch")),
         ),
     ] {
-        show(what, best(|| Ok(db.letters(&which).map(drop)?))?, scan);
+        show(
+            bench,
+            what,
+            &times(|| Ok(db.letters(&which).map(drop)?))?,
+            scan,
+        )?;
     }
     for (what, which) in [
         ("count", open(Letters::all())),
@@ -132,23 +115,31 @@ fn ask(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
         ),
     ] {
         show(
+            bench,
             what,
-            best(|| Ok(db.count_letters(&which).map(drop)?))?,
+            &times(|| Ok(db.count_letters(&which).map(drop)?))?,
             scan,
-        );
+        )?;
     }
     let groups = "SELECT id, title, open, deaths, last_seen FROM redrive.failure_groups ORDER BY open DESC LIMIT 50";
     show(
+        bench,
         "groups",
-        best(|| Ok(client.query(groups, &[]).map(drop)?))?,
+        &times(|| Ok(client.query(groups, &[]).map(drop)?))?,
         scan,
-    );
-    show("stats", best(|| Ok(db.stats(None).map(drop)?))?, scan);
+    )?;
+    show(
+        bench,
+        "stats",
+        &times(|| Ok(db.stats(None).map(drop)?))?,
+        scan,
+    )?;
     Ok(())
 }
 
 /// One tick of a policy, in a transaction that is rolled back so that each finds the same.
-fn tick(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
+fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
+    let db = bench.db().clone();
     let hour = Duration::from_hours(1);
     let plain = |which| Policy::new("bench", which).every(hour).batch(50);
     for (what, policy) in [
@@ -169,7 +160,7 @@ fn tick(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
         ),
     ] {
         db.set_policy(&policy, &Act::new())?;
-        let time = best(|| {
+        let time = times(|| {
             let mut transaction = client.transaction()?;
             transaction.execute(
                 "UPDATE redrive.policies SET next_at = clock_timestamp()",
@@ -181,23 +172,25 @@ fn tick(db: &Database, client: &mut Client, scan: Duration) -> Outcome<()> {
             )?;
             Ok(transaction.rollback()?)
         })?;
-        show(what, time, scan);
+        show(bench, what, &time, scan)?;
     }
     db.remove_policy("bench", &Act::new())?;
     show(
+        bench,
         "policies, none due",
-        best(|| {
+        &times(|| {
             Ok(client
                 .query("SELECT policy FROM redrive.run_policies()", &[])
                 .map(drop)?)
         })?,
         scan,
-    );
+    )?;
     Ok(())
 }
 
 /// Prunes a share of the letters, and archives another.
-fn take_away(db: &Database, client: &mut Client, share: i64) -> Outcome<()> {
+fn take_away(bench: &mut Bench, client: &mut Client, share: i64) -> Outcome {
+    let db = bench.db().clone();
     // So old that just the share is older.
     let mut age = |state: &str| -> Outcome<Duration> {
         let asked = "SELECT (extract(epoch FROM clock_timestamp() - l.changed_at) * 1000)::bigint FROM redrive.dead_letters l
@@ -209,44 +202,54 @@ fn take_away(db: &Database, client: &mut Client, share: i64) -> Outcome<()> {
     let count = usize::try_from(share)?;
     let closed = age("recovered discarded")?;
     let mut taken = 0;
-    let pruned = rate(count, || db.prune(closed).map(|pruned| taken = pruned))?;
-    println!("prune: {taken} letters, {pruned:.0} a second");
+    let pruned = rate(count, || {
+        taken = db.prune(closed)?;
+        Ok(())
+    })?;
+    bench.row(&Row::new(
+        format!("prune of {taken} letters"),
+        "letters/s",
+        pruned,
+    ))?;
     let open = age("open")?;
     db.set_retention(&Retention::archive(LetterState::Open, open), &Act::new())?;
-    show_due(db)?;
+    show_due(bench)?;
     let archived = rate(count, || {
-        db.retain(&Act::new()).map(|archived| taken = archived)
+        taken = db.retain(&Act::new())?;
+        Ok(())
     })?;
-    println!("archive: {taken} letters, {archived:.0} a second");
+    bench.row(&Row::new(
+        format!("archive of {taken} letters"),
+        "letters/s",
+        archived,
+    ))?;
     db.remove_retention(None, LetterState::Open, &Act::new())?;
     Ok(())
 }
 
-fn show_due(db: &Database) -> Outcome<()> {
+fn show_due(bench: &mut Bench) -> Outcome {
+    let db = bench.db().clone();
     let start = Instant::now();
     let due: u64 = db.retention_due()?.iter().map(|due| due.letters).sum();
-    println!(
-        "prune --dry-run: {due} letters are due, {:.1?}",
-        start.elapsed()
-    );
-    Ok(())
+    let took = start.elapsed().as_secs_f64() * 1e3;
+    bench.row(&Row::new(
+        format!("prune --dry-run, {due} letters are due"),
+        "ms",
+        took,
+    ))
 }
 
-/// The best time of several.
-fn best(mut question: impl FnMut() -> Outcome<()>) -> Outcome<Duration> {
-    let mut best = Duration::MAX;
-    for _ in 0..ASKED {
-        let start = Instant::now();
-        question()?;
-        best = best.min(start.elapsed());
-    }
-    Ok(best)
+/// How long a question takes, in milliseconds.
+fn times(mut question: impl FnMut() -> Outcome) -> Outcome<Samples> {
+    (0..ASKED)
+        .map(|_| {
+            let start = Instant::now();
+            question()?;
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        })
+        .collect()
 }
 
-fn show(what: &str, time: Duration, scan: Duration) {
-    println!(
-        "{what:<46} {:>9.1} {:>9.3}",
-        time.as_secs_f64() * 1000.0,
-        time.as_secs_f64() / scan.as_secs_f64()
-    );
+fn show(bench: &mut Bench, what: &str, times: &Samples, scan: &Samples) -> Outcome {
+    bench.row(&Row::beside(what, "ms", scan, times))
 }

@@ -1,29 +1,25 @@
-//! Redrive of 100,000 letters as fast as it goes, beside what the bare server does with the same
-//! rows; and how long live jobs of the same queue wait meanwhile:
-//! `DATABASE_URL=… cargo bench -p redrive-benches --bench redrive`.
-//!
-//! It needs an empty database of its own; it makes the schema and tables of its own there.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![allow(missing_docs, reason = "not a library")]
+//! Redrive of many letters, and how long live jobs wait meanwhile.
 
-use std::error::Error;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::{Client, NoTls};
+use redrive::postgres::Client;
 use redrive::{
     Act, Database, Driven, Job, Letters, Queue, Rate, RedriveOptions, RunDriver, RunOptions, Worker,
 };
-use redrive_benches::{Parcel, rate};
+use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target, rate};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "redrive",
+    what: "Redrive of 100,000 letters beside the bare UPDATE and INSERT of the same rows, 5,000 at a \
+           time; and how long 200 live jobs a second wait in the same queue meanwhile, beside when \
+           nothing is redriven.",
+    run,
+};
 
-const LETTERS: usize = 100_000;
-const ROUNDS: usize = 3;
-/// How long live jobs are watched, and how many come a second.
-const WATCH: Duration = Duration::from_secs(15);
+/// How often live jobs come.
 const EVERY: Duration = Duration::from_millis(5);
 
 const EMPTY: &str = "TRUNCATE redrive.dead_letters, redrive.jobs, redrive.jobs_delayed,
@@ -38,7 +34,7 @@ const DIE: &str = "INSERT INTO redrive.dead_letters
                'error_class', 'gateway', 'error_message', 'timeout after ' || n || ' ms',
                'worker', gen_random_uuid(), 'host', 'host-1', 'version', '1.4.2')),
            clock_timestamp()
-    FROM generate_series(1, 100000) n";
+    FROM generate_series(1, $1::bigint) n";
 /// The same rows in a table with a primary key and an index on the time of death; moving one is
 /// an update of it and an insert into a table with one index.
 const FLOOR: &str = "DROP TABLE IF EXISTS floor_letters, floor_jobs;
@@ -56,61 +52,66 @@ const FLOOR_MOVE: &str = "WITH moved AS (
         RETURNING l.*)
     INSERT INTO floor_jobs SELECT id, queue, payload, history, priority, enqueued_at FROM moved";
 
-fn main() -> Outcome<()> {
-    // `cargo test --benches` runs this too; then there is nothing to measure.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    let url = std::env::var("DATABASE_URL")
-        .map_err(|_| "set DATABASE_URL to an empty database: this empties the tables there")?;
-    let db = redrive::connect(&url)?;
-    db.migrate()?;
-    let mut client = Client::connect(&url, NoTls)?;
-    moved(&db, &mut client)?;
-    waits(&db, &mut client)
+fn run(bench: &mut Bench) -> Outcome {
+    moved(bench)?;
+    waits(bench)
 }
 
-fn moved(db: &Database, client: &mut Client) -> Outcome<()> {
-    let (mut floor, mut run, mut direct) = (0.0_f64, 0.0_f64, 0.0_f64);
-    for _ in 0..ROUNDS {
-        die(client)?;
+fn moved(bench: &mut Bench) -> Outcome {
+    let letters = bench.sized(100_000, 1_000);
+    let (mut floor, mut run, mut direct) = (Samples::new(), Samples::new(), Samples::new());
+    let mut client = bench.client()?;
+    for _ in 0..bench.sized(5, 1) {
+        die(&mut client, letters)?;
         client.batch_execute(FLOOR)?;
         client.batch_execute("ANALYZE floor_letters; CHECKPOINT")?;
-        floor = floor.max(rate(LETTERS, || -> Outcome<()> {
+        floor.push(rate(letters, || {
             while client.execute(FLOOR_MOVE, &[])? > 0 {}
             Ok(())
         })?);
         client.batch_execute("DROP TABLE floor_letters, floor_jobs; CHECKPOINT")?;
-        let mut driver = start(db, Rate::Unthrottled, RedriveOptions::new())?;
-        run = run.max(rate(LETTERS, || -> Outcome<()> {
+        let mut driver = start(bench.db(), Rate::Unthrottled, RedriveOptions::new())?;
+        run.push(rate(letters, || {
             while driver.step()?.driven == Driven::Running {}
             Ok(())
         })?);
-        die(client)?;
-        direct = direct.max(rate(LETTERS, || -> Outcome<()> {
-            db.redrive(&Letters::queue("parcels"), &Act::new())?;
+        all_are_jobs(&mut client, letters)?;
+        die(&mut client, letters)?;
+        direct.push(rate(letters, || {
+            bench
+                .db()
+                .redrive(&Letters::queue("parcels"), &Act::new())?;
             Ok(())
         })?);
+        all_are_jobs(&mut client, letters)?;
     }
-    println!("redrive of 100,000 letters, letters a second, best of {ROUNDS}");
-    for (what, rate) in [
-        ("floor: update and insert", floor),
-        ("run, unthrottled", run),
-        ("direct, by 500", direct),
-    ] {
-        println!("{what:<34} {rate:>12.0} {:>7.2}", rate / floor);
-    }
-    Ok(())
+    bench.row(
+        &Row::beside("a run, unthrottled", "letters/s", &floor, &run)
+            .target(Target::AtLeast(50_000.0)),
+    )?;
+    bench.row(&Row::beside(
+        "direct, 500 at a time",
+        "letters/s",
+        &floor,
+        &direct,
+    ))
 }
 
-fn waits(db: &Database, client: &mut Client) -> Outcome<()> {
-    println!("\nwait of 200 live jobs a second in the same queue, milliseconds");
-    println!(
-        "{:<34} {:>8} {:>8} {:>8} {:>9}",
-        "meanwhile", "p50", "p99", "max", "redriven"
-    );
+fn all_are_jobs(client: &mut Client, letters: usize) -> Outcome {
+    let jobs: i64 = client
+        .query_one("SELECT count(*) FROM redrive.jobs", &[])?
+        .get(0);
+    match jobs == i64::try_from(letters)? {
+        true => Ok(()),
+        false => Err(format!("{jobs} jobs are there of {letters} letters").into()),
+    }
+}
+
+fn waits(bench: &mut Bench) -> Outcome {
     let hundred = Rate::PerSecond(NonZeroU32::MIN.saturating_add(99));
     let low = RedriveOptions::new().priority(-10);
+    let letters = bench.sized(100_000, 1_000);
+    let mut nothing: Option<(f64, f64)> = None;
     for (what, pace) in [
         ("nothing", None),
         (
@@ -126,26 +127,33 @@ fn waits(db: &Database, client: &mut Client) -> Outcome<()> {
             Some((Rate::Unthrottled, RedriveOptions::new())),
         ),
     ] {
-        die(client)?;
+        let mut client = bench.client()?;
+        die(&mut client, letters)?;
         client.batch_execute("ANALYZE redrive.dead_letters; CHECKPOINT")?;
         let driver = pace
-            .map(|(rate, letters)| start(db, rate, letters))
+            .map(|(rate, letters)| start(bench.db(), rate, letters))
             .transpose()?;
-        let (waits, sent) = watch(db, driver)?;
-        let at = |part: usize| waits[(waits.len() * part / 1000).min(waits.len() - 1)];
-        println!(
-            "{what:<34} {:>8.1} {:>8.1} {:>8.1} {sent:>9}",
-            at(500),
-            at(990),
-            at(1000)
-        );
+        let watching = bench.sized(Duration::from_secs(15), Duration::from_millis(1_500));
+        let (waits, sent) = watch(bench.db(), driver, watching)?;
+        let at = |part: usize| waits[(waits.len() - 1) * part / 1000];
+        let (p50, p99) = (at(500), at(990));
+        let (floor50, floor99) = *nothing.get_or_insert((p50, p99));
+        let one = |number: f64| -> Samples { [number].into_iter().collect() };
+        for (part, floor, ours) in [("p50", floor50, p50), ("p99", floor99, p99)] {
+            let name = format!("wait of live jobs, {part}, meanwhile: {what}");
+            let row = Row::beside(name, "ms", &one(floor), &one(ours));
+            bench.row(&match sent {
+                0 => row,
+                sent => row.note(format!("{sent} letters were redriven meanwhile")),
+            })?;
+        }
     }
     Ok(())
 }
 
 /// Live jobs come and are done, while a run is driven; answers how long they waited, sorted, and
 /// how many letters went.
-fn watch(db: &Database, driver: Option<RunDriver>) -> Outcome<(Vec<f64>, u64)> {
+fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcome<(Vec<f64>, u64)> {
     let queue = Queue::new(db, "parcels")?;
     let origin = Instant::now();
     let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
@@ -169,7 +177,7 @@ fn watch(db: &Database, driver: Option<RunDriver>) -> Outcome<(Vec<f64>, u64)> {
         thread::spawn(move || -> redrive::Result<u64> {
             loop {
                 let step = driver.step()?;
-                if step.driven != Driven::Running || origin.elapsed() > WATCH {
+                if step.driven != Driven::Running || origin.elapsed() > watching {
                     return Ok(step.sent);
                 }
                 thread::sleep(step.wait);
@@ -177,7 +185,7 @@ fn watch(db: &Database, driver: Option<RunDriver>) -> Outcome<(Vec<f64>, u64)> {
         })
     });
     let mut jobs = 0;
-    while origin.elapsed() < WATCH {
+    while origin.elapsed() < watching {
         let pad = origin.elapsed().as_secs_f64().to_string();
         queue.enqueue(&Parcel { id: jobs, pad })?;
         jobs += 1;
@@ -203,10 +211,10 @@ fn watch(db: &Database, driver: Option<RunDriver>) -> Outcome<(Vec<f64>, u64)> {
     Ok((waits, sent))
 }
 
-/// An empty schema and 100,000 letters.
-fn die(client: &mut Client) -> Outcome<()> {
+/// An empty schema and these letters.
+fn die(client: &mut Client, letters: usize) -> Outcome {
     client.batch_execute(EMPTY)?;
-    client.batch_execute(DIE)?;
+    client.execute(DIE, &[&i64::try_from(letters)?])?;
     // Apart: VACUUM does not run together with anything.
     client.batch_execute("VACUUM ANALYZE redrive.dead_letters")?;
     client.batch_execute("CHECKPOINT")?;

@@ -1,21 +1,19 @@
-//! What a scrape costs with ten million jobs and a million letters in the tables:
-//! `DATABASE_URL=… cargo bench -p redrive-benches --bench scrape`.
-//!
-//! It needs an empty database of its own, and 10 GB; `JOBS` is another number than ten million, and
-//! there are a tenth as many letters and delayed jobs. It reads as the exporter does, source by
-//! source, and prints how long that takes and how many pages each source touches: first as the
-//! tables were written, then vacuumed and analyzed, then as under way, with dead rows at the front.
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
-#![allow(missing_docs, reason = "not a library")]
+//! What a reading of all metrics costs. It reads as the exporter does, source by source: first as
+//! the tables were written, then vacuumed and analyzed, then as under way, with dead rows in front.
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use prometheus::TextEncoder;
 use redrive::metrics::{Reader, Source, to_proto};
-use redrive::postgres::{Client, NoTls};
+use redrive::postgres::Client;
+use redrive_benches::{Bench, Outcome, Row, Samples, Scenario};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "scrape",
+    what: "A reading of all metrics as text, with ten million ready jobs, a million delayed ones and \
+           a million letters.",
+    run,
+};
 
 /// Readings that are measured.
 const READINGS: usize = 200;
@@ -48,29 +46,15 @@ const FILL_LEASES: &str = "
                FROM generate_series(1, 500) n)
     FROM redrive.workers w, generate_series(1, 4)";
 
-fn main() -> Outcome<()> {
-    // `cargo test --benches` runs this too; then there is nothing to measure.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return Ok(());
-    }
-    let url = std::env::var("DATABASE_URL")
-        .map_err(|_| "set DATABASE_URL to an empty database: this makes tables of its own there")?;
-    let jobs: i64 = match std::env::var("JOBS") {
-        Ok(number) => number.parse()?,
-        Err(_) => 10_000_000,
-    };
-    redrive::connect(&url)?.migrate()?;
-    let mut client = Client::connect(&url, NoTls)?;
+fn run(bench: &mut Bench) -> Outcome {
+    let jobs = bench.sized(10_000_000, 10_000);
+    let mut client = bench.client()?;
     fill(&mut client, jobs)?;
-    println!(
-        "\n{:<28} {:>9} {:>9} {:>9}  pages by source",
-        "", "p50", "p99", "worst"
-    );
-    measure(&url, "as written")?;
+    measure(bench, "as written, never analyzed")?;
     client.batch_execute("VACUUM ANALYZE")?;
-    measure(&url, "vacuumed and analyzed")?;
+    measure(bench, "vacuumed and analyzed")?;
     // Somebody holds the horizon, and what is done cannot be vacuumed.
-    let mut holder = Client::connect(&url, NoTls)?;
+    let mut holder = bench.client()?;
     let mut held = holder
         .build_transaction()
         .isolation_level(redrive::postgres::IsolationLevel::RepeatableRead)
@@ -82,13 +66,12 @@ fn main() -> Outcome<()> {
          AND j.segment = 0",
         &[],
     )?;
-    measure(&url, "100000 dead rows in front")?;
+    measure(bench, "100,000 dead rows in front")?;
     held.rollback()?;
     Ok(())
 }
 
 fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
-    let start = Instant::now();
     let insert = client.prepare(FILL_JOBS)?;
     let mut from = 0;
     while from < jobs {
@@ -102,17 +85,12 @@ fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
     client.execute(FILL_LETTERS, &[&(jobs / 10)])?;
     client.batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")?;
     client.batch_execute(FILL_LEASES)?;
-    println!(
-        "{jobs} jobs, {0} delayed ones and {0} letters written in {1:.0?}",
-        jobs / 10,
-        start.elapsed()
-    );
     Ok(())
 }
 
-/// Reads again and again on a connection of its own, and prints how long it took.
-fn measure(url: &str, when: &str) -> Outcome<()> {
-    let mut client = Client::connect(url, NoTls)?;
+/// Reads again and again on a connection of its own, and reports how long it took.
+fn measure(bench: &mut Bench, when: &str) -> Outcome {
+    let mut client = bench.client()?;
     let mut reader = Reader::new("bench");
     let mut scrape = || -> Outcome<Duration> {
         let start = Instant::now();
@@ -127,18 +105,15 @@ fn measure(url: &str, when: &str) -> Outcome<()> {
     for _ in 0..3 {
         scrape()?;
     }
-    let mut times = (0..READINGS)
-        .map(|_| scrape())
-        .collect::<Outcome<Vec<_>>>()?;
-    times.sort();
-    let at = |share: usize| times[(READINGS - 1) * share / 100];
-    print!(
-        "{when:<28} {:>9.1?} {:>9.1?} {:>9.1?} ",
-        at(50),
-        at(99),
-        at(100)
-    );
+    let readings = bench.sized(READINGS, 5);
+    let mut times = (0..readings)
+        .map(|_| Ok(scrape()?.as_secs_f64() * 1e3))
+        .collect::<Outcome<Vec<f64>>>()?;
+    times.sort_by(f64::total_cmp);
+    let p99 = times[(readings - 1) * 99 / 100];
+    let times: Samples = times.into_iter().collect();
     let mut all = 0;
+    let mut parts = Vec::new();
     for source in Source::DATABASE {
         let function = if source == Source::Totals {
             "metric_totals".to_owned()
@@ -146,13 +121,18 @@ fn measure(url: &str, when: &str) -> Outcome<()> {
             format!("metrics_{}", source.as_str())
         };
         let pages = pages(&mut client, &function)?;
-        print!(" {} {pages},", source.as_str());
+        parts.push(format!("{} {pages}", source.as_str()));
         if source != Source::Bloat {
             all += pages;
         }
     }
-    println!(" without bloat {all}");
-    Ok(())
+    bench.row(
+        &Row::new(format!("{when}, p50"), "ms", &times).note(format!(
+            "pages by source: {}; without bloat {all}",
+            parts.join(", ")
+        )),
+    )?;
+    bench.row(&Row::new(format!("{when}, p99"), "ms", p99))
 }
 
 /// How many pages a function touches.

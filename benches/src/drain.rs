@@ -39,6 +39,11 @@ impl Ran {
         }
     }
 
+    /// When the first began.
+    pub fn began(&self) -> Option<Instant> {
+        self.0.1.get().copied()
+    }
+
     /// How many ran.
     pub fn count(&self) -> usize {
         self.0.0.load(Ordering::Relaxed)
@@ -128,7 +133,7 @@ pub fn drain_with(
         return Err(format!("{} handlers ran instead of {runs}", ran.count()).into());
     }
     assert_empty(&mut bench.client()?)?;
-    let first = *ran.0.1.get().ok_or("no handler ran")?;
+    let first = ran.began().ok_or("no handler ran")?;
     let took = end.duration_since(first);
     Ok(Drained {
         rate: rate_of(jobs, took),

@@ -12,6 +12,7 @@ mod drain;
 mod floor;
 mod meter;
 mod parcel;
+mod race;
 mod row;
 
 pub use bench::{Bench, Child, Scenario, main};
@@ -19,6 +20,7 @@ pub use drain::{Drained, Ran, assert_empty, drain, drain_with, fill, fill_kinds,
 pub use floor::{Floor, FloorKeys};
 pub use meter::{Meter, Took};
 pub use parcel::{KINDS, Kind, Parcel};
+pub use race::{Gate, RACER, race, until_drained};
 pub use row::{Figure, Row, Samples, Target};
 
 /// The result of everything here that can fail.

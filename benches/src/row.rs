@@ -17,6 +17,11 @@ impl Samples {
         self.0.push(sample);
     }
 
+    /// The last round's.
+    pub fn last(&self) -> Option<f64> {
+        self.0.last().copied()
+    }
+
     /// The median and the extremes. All 0 when nothing was measured.
     pub fn figure(&self) -> Figure {
         let mut sorted = self.0.clone();

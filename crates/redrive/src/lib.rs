@@ -54,6 +54,8 @@ mod live;
 pub mod metrics;
 mod number;
 mod policy;
+#[doc(hidden)]
+pub mod pure;
 mod redaction;
 mod redrive;
 mod registry;

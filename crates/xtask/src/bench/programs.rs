@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Profile;
+use super::{Profile, Scale};
 use crate::cargo::{cargo, typed};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
 /// The bench targets with scenarios.
-const TARGETS: &[&str] = &["scenarios"];
+const TARGETS: &[&str] = &["scenarios", "allocations"];
 /// How long a build may take on a slow machine.
 const BUILD: Duration = Duration::from_mins(30);
 /// How long a program may take to list what it holds.
@@ -26,6 +26,18 @@ pub(crate) struct Scenario {
     /// What it measures.
     pub(crate) what: String,
     program: PathBuf,
+}
+
+impl Scenario {
+    /// The command that runs it.
+    pub(super) fn command(&self, scale: Scale) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(&self.name);
+        if scale == Scale::Quick {
+            command.arg("--quick");
+        }
+        command
+    }
 }
 
 /// All of them.
@@ -97,16 +109,6 @@ impl Programs {
                     })
             })
             .collect()
-    }
-
-    /// The command that runs one.
-    pub(super) fn command(&self, scenario: &Scenario, quick: bool) -> Command {
-        let mut command = Command::new(&scenario.program);
-        command.arg(&scenario.name);
-        if quick {
-            command.arg("--quick");
-        }
-        command
     }
 }
 

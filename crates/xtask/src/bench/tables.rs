@@ -118,6 +118,13 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_benchmarks_has_the_marks() {
+        let page = include_str!("../../../../benches/README.md");
+        let new = replaced(page, "\nnew\n").expect("it has marks");
+        assert!(new.starts_with("# Benchmarks") && new.contains("## Others"));
+    }
+
+    #[test]
     fn a_row_is_a_line() {
         let mut row = row(300_000.0, 0.4, Target::RatioAtLeast(0.8));
         row.ours.least = 250_000.0;

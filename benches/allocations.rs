@@ -1,0 +1,120 @@
+//! How often a job allocates: a program of its own, because its allocator counts.
+#![allow(missing_docs, reason = "not a library")]
+
+use std::process::ExitCode;
+
+use dhat::{HeapStats, Profiler};
+use redrive::{Failure, Job, Queue};
+use redrive_benches::{Bench, Outcome, Parcel, Row, Scenario, drain, drain_with, fill, fill_kinds};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const SCENARIO: Scenario = Scenario {
+    name: "allocations",
+    what: "Heap allocations a job in the process of the worker or the enqueuer: 20,000 jobs beside \
+           10,000, so that what is paid once goes out.",
+    run,
+};
+
+fn main() -> ExitCode {
+    redrive_benches::main(&[SCENARIO], &[])
+}
+
+type Work = fn(&Bench, usize) -> Outcome<Allocated>;
+
+/// What was allocated.
+#[derive(Clone, Copy)]
+struct Allocated {
+    blocks: u64,
+    bytes: u64,
+}
+
+fn run(bench: &mut Bench) -> Outcome {
+    let few = bench.sized(10_000, 1_000);
+    // It counts from here on.
+    let _profiler = Profiler::builder().testing().build();
+    for (name, work) in [
+        ("drain, ten typed kinds", drained as Work),
+        ("drain, failing once", failed),
+        ("bulk enqueue", bulk),
+        ("single enqueue", single),
+    ] {
+        let once = work(bench, few)?;
+        let twice = work(bench, 2 * few)?;
+        let a_job = |twice: u64, once: u64| -> Outcome<f64> {
+            Ok(f64::from(i32::try_from(twice - once)?) / f64::from(i32::try_from(few)?))
+        };
+        bench.row(&Row::new(
+            format!("{name}, allocations"),
+            "a job",
+            a_job(twice.blocks, once.blocks)?,
+        ))?;
+        bench.row(&Row::new(
+            format!("{name}, bytes allocated"),
+            "a job",
+            a_job(twice.bytes, once.bytes)?,
+        ))?;
+    }
+    Ok(())
+}
+
+/// What the work allocates.
+fn counted(work: impl FnOnce() -> Outcome) -> Outcome<Allocated> {
+    let before = HeapStats::get();
+    work()?;
+    let after = HeapStats::get();
+    Ok(Allocated {
+        blocks: after.total_blocks - before.total_blocks,
+        bytes: after.total_bytes - before.total_bytes,
+    })
+}
+
+fn drained(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
+    let queue = Queue::new(bench.db(), "drained")?;
+    fill_kinds(&queue, jobs)?;
+    counted(|| drain(bench, &queue, jobs).map(drop))
+}
+
+fn failed(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
+    let queue = Queue::new(bench.db(), "failed")?;
+    fill(&queue, jobs)?;
+    counted(|| {
+        drain_with(bench, &queue, jobs, 2 * jobs, |builder, ran| {
+            let ran = ran.clone();
+            builder.slots(2).handle(move |job: &Job<Parcel>| {
+                ran.one();
+                match job.attempt() {
+                    1 => Err(Failure::retry("not yet")),
+                    _ => Ok(()),
+                }
+            })
+        })
+        .map(drop)
+    })
+}
+
+fn bulk(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
+    let queue = Queue::new(bench.db(), "bulk")?;
+    let parcels = Parcel::many(jobs);
+    counted(|| {
+        queue.enqueue_many(&parcels)?;
+        Ok(())
+    })
+}
+
+fn single(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
+    let queue = Queue::new(bench.db(), "single")?;
+    let parcels = Parcel::many(jobs / 10);
+    let all = counted(|| {
+        for parcel in &parcels {
+            queue.enqueue(parcel)?;
+        }
+        Ok(())
+    })?;
+    // A tenth was enqueued: this is slow.
+    Ok(Allocated {
+        blocks: all.blocks * 10,
+        bytes: all.bytes * 10,
+    })
+}

@@ -1,0 +1,93 @@
+//! Micro-benchmarks of the pure parts: `cargo bench -p redrive-benches --bench micro`.
+//!
+//! They answer one question: is any of this worth a thought beside the microseconds that a job
+//! costs in all? What allocates says how often.
+#![allow(missing_docs, reason = "not a library")]
+
+use std::time::{Duration, Instant};
+
+use divan::{AllocProfiler, Bencher, black_box};
+use redrive::{Backoff, Failure, Letters, NewJob, pure};
+use redrive_benches::Parcel;
+
+#[global_allocator]
+static ALLOCATOR: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench]
+fn judge_done(bencher: Bencher<'_, '_>) {
+    let backoff = Backoff::default();
+    bencher.bench(|| pure::judge(black_box(None), 1, 5, &backoff));
+}
+
+#[divan::bench]
+fn judge_a_retry(bencher: Bencher<'_, '_>) {
+    let backoff = Backoff::default();
+    bencher
+        .with_inputs(|| Failure::retry("gateway timed out"))
+        .bench_values(|failure| pure::judge(Some(failure), black_box(1), 5, &backoff));
+}
+
+#[divan::bench]
+fn judge_a_death(bencher: Bencher<'_, '_>) {
+    let backoff = Backoff::default();
+    bencher
+        .with_inputs(|| Failure::retry("gateway timed out"))
+        .bench_values(|failure| pure::judge(Some(failure), black_box(5), 5, &backoff));
+}
+
+#[divan::bench(args = [1, 10, 1000])]
+fn backoff(bencher: Bencher<'_, '_>, attempt: u32) {
+    let backoff = Backoff::default();
+    bencher.bench(|| backoff.delay(black_box(attempt), black_box(0.5)));
+}
+
+#[divan::bench]
+fn demand() -> usize {
+    pure::demand(
+        black_box(8),
+        black_box(Duration::from_micros(10)),
+        black_box(700),
+    )
+}
+
+#[divan::bench(args = [1, 10])]
+fn marks(bencher: Bencher<'_, '_>, priorities: i16) {
+    let now = Instant::now();
+    bencher.bench(|| pure::mark(black_box(500), black_box(priorities), now));
+}
+
+#[divan::bench]
+fn bucket() -> i16 {
+    pure::wait_bucket(black_box(0.731))
+}
+
+#[divan::bench]
+fn encode(bencher: Bencher<'_, '_>) {
+    let parcel = Parcel::new(7);
+    bencher.bench(|| NewJob::new(black_box(&parcel)));
+}
+
+#[divan::bench]
+fn decode(bencher: Bencher<'_, '_>) {
+    let json = Parcel::new(7).json();
+    bencher.bench(|| serde_json::from_slice::<Parcel>(black_box(json.as_bytes())));
+}
+
+#[divan::bench(args = [
+    "",
+    "queue=orders class=Timeout died>2h",
+    "queue=orders class=Timeout died>2h payload.amount>100 payload.customer.id=42 state=any limit=50",
+])]
+fn filter(text: &str) -> redrive::Result<Letters> {
+    black_box(text).parse()
+}
+
+#[divan::bench]
+fn failure_with_an_error() -> Failure {
+    let parsed = black_box("x").parse::<i32>();
+    parsed.map_or_else(Failure::from, |_| Failure::retry("a number"))
+}

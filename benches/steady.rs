@@ -1,0 +1,178 @@
+//! A steady load under readers that overlap.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive::postgres::IsolationLevel;
+use redrive::{Failure, Job, Queue, Worker};
+use redrive_benches::{
+    Bench, Outcome, Parcel, Row, Samples, Scenario, Target, assert_empty, until_drained,
+};
+
+use crate::held::megabytes;
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "steady",
+    what: "2,000 jobs a second for five minutes while three sessions hold REPEATABLE READ snapshots \
+           of 60 s that overlap, so that the horizon is never free; beside one minute without.",
+    run,
+};
+
+/// How many jobs come together, and how many of that a second.
+const BATCH: u64 = 20;
+const BATCHES: u32 = 100;
+
+/// What was seen.
+struct Seen {
+    jobs_a_second: f64,
+    waits: Vec<f64>,
+    megabytes: Vec<f64>,
+}
+
+fn run(bench: &mut Bench) -> Outcome {
+    let minute = bench.sized(Duration::from_mins(1), Duration::from_secs(1));
+    let free = watch(bench, minute, None)?;
+    let held = watch(bench, bench.sized(5, 2) * minute, Some(minute))?;
+    let one = |number: f64| -> Samples { [number].into_iter().collect() };
+    bench.row(
+        &Row::beside(
+            "done, with the readers beside without",
+            "jobs/s",
+            &one(free.jobs_a_second),
+            &one(held.jobs_a_second),
+        )
+        .target(Target::RatioAtLeast(0.99)),
+    )?;
+    for part in [500, 990] {
+        let of = |waits: &[f64]| waits[(waits.len() - 1) * part / 1000];
+        let percent = part / 10;
+        bench.row(&Row::beside(
+            format!("from before the enqueue to the handler, p{percent}"),
+            "ms",
+            &one(of(&free.waits)),
+            &one(of(&held.waits)),
+        ))?;
+    }
+    // Bounded: the last third needs no more than the first two did.
+    let most = |megabytes: &[f64]| megabytes.iter().copied().fold(0.0, f64::max);
+    let (early, late) = held.megabytes.split_at(held.megabytes.len() * 2 / 3);
+    let sizes: Vec<String> = held
+        .megabytes
+        .chunks(held.megabytes.len().div_ceil(15))
+        .map(|chunk| format!("{:.0}", most(chunk)))
+        .collect();
+    bench.row(
+        &Row::beside(
+            "disk space of the schema: the last third beside the first two",
+            "MB",
+            &one(most(early)),
+            &one(most(late)),
+        )
+        .target(Target::RatioAtMost(1.1))
+        .note(format!(
+            "the most in each fifteenth of the time: {} MB; without readers at most {:.0} MB",
+            sizes.join(" "),
+            most(&free.megabytes)
+        )),
+    )
+}
+
+/// Jobs come and are done for a time, while readers hold snapshots that last so long.
+#[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome<Seen> {
+    let queue = Queue::new(bench.db(), "steady")?;
+    let begin = Instant::now();
+    let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
+    let worker = Worker::builder(&queue)
+        .slots(2)
+        .handle({
+            let waits = Arc::clone(&waits);
+            move |job: &Job<Parcel>| -> Result<(), Failure> {
+                let now = begin.elapsed();
+                let wait = now.saturating_sub(Duration::from_nanos(job.payload().id));
+                let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
+                waits.push(wait.as_secs_f64() * 1e3);
+                Ok(())
+            }
+        })
+        .start()?;
+    let over = AtomicBool::new(false);
+    let (sent, sizes) = thread::scope(|scope| -> Outcome<(u64, Vec<f64>)> {
+        let over = &over;
+        let mut readers = Vec::new();
+        for turn in 0..3 {
+            if let Some(reading) = reading {
+                readers.push(scope.spawn(move || read(bench, reading, turn, over)));
+            }
+        }
+        let sizes = scope.spawn(|| -> Outcome<Vec<f64>> {
+            let mut client = bench.client()?;
+            let mut sizes = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                sizes.push(megabytes(&mut client)?);
+                thread::sleep(Duration::from_millis(250));
+            }
+            Ok(sizes)
+        });
+        let sent = send(&queue, begin, lasting);
+        let drained = until_drained(&queue);
+        over.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.join().map_err(|_| "a reader panicked")??;
+        }
+        drained?;
+        Ok((sent?, sizes.join().map_err(|_| "a thread panicked")??))
+    })?;
+    let took = begin.elapsed();
+    worker.stop(Duration::from_secs(10))?;
+    assert_empty(&mut bench.client()?)?;
+    let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if waits.len() as u64 != sent {
+        return Err(format!("{} handlers ran instead of {sent}", waits.len()).into());
+    }
+    waits.sort_by(f64::total_cmp);
+    Ok(Seen {
+        jobs_a_second: sent as f64 / took.as_secs_f64(),
+        waits,
+        megabytes: sizes,
+    })
+}
+
+/// Enqueues a batch every hundredth of a second; each job carries when it was.
+fn send(queue: &Queue, begin: Instant, lasting: Duration) -> Outcome<u64> {
+    let every = Duration::from_secs(1) / BATCHES;
+    let mut batches = 0;
+    while begin.elapsed() < lasting {
+        let now = u64::try_from(begin.elapsed().as_nanos())?;
+        let parcels: Vec<Parcel> = (0..BATCH).map(|_| Parcel::new(now)).collect();
+        queue.enqueue_many(&parcels)?;
+        batches += 1;
+        thread::sleep((every * batches).saturating_sub(begin.elapsed()));
+    }
+    Ok(u64::from(batches) * BATCH)
+}
+
+/// Holds one snapshot after the other; the turn says how late it begins, in thirds.
+fn read(bench: &Bench, lasting: Duration, turn: u32, over: &AtomicBool) -> Outcome {
+    let mut client = bench.client()?;
+    let mut until = Instant::now() + lasting * turn / 3;
+    let rest = |until: Instant| {
+        while Instant::now() < until && !over.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    rest(until);
+    while !over.load(Ordering::Relaxed) {
+        let mut held = client
+            .build_transaction()
+            .isolation_level(IsolationLevel::RepeatableRead)
+            .start()?;
+        held.batch_execute("SELECT count(*) FROM pg_class")?;
+        until = Instant::now() + lasting;
+        rest(until);
+        held.rollback()?;
+    }
+    Ok(())
+}
