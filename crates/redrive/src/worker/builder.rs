@@ -64,7 +64,7 @@ impl WorkerBuilder {
             handlers: Handlers::default(),
             slots: thread::available_parallelism().map_or(4, usize::from),
             lease: Duration::from_mins(1),
-            poll: Duration::from_secs(2),
+            poll: Duration::from_secs(3),
             hold_for: Duration::from_millis(100),
             backoff: Backoff::default(),
             deadline: Duration::from_mins(15),
@@ -93,7 +93,7 @@ impl WorkerBuilder {
     }
 
     /// How often an idle worker looks for jobs when no notification tells it, give or take a
-    /// fifth. Defaults to 2 seconds; 5 milliseconds to 1 minute.
+    /// fifth. Defaults to 3 seconds; 5 milliseconds to 1 minute.
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> WorkerBuilder {
         self.poll = poll;

@@ -13,15 +13,22 @@ use crate::judge::Outcome;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Ended, Overrun, Running, lock};
 
-/// How often it looks: how late a deadline may be noticed.
+/// How often it looks: how late a deadline may be noticed, but for the first job after a rest.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often it looks while nothing runs: each wake-up costs an idle program something.
+const LOOK_EVERY_IDLE: Duration = Duration::from_millis(250);
 
 /// Watches until the worker is over.
 pub(crate) fn work(bench: &Bench, over: &Ended) {
     let state = &bench.state;
+    let pause = || match state.in_hand() {
+        0 => LOOK_EVERY_IDLE,
+        _ => LOOK_EVERY,
+    };
     let mut stuck = 0;
     let mut trusted = true;
-    while over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+    while over.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
         let now = Instant::now();
         let trusts = state.trust.holds(now);
         if trusted && !trusts {
