@@ -1,4 +1,4 @@
-//! The smallest service: greets, and says when it is ready. It is what `benches/idle.rs` measures.
+//! The smallest service, for what it weighs: its size, its memory, its dependencies.
 
 use std::error::Error;
 
