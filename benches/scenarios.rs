@@ -12,8 +12,11 @@ mod death;
 mod drain;
 mod fail_once;
 mod held;
+mod idle;
+mod latency;
 mod letters;
 mod million;
+mod notify;
 mod priorities;
 mod processes;
 mod queues;
@@ -22,6 +25,7 @@ mod scrape;
 mod single;
 mod steady;
 mod transactions;
+mod waste;
 
 use std::process::ExitCode;
 
@@ -33,6 +37,10 @@ const SCENARIOS: &[Scenario] = &[
     drain::SCENARIO,
     fail_once::SCENARIO,
     transactions::SCENARIO,
+    latency::SCENARIO,
+    idle::SCENARIO,
+    notify::SCENARIO,
+    waste::SCENARIO,
     cost::SCENARIO,
     counters::SCENARIO,
     priorities::SCENARIO,
@@ -49,7 +57,7 @@ const SCENARIOS: &[Scenario] = &[
 ];
 
 /// What scenarios have other processes of this program do.
-const CHILDREN: &[Child] = &[RACER];
+const CHILDREN: &[Child] = &[RACER, idle::CHILD, waste::CHILD];
 
 fn main() -> ExitCode {
     redrive_benches::main(SCENARIOS, CHILDREN)

@@ -78,6 +78,23 @@ BEGIN
 END
 $$;
 
+-- Whether a queue holds no live job: none ready, none delayed, none leased.
+-- A function for its settings: it is asked again and again while a queue drains, and must not
+-- read all of a long queue to find one row of it.
+CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
+        AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
+        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
+END
+$$;
+
 -- Raises a clear error for a name that the schema would refuse.
 CREATE FUNCTION redrive.check_name(what text, name text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

@@ -197,6 +197,11 @@ CREATE FUNCTION redrive.lock_letters(
 ) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
+    -- In the order of an index, up to `most`: on a table that nobody analyzed the planner would
+    -- rather read all of it, or all of a queue, and sort.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY EXECUTE

@@ -1,6 +1,8 @@
 //! Claim: what is taken, by whom, and in what order.
 
-use redrive::{Job, NewJob};
+use std::time::Duration;
+
+use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
     Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
 };
@@ -41,11 +43,54 @@ fn slow_jobs_are_claimed_one_a_slot_so_that_others_can_help() {
 }
 
 #[test]
+fn jobs_that_wait_behind_a_slow_one_are_given_back() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let start = |queue: &Queue| {
+        let gate = gate.clone();
+        worker(queue)
+            .handle(move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            })
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap()
+    };
+    let one = start(&queue);
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_many(&Order::up_to(150)).unwrap();
+    counted(&one, "the warm-up to be done", |counts| counts.done == 150);
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.resize(101, NewJob::new(&Order { number: 1 }).unwrap());
+    queue.add_many(jobs).unwrap();
+    gate.wait_for(1);
+    // Some were in its hands, or none: in the end only the slow one is, and the others are as they were.
+    wait_until("all others to be ready", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|now| (now.leased, now.ready) == (1, 100))
+    });
+    let untouched =
+        "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
+    let untouched: i64 = test.client().query_one(untouched, &[]).unwrap().get(0);
+    assert_eq!(untouched, 100);
+    // It does not take them again while it cannot run them, and another one does.
+    let other = start(&test.queue("orders"));
+    counted(&other, "the others to be done", |counts| counts.done == 100);
+    gate.open();
+    drained(&queue);
+    let (one, other) = (stop(one).counts, stop(other).counts);
+    assert_eq!((one.done, one.lost, one.released), (151, 0, 100));
+    assert_eq!((other.done, other.lost), (100, 0));
+}
+
+#[test]
 fn huge_payloads_bound_a_claim() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
     let worker = worker(&queue)
+        .hold_for(Duration::from_hours(1))
         .handle({
             let gate = gate.clone();
             move |_: &Job<Hold>| {

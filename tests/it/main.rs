@@ -7,6 +7,7 @@
 )]
 
 mod migrate;
+mod plans;
 mod statements;
 
 mod constraints;
@@ -20,6 +21,7 @@ mod lease;
 mod breaker;
 mod deadline;
 mod dependency;
+mod idle;
 mod retry;
 mod transaction;
 mod wake;

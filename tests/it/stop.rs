@@ -21,6 +21,7 @@ fn rows(test: &TestDatabase, table: &str) -> i64 {
 /// A worker whose only slot is held at the gate, with `behind` jobs claimed and not begun.
 fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
     let worker = worker(queue)
+        .hold_for(Duration::from_hours(1))
         .handle({
             let gate = gate.clone();
             move |_: &Job<Hold>| {

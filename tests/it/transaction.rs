@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Act, Failure, Job, LetterState, Letters, NewJob, Place, Queue};
@@ -127,6 +128,7 @@ fn a_lost_lease_leaves_no_effect() {
                 Ok(())
             }
         })
+        .hold_for(Duration::from_hours(1))
         .handle_in_transaction(effect)
         .handle_any(|_| Ok(()))
         .start()

@@ -8,7 +8,7 @@ use redrive::{Act, Job, Letters, NewJob};
 use redrive_tests::{Order, SOON, TestDatabase, reap, stop, wait_until, worker};
 
 /// The queues that were notified since the last call; a notification of our own ends the wait.
-fn notified(listener: &mut Client) -> Vec<String> {
+pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
     listener
         .batch_execute("NOTIFY redrive_ready, 'the end of this test''s patience'")
         .unwrap();

@@ -4,6 +4,4 @@
 -- Locks: none.
 -- Index relied on: jobs_for_claim, jobs_delayed_for_promote; leases is small.
 -- Rows: always one.
-SELECT NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = $1)
-    AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = $1)
-    AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = $1) AS drained
+SELECT redrive.is_drained($1) AS drained

@@ -3,11 +3,12 @@
 -- $1 text      queue
 -- $2 bigint    how many at most
 -- Locks: row locks on the jobs it moves; rows locked by others are skipped.
--- Index relied on: jobs_delayed_for_promote.
+-- Index relied on: jobs_delayed_for_promote. The rows are deleted by ctid, as those of a claim:
+--                  a join planned while the table was empty would nest loops over all of it.
 -- Rows: always one: how many moved, and in how many milliseconds the next one is due
 --       (NULL: none is delayed).
 WITH due AS MATERIALIZED (
-    SELECT d.id
+    SELECT d.ctid AS tid
     FROM redrive.jobs_delayed d
     WHERE d.queue = $1 AND d.run_at <= statement_timestamp()
     ORDER BY d.run_at, d.id
@@ -16,8 +17,7 @@ WITH due AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM redrive.jobs_delayed d
-    USING due
-    WHERE d.id = due.id
+    WHERE d.ctid = ANY (ARRAY(SELECT due.tid FROM due))
     RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
               d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
               d.outage_since

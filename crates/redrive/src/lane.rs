@@ -48,6 +48,19 @@ impl Lane {
         }
     }
 
+    /// Has the lane take its session now, and waits for nothing: its first call finds it ready, or
+    /// tries again and tells why not.
+    ///
+    /// # Errors
+    /// When its thread cannot be started.
+    pub(crate) fn warm(&mut self) -> Result<()> {
+        let calls = start(&self.name, Arc::clone(&self.source), self.between)?;
+        // What comes of it shows in the first call.
+        _ = calls.send(Box::new(|seat| _ = seat.run(|_| Ok(()))));
+        self.calls = Some(calls);
+        Ok(())
+    }
+
     /// Runs `work` on the lane's thread and waits for its answer until `deadline` has passed.
     ///
     /// # Errors

@@ -202,6 +202,14 @@ pub(crate) fn release(
     Ok(rows.len())
 }
 
+/// Gives jobs of a lease back that nobody began, but not all that are left of it; answers how many.
+/// None: the lease is lost, or must be released as a whole.
+pub(crate) fn give_back(session: &mut Session, lease: LeaseId, jobs: &[JobId]) -> Result<usize> {
+    let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
+    let rows = session.query("give jobs back", &sql::GIVE_BACK, &[&lease.0, &ids])?;
+    Ok(rows.len())
+}
+
 /// The verdicts, column by column, as the statement takes them.
 #[derive(Default)]
 struct Columns<'a> {

@@ -42,6 +42,7 @@ statements! {
     SETTLE_OWN = "settle_own";
     FREE_KEY = "free_key";
     RELEASE = "release";
+    GIVE_BACK = "give_back";
     RENEW = "renew";
     WAIT = "wait";
     LEAVE = "leave";

@@ -50,6 +50,7 @@ pub struct WorkerBuilder {
     slots: usize,
     lease: Duration,
     poll: Duration,
+    hold_for: Duration,
     backoff: Backoff,
     deadline: Duration,
     version: Option<String>,
@@ -66,7 +67,8 @@ impl WorkerBuilder {
             handlers: Handlers::default(),
             slots: thread::available_parallelism().map_or(4, usize::from),
             lease: Duration::from_mins(1),
-            poll: Duration::from_secs(2),
+            poll: Duration::from_secs(3),
+            hold_for: Duration::from_millis(100),
             backoff: Backoff::default(),
             deadline: Duration::from_mins(15),
             version: None,
@@ -94,10 +96,21 @@ impl WorkerBuilder {
     }
 
     /// How often an idle worker looks for jobs when no notification tells it, give or take a
-    /// fifth. Defaults to 2 seconds; 5 milliseconds to 1 minute.
+    /// fifth. Defaults to 3 seconds; 5 milliseconds to 1 minute.
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> WorkerBuilder {
         self.poll = poll;
+        self
+    }
+
+    /// For how long jobs may wait in this worker while each of its slots runs one and the same job;
+    /// then they are given back, uncharged. Defaults to 100 milliseconds; 10 milliseconds to 24 hours.
+    ///
+    /// Quick jobs are claimed by the hundred. When those in front turn out to be slow, the others
+    /// should not wait for them: a slot elsewhere may be free.
+    #[must_use]
+    pub fn hold_for(mut self, hold_for: Duration) -> WorkerBuilder {
+        self.hold_for = hold_for;
         self
     }
 
@@ -252,6 +265,12 @@ impl WorkerBuilder {
     pub fn start(mut self) -> Result<Worker> {
         self.check()?;
         let db = self.queue.database().clone();
+        // Connections are opened while the schema is looked at: all of them one after another would
+        // be half of the time until the first job begins.
+        let mut fetcher_lane = db.hold("redrive-fetcher-db");
+        let mut settler_lane = db.hold("redrive-settler-db");
+        fetcher_lane.warm()?;
+        settler_lane.warm()?;
         db.check_schema()?;
         #[cfg(panic = "abort")]
         log::error!(
@@ -276,6 +295,7 @@ impl WorkerBuilder {
             slots: self.slots,
             lease: self.lease,
             poll: self.poll,
+            hold_for: self.hold_for,
             backoff: self.backoff,
             deadline: self.deadline,
             redact: self.redact,
@@ -308,12 +328,7 @@ impl WorkerBuilder {
             jobs,
             settle: settle.clone(),
         };
-        let claimer = Claimer::new(
-            &state,
-            db.hold("redrive-fetcher-db"),
-            &marks,
-            Suspects::One,
-        );
+        let claimer = Claimer::new(&state, fetcher_lane, &marks, Suspects::One);
         let second = Second::start(
             &state,
             {
@@ -325,12 +340,8 @@ impl WorkerBuilder {
         )?;
         let threads = vec![
             spawn("redrive-settler", {
-                let (state, lane, wake) = (
-                    Arc::clone(&state),
-                    db.hold("redrive-settler-db"),
-                    wake.clone(),
-                );
-                move || settling::work(&state, lane, &messages, &wake)
+                let (state, wake) = (Arc::clone(&state), wake.clone());
+                move || settling::work(&state, settler_lane, &messages, &wake)
             })?,
             spawn("redrive-pulse", {
                 let (state, over) = (Arc::clone(&state), over.clone());
@@ -391,6 +402,12 @@ impl WorkerBuilder {
         }
         if !within(&self.poll, 5 * ms, 60 * second) {
             return refuse(format!("has a poll of {:?}, not 5 ms to 1 min", self.poll));
+        }
+        if !within(&self.hold_for, 10 * ms, 24 * hour) {
+            return refuse(format!(
+                "holds jobs for {:?}, not 10 ms to 24 h",
+                self.hold_for
+            ));
         }
         if let Some(deadline) = self
             .handlers

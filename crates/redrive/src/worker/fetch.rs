@@ -16,17 +16,13 @@ use crate::session::Session;
 use crate::sql;
 use crate::worker::claimer::{Claimer, Gone, Outlet};
 use crate::worker::gates::{Due, Plan};
+use crate::worker::notice::{Found, LOOK_AGAIN, Notice, Way};
 use crate::worker::second::Second;
 use crate::worker::state::State;
 
 /// The longest time between two looks at the delayed jobs; a look tells what is due before.
-const PROMOTE_EVERY: Duration = Duration::from_secs(5);
+const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
-/// How long a worker is busy without a break before enqueues need not notify it.
-const BUSY_AFTER: Duration = Duration::from_millis(200);
-/// A worker that was busy looks again this often, this many times, before it waits to be told.
-const LINGER: Duration = Duration::from_millis(5);
-const LINGERS: u32 = 10;
 /// The first wait after an error of the database, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -62,16 +58,20 @@ pub(crate) fn work(
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
-        waiting: Waiting::No,
-        busy_since: Instant::now(),
-        lingered: 0,
+        notice: Notice::new(Instant::now()),
+        change: None,
         pause: PAUSE,
         unserved_at: Instant::now(),
     };
     while !state.stopping.is_ended() {
         let demand = state.demand();
         // Without trust in its leases a worker starts nothing, so it claims nothing.
-        if demand == 0 || !state.trust.holds(Instant::now()) {
+        let trusts = state.trust.holds(Instant::now());
+        if !trusts {
+            // Its row may be forgotten, and with it that it asked to be told.
+            fetcher.notice = Notice::new(Instant::now());
+        }
+        if demand == 0 || !trusts {
             select! {
                 recv(room) -> _ => {}
                 recv(state.stop) -> _ => break,
@@ -94,12 +94,15 @@ pub(crate) fn work(
             Ok(claimed) if claimed.is_empty() && plan.probe.is_some() => {}
             Ok(claimed) if claimed.is_empty() => fetcher.idle(wake, plan.next),
             Ok(claimed) => {
-                if claimed.len() < demand {
-                    fetcher.busy_since = Instant::now();
-                }
-                fetcher.lingered = 0;
+                let found = found(&claimed, demand);
                 if let Err(Gone) = outlet.hand_out(state, claimed) {
                     break;
+                }
+                if let Some(way) = fetcher.change.take() {
+                    fetcher.say(way);
+                } else if (fetcher.notice.way(), found) == (Way::Looks, Found::Less) {
+                    // Many come, one by one: what comes in a moment is claimed together.
+                    fetcher.rest(LOOK_AGAIN);
                 }
             }
             Err(error) => fetcher.trouble(&error),
@@ -108,11 +111,11 @@ pub(crate) fn work(
     fetcher.second.end();
 }
 
-/// Whether the database says of this worker that it waits for work.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    Yes,
-    No,
+fn found(claimed: &[Claimed], demand: usize) -> Found {
+    match claimed.len() < demand {
+        true => Found::Less,
+        false => Found::All,
+    }
 }
 
 struct Fetcher<'a> {
@@ -125,9 +128,10 @@ struct Fetcher<'a> {
     due_at: Option<Instant>,
     /// Whether a notification came since the last claim.
     woken: bool,
-    waiting: Waiting,
-    busy_since: Instant,
-    lingered: u32,
+    /// What the database knows: whether this worker asked to be told.
+    notice: Notice,
+    /// The way that it is to go from here on.
+    change: Option<Way>,
     pause: Duration,
     unserved_at: Instant,
 }
@@ -158,12 +162,11 @@ impl Fetcher<'_> {
             self.promote()?;
         }
         self.pause = PAUSE;
-        if self.waiting == Waiting::Yes
-            && claimed.len() == demand
-            && self.busy_since.elapsed() > BUSY_AFTER
-        {
-            self.say_waiting(Waiting::No)?;
-        }
+        let (told, found) = (self.state.told(), found(&claimed, demand));
+        // It is said when what was claimed has gone to the slots.
+        self.change = self
+            .notice
+            .claimed(Instant::now(), claimed.len(), found, told);
         Ok(claimed)
     }
 
@@ -252,10 +255,10 @@ impl Fetcher<'_> {
     }
 
     fn promote_every(&self) -> Duration {
-        match self.waiting {
-            Waiting::Yes => PROMOTE_EVERY,
+        match self.notice.way() {
+            Way::Told => PROMOTE_EVERY,
             // Nobody notifies a busy worker of a delayed job.
-            Waiting::No => PROMOTE_EVERY_BUSY,
+            Way::Looks => PROMOTE_EVERY_BUSY,
         }
     }
 
@@ -276,19 +279,15 @@ impl Fetcher<'_> {
 
     /// Nothing was ready: says so in the database, looks once more, then waits.
     fn idle(&mut self, wake: &Receiver<Wake>, next_probe: Option<Instant>) {
-        let nap = match self.waiting {
-            Waiting::Yes => self.naptime(),
-            Waiting::No if self.lingered < LINGERS => {
-                self.lingered += 1;
-                LINGER
-            }
-            Waiting::No => {
-                // From here on enqueues notify; what came before this moment, the next look finds.
-                if let Err(error) = self.say_waiting(Waiting::Yes) {
-                    self.trouble(&error);
-                }
-                return;
-            }
+        if let Some(way) = self.change.take() {
+            // From here on enqueues notify; what came before this moment, the next look finds.
+            self.say(way);
+            return;
+        }
+        let nap = self.notice.nap();
+        let nap = match self.notice.way() {
+            Way::Told => self.naptime().min(nap),
+            Way::Looks => nap,
         };
         self.mention_unserved();
         let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
@@ -303,7 +302,6 @@ impl Fetcher<'_> {
             recv(after(nap)) -> _ => {}
             recv(self.state.stop) -> _ => {}
         }
-        self.busy_since = Instant::now();
     }
 
     fn heed(&mut self, why: Wake) {
@@ -331,18 +329,22 @@ impl Fetcher<'_> {
         }
     }
 
-    fn say_waiting(&mut self, waiting: Waiting) -> Result<()> {
+    /// Says which way it learns of jobs from here on.
+    fn say(&mut self, way: Way) {
         let worker = self.state.settler.worker.0;
-        let says = waiting == Waiting::Yes;
-        self.call("say whether the worker waits", move |session| {
+        let waits = way == Way::Told;
+        let told = self.state.told();
+        let said = self.call("say whether the worker waits", move |session| {
             session.query(
                 "say whether the worker waits",
                 &sql::WAIT,
-                &[&worker, &says],
+                &[&worker, &waits],
             )
-        })?;
-        self.waiting = waiting;
-        Ok(())
+        });
+        match said {
+            Ok(_) => self.notice.goes(way, Instant::now(), told),
+            Err(error) => self.trouble(&error),
+        }
     }
 
     /// Says which ready jobs nobody here handles: they wait, and an engineer should know.

@@ -86,6 +86,21 @@ impl Ledger {
         }
     }
 
+    /// Whether jobs of a lease are left beside so many that nobody began: if so these can be given
+    /// back alone. If not they go back with the lease.
+    pub(crate) fn keeps_more_than(&self, lease: LeaseId, unbegun: usize) -> bool {
+        self.accounts
+            .get(&lease)
+            .is_some_and(|account| account.left > unbegun)
+    }
+
+    /// So many jobs of a lease are in the database's hands again.
+    pub(crate) fn given_back(&mut self, lease: LeaseId, jobs: usize) {
+        if let Some(account) = self.accounts.get_mut(&lease) {
+            account.left = account.left.saturating_sub(jobs);
+        }
+    }
+
     /// Forgets a lease that ended some other way.
     pub(crate) fn gone(&mut self, lease: LeaseId) {
         self.accounts.remove(&lease);
@@ -231,6 +246,24 @@ mod tests {
         assert_eq!(
             (due.settlements.len(), due.ended.len(), due.released),
             (1, 0, vec![lease])
+        );
+    }
+
+    #[test]
+    fn what_was_given_back_is_not_waited_for() {
+        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+        ledger.open(lease, 4, now);
+        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+        assert!(ledger.keeps_more_than(lease, 2), "one is running");
+        assert!(!ledger.keeps_more_than(lease, 3), "nothing is");
+        ledger.given_back(lease, 2);
+        assert!(ledger.take_due(now, Flush::Ripe).done.is_empty());
+        ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+        let due = ledger.take_due(now, Flush::Ripe);
+        assert_eq!((due.done[0].lease, due.done[0].jobs), (lease, 2));
+        assert!(
+            !ledger.keeps_more_than(lease, 0),
+            "it is not there any more"
         );
     }
 

@@ -1,6 +1,6 @@
 //! The settler: one thread that writes verdicts, many at a time.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::failure::Story;
 use crate::job::JobId;
 use crate::judge::Verdict;
 use crate::lane::Lane;
-use crate::settle::{Held, Settlement, release, settle, settle_done};
+use crate::settle::{Held, Settlement, give_back as give_jobs_back, release, settle, settle_done};
 use crate::worker::cells::DoneLease;
 use crate::worker::fetch::Wake;
 use crate::worker::gates::Report;
@@ -41,6 +41,8 @@ pub(crate) enum Message {
     Settled(Settlement),
     /// A job of the lease was not started and goes back.
     Unrun { lease: LeaseId },
+    /// A job of the lease was not started and has waited for too long: it goes back at once.
+    Unbegun { lease: LeaseId, job: JobId },
     /// The lease ended some other way: in its handler's transaction, or lost.
     Gone { lease: LeaseId },
     /// A breaker is to be opened, or its probe has ended. Comes after the verdict that tells so.
@@ -74,6 +76,7 @@ pub(crate) fn work(
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let now = Instant::now();
+        let mut unbegun: BTreeMap<LeaseId, Vec<JobId>> = BTreeMap::new();
         let messages = match first {
             Ok(first) => std::iter::once(first).chain(inbox.try_iter().take(MESSAGES)),
             Err(RecvTimeoutError::Timeout) => {
@@ -96,6 +99,7 @@ pub(crate) fn work(
                 Message::Opened { lease, jobs } => ledger.open(lease, jobs, now),
                 Message::Settled(settlement) => ledger.settled(settlement, now),
                 Message::Unrun { lease } => ledger.unrun(lease),
+                Message::Unbegun { lease, job } => unbegun.entry(lease).or_default().push(job),
                 Message::Report(report) => reports.push(report),
                 Message::Gone { lease } => {
                     ledger.gone(lease);
@@ -111,6 +115,9 @@ pub(crate) fn work(
                     return;
                 }
             }
+        }
+        for (lease, jobs) in unbegun {
+            hurry_back(state, &mut lane, &mut ledger, lease, jobs);
         }
         let due = ledger.take_due(now, Flush::Ripe);
         let given_up = write(state, &mut lane, due, wake, until_distrusted(state));
@@ -347,6 +354,39 @@ fn bare(
     }
     state.forget(ended);
     given_up
+}
+
+/// Gives jobs back that wait behind slow ones; with their lease, when nothing else is left of it or
+/// the database does not want it otherwise.
+fn hurry_back(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    ledger: &mut Ledger,
+    lease: LeaseId,
+    jobs: Vec<JobId>,
+) {
+    let count = jobs.len();
+    let jobs: Arc<[JobId]> = jobs.into();
+    let given = match ledger.keeps_more_than(lease, count) {
+        true => trying(state, until_distrusted(state), || {
+            let jobs = Arc::clone(&jobs);
+            lane.call("give jobs back", call_timeout(state), move |session| {
+                give_jobs_back(session, lease, &jobs)
+            })
+        }),
+        false => Ok(0),
+    };
+    match given {
+        Ok(0) => (0..count).for_each(|_| ledger.unrun(lease)),
+        Ok(given) => {
+            state.count_released(given);
+            ledger.given_back(lease, count);
+        }
+        Err(error) => {
+            log::warn!("queue `{}`: {error}", state.queue());
+            (0..count).for_each(|_| ledger.unrun(lease));
+        }
+    }
 }
 
 /// Gives the unrun jobs of these leases back.

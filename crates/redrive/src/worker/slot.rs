@@ -123,6 +123,17 @@ fn work(bench: &Bench, seat: &Seat) {
     }
 }
 
+/// Hands a job back that no slot began, before its lease ends.
+pub(crate) fn return_unbegun(bench: &Bench, claimed: &Claimed) {
+    let (lease, kind) = (claimed.lease, &claimed.facts.kind);
+    _ = bench.settle.send(Message::Unbegun {
+        lease,
+        job: claimed.facts.id,
+    });
+    report(bench, lease, kind, Attempt::Unrun);
+    bench.state.finished(None);
+}
+
 /// Judges an outcome and hands the verdict to the settler.
 pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     let (lease, kind) = (running.lease, &running.facts.kind);

@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) slots: usize,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
+    /// For how long jobs may wait behind slow ones.
+    pub(crate) hold_for: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
     /// Takes out of error texts what must not be kept.
@@ -87,6 +89,8 @@ pub(crate) struct State {
     pub(crate) held: Mutex<HashSet<LeaseId>>,
     /// The slots and what they run.
     pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
+    /// Notifications of jobs so far.
+    told: AtomicU64,
     /// Jobs claimed and not finished.
     in_hand: AtomicUsize,
     /// Jobs that are being asked for.
@@ -122,6 +126,7 @@ impl State {
             failure: OnceLock::new(),
             held: Mutex::default(),
             seats: Mutex::default(),
+            told: AtomicU64::new(0),
             in_hand: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             // Unknown: as if slow, so that the first claim is one job a slot.
@@ -153,6 +158,23 @@ impl State {
         let answer = ask();
         self.asked.fetch_sub(jobs, Ordering::Relaxed);
         answer
+    }
+
+    /// How many notifications of jobs have come.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of notifications of jobs.
+    pub(crate) fn tell(&self, notifications: u64) {
+        self.told.fetch_add(notifications, Ordering::Relaxed);
+    }
+
+    /// Takes note that jobs turn out to be slow, before they have ended: the usual run time is no
+    /// less than this.
+    pub(crate) fn runs_for(&self, ran: Duration) {
+        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        self.run_time.fetch_max(nanos, Ordering::Relaxed);
     }
 
     /// Takes note of jobs that were claimed.

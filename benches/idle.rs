@@ -1,0 +1,197 @@
+//! What a worker costs that has nothing to do, and how soon it begins.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive::postgres::Client;
+use redrive::{Job, Queue, Worker};
+use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "idle",
+    what: "A worker in a process of its own that has nothing to do, with a breaker, a policy, retention \
+           and counters in place; and from the start of the process to the first job.",
+    run,
+};
+
+/// The process that is measured.
+pub(crate) const CHILD: redrive_benches::Child = redrive_benches::Child {
+    name: "idle_worker",
+    run: work,
+};
+
+/// What is in place: all that a worker looks after. The breaker is of something that no job needs.
+const EVERYTHING: &str = "
+    SELECT redrive.open_breaker('elsewhere', why => 'a bench', person => 'bench');
+    SELECT redrive.set_policy('nightly', '{\"queue\": \"idle\"}', '6 hours');
+    SELECT redrive.set_retention(NULL, 'recovered', '30 days')";
+
+fn run(bench: &mut Bench) -> Outcome {
+    let queue = Queue::new(bench.db(), "idle")?;
+    let mut client = bench.client()?;
+    let mut starts = Samples::new();
+    let mut worker = None;
+    for _ in 0..bench.sized(10, 1) {
+        drop(worker.take());
+        queue.enqueue(&Parcel::new(1))?;
+        let begin = Instant::now();
+        let mut child = Process::start(bench)?;
+        child.heard()?;
+        starts.push(begin.elapsed().as_secs_f64() * 1000.0);
+        worker = Some(child);
+    }
+    bench.row(
+        &Row::new("start of the process to the first handler", "ms", &starts)
+            .target(Target::AtMost(50.0)),
+    )?;
+    let worker = worker.ok_or("no worker was started")?;
+    client.batch_execute(EVERYTHING)?;
+    // It comes to rest, and what it did is folded.
+    thread::sleep(bench.sized(Duration::from_secs(15), Duration::from_secs(1)));
+    let span = bench.sized(Duration::from_secs(100), Duration::from_secs(2));
+    let before = Cost::of(&mut client, &worker)?;
+    thread::sleep(span);
+    let after = Cost::of(&mut client, &worker)?;
+    let seconds = span.as_secs_f64();
+    let rows = [
+        Row::new("connections", "", after.connections).target(Target::AtMost(3.0)),
+        // One of them is the question itself.
+        Row::new(
+            "transactions",
+            "1/s",
+            (after.transactions - before.transactions - 1.0) / seconds,
+        )
+        .target(Target::AtMost(1.0)),
+        Row::new(
+            "processor",
+            "%",
+            (after.processor - before.processor) / seconds * 100.0,
+        )
+        .target(Target::AtMost(0.1)),
+        Row::new(
+            "wake-ups",
+            "1/s",
+            (after.switches - before.switches) / seconds,
+        ),
+        Row::new("resident memory", "MB", after.memory / 1024.0),
+        Row::new("threads", "", after.threads).note("two of them are slots"),
+    ];
+    rows.iter().try_for_each(|row| bench.row(row))
+}
+
+/// A worker in a process of its own.
+struct Process {
+    child: Child,
+    told: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    fn start(bench: &Bench) -> Outcome<Process> {
+        let separator = if bench.url().contains('?') { '&' } else { '?' };
+        let mut child = bench
+            .child(CHILD.name, &[])?
+            .env(
+                "DATABASE_URL",
+                format!("{}{separator}application_name={}", bench.url(), CHILD.name),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let told = child.stdout.take().ok_or("no output to read")?;
+        Ok(Process {
+            child,
+            told: BufReader::new(told),
+        })
+    }
+
+    /// Waits until it says that a handler began.
+    fn heard(&mut self) -> Outcome {
+        let mut line = String::new();
+        match self.told.read_line(&mut line)? {
+            0 => Err("the worker ended".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn stat(&self, file: &str) -> Outcome<String> {
+        Ok(std::fs::read_to_string(format!(
+            "/proc/{}/{file}",
+            self.child.id()
+        ))?)
+    }
+}
+
+impl Drop for Process {
+    /// It stops when its input ends.
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        _ = self.child.wait();
+    }
+}
+
+/// What was taken so far.
+struct Cost {
+    connections: f64,
+    transactions: f64,
+    processor: f64,
+    switches: f64,
+    memory: f64,
+    threads: f64,
+}
+
+impl Cost {
+    fn of(client: &mut Client, worker: &Process) -> Outcome<Cost> {
+        // Those of this process are named otherwise. Sessions tell what they did now and then only.
+        let of_server = client.query_one(
+            "SELECT (SELECT count(*) FROM pg_stat_activity \
+                     WHERE datname = current_database() AND application_name = 'idle_worker')::float8, \
+                    (SELECT xact_commit + xact_rollback FROM pg_stat_database \
+                     WHERE datname = current_database())::float8",
+            &[],
+        )?;
+        let status = worker.stat("status")?;
+        let field = |name: &str| -> Outcome<f64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number =
+                line.and_then(|line| line.trim_start_matches(':').split_whitespace().next());
+            Ok(number.ok_or_else(|| format!("no `{name}`"))?.parse()?)
+        };
+        let (mut switches, mut nanoseconds) = (0.0, 0.0);
+        for thread in std::fs::read_dir(format!("/proc/{}/task", worker.child.id()))? {
+            let thread = thread?.path();
+            let ran = std::fs::read_to_string(thread.join("schedstat"))?;
+            nanoseconds += ran.split(' ').next().unwrap_or("0").parse::<f64>()?;
+            let status = std::fs::read_to_string(thread.join("status"))?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            switches += line.unwrap_or("0").trim().parse::<f64>()?;
+        }
+        Ok(Cost {
+            connections: of_server.get(0),
+            transactions: of_server.get(1),
+            processor: nanoseconds / 1e9,
+            switches,
+            memory: field("VmRSS")?,
+            threads: field("Threads")?,
+        })
+    }
+}
+
+/// The child: a worker until its input ends.
+#[expect(clippy::print_stdout, reason = "how it tells")]
+fn work(bench: &Bench, _: &[String]) -> Outcome {
+    let queue = Queue::new(bench.db(), "idle")?;
+    let worker = Worker::builder(&queue)
+        .slots(2)
+        .handle(|_: &Job<Parcel>| {
+            println!("a handler began");
+            Ok(())
+        })
+        .start()?;
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    worker.stop(Duration::from_secs(5))?;
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! How soon a job begins: in an idle worker, and in one that is half loaded.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use redrive::postgres::fallible_iterator::FallibleIterator as _;
+use redrive::{Job, Queue, Worker};
+use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "latency",
+    what: "From the answer of an enqueue to the start of its handler: idle, one every 20 ms, beside a \
+           listening connection that asks one thing; and at half of what the slots can do.",
+    run,
+};
+
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is measured of the waits.
+const PARTS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+fn run(bench: &mut Bench) -> Outcome {
+    let each = bench.sized(500, 10);
+    let rounds = bench.sized(4, 1);
+    let (mut floors, mut ours, mut calls) = (Waits::new(), Waits::new(), Waits::new());
+    for _ in 0..rounds {
+        floors.rounds.push(floor(bench, each)?);
+        let (idle, call) = idle(bench, each)?;
+        ours.rounds.push(idle);
+        calls.rounds.push(call);
+    }
+    for (name, part) in PARTS {
+        let row = Row::beside(
+            format!("idle, {name}"),
+            "ms",
+            &floors.at(part),
+            &ours.at(part),
+        );
+        bench.row(&match name {
+            "p50" => row.target(Target::AtMost(0.6)),
+            "p99" => row.target(Target::AtMost(1.2)),
+            _ => row.note("of each round it is nearly the slowest"),
+        })?;
+    }
+    for (name, part) in PARTS {
+        bench.row(&Row::new(
+            format!("idle, from the call of the enqueue, {name}"),
+            "ms",
+            &calls.at(part),
+        ))?;
+    }
+    // Two slots, 4 ms a job: 500 a second at most.
+    for (load, every) in [("a quarter", 8_000), ("half", 4_000)] {
+        let mut waits = Waits::new();
+        for _ in 0..bench.sized(3, 1) {
+            waits.rounds.push(steady(
+                bench,
+                bench.sized(2_000, 20),
+                Duration::from_micros(every),
+            )?);
+        }
+        for (name, part) in PARTS {
+            bench.row(&Row::new(
+                format!("{load} of what two slots can do, {name}"),
+                "ms",
+                &waits.at(part),
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// The waits of several rounds, in milliseconds.
+struct Waits {
+    rounds: Vec<Vec<f64>>,
+}
+
+impl Waits {
+    fn new() -> Waits {
+        Waits { rounds: Vec::new() }
+    }
+
+    /// The same part of each round.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a place in a list"
+    )]
+    fn at(&self, part: f64) -> Samples {
+        let of = |waits: &Vec<f64>| {
+            let mut sorted = waits.clone();
+            sorted.sort_by(f64::total_cmp);
+            let place = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+            sorted.get(place).copied().unwrap_or_default()
+        };
+        self.rounds.iter().map(of).collect()
+    }
+}
+
+fn milliseconds(from: Instant, to: Instant) -> f64 {
+    // The handler may begin before the enqueuer has its answer.
+    let late = to.saturating_duration_since(from).as_secs_f64();
+    let early = from.saturating_duration_since(to).as_secs_f64();
+    (late - early) * 1000.0
+}
+
+/// The same with nothing but the server: an insert that notifies, and a connection that listens and
+/// asks one thing on another one.
+fn floor(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
+    let mut writer = bench.client()?;
+    writer.batch_execute(
+        "CREATE TABLE IF NOT EXISTS told (id bigserial PRIMARY KEY, payload jsonb NOT NULL)",
+    )?;
+    let insert =
+        writer.prepare("WITH told AS (INSERT INTO told (payload) VALUES ($1::text::jsonb)) SELECT pg_notify('told', '')")?;
+    let (mut listener, mut asker) = (bench.client()?, bench.client()?);
+    listener.batch_execute("LISTEN told")?;
+    let ask = asker.prepare("SELECT count(*) FROM (SELECT FROM told LIMIT 1) one")?;
+    let (begun, starts) = unbounded();
+    let listening = thread::spawn(move || -> Outcome {
+        for _ in 0..count {
+            listener
+                .notifications()
+                .timeout_iter(PATIENCE)
+                .next()?
+                .ok_or("no notification came")?;
+            asker.query_one(&ask, &[])?;
+            begun.send(Instant::now())?;
+        }
+        Ok(())
+    });
+    let payload = Parcel::new(1).json();
+    let waits = paced(count, Duration::from_millis(20), &starts, || {
+        writer.query_one(&insert, &[&payload])?;
+        Ok(())
+    })?;
+    listening.join().map_err(|_| "the listener panicked")??;
+    Ok(waits.into_iter().map(|(wait, _)| wait).collect())
+}
+
+/// One job after another, each when the one before has begun: from the answer, and from the call.
+fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
+    let queue = Queue::new(bench.db(), "idle")?;
+    let (begun, starts) = unbounded();
+    let worker = Worker::builder(&queue)
+        .slots(1)
+        .handle(move |_: &Job<Parcel>| {
+            _ = begun.send(Instant::now());
+            Ok(())
+        })
+        .start()?;
+    // Connections are open and statements prepared when it is measured.
+    let enqueue = || {
+        queue.enqueue(&Parcel::new(1))?;
+        Ok(())
+    };
+    paced(20, Duration::from_millis(100), &starts, enqueue)?;
+    let waits = paced(count, Duration::from_millis(20), &starts, enqueue)?;
+    worker.stop(PATIENCE)?;
+    Ok(waits.into_iter().unzip())
+}
+
+/// Does something every so often, and takes what began after it; answers how long that took from
+/// its end and from its beginning.
+fn paced(
+    count: usize,
+    every: Duration,
+    starts: &Receiver<Instant>,
+    mut go: impl FnMut() -> Outcome,
+) -> Outcome<Vec<(f64, f64)>> {
+    let mut waits = Vec::with_capacity(count);
+    for _ in 0..count {
+        let called = Instant::now();
+        go()?;
+        let answered = Instant::now();
+        let began = starts.recv_timeout(PATIENCE)?;
+        waits.push((milliseconds(answered, began), milliseconds(called, began)));
+        thread::sleep(every.saturating_sub(called.elapsed()));
+    }
+    Ok(waits)
+}
+
+/// Jobs of 4 ms on two slots, one every so often, whether the ones before are done or not.
+fn steady(bench: &Bench, count: usize, every: Duration) -> Outcome<Vec<f64>> {
+    let queue = Queue::new(bench.db(), "steady")?;
+    let (begun, starts) = unbounded();
+    let worker = Worker::builder(&queue)
+        .slots(2)
+        .handle(move |job: &Job<Parcel>| {
+            _ = begun.send((job.payload().id, Instant::now()));
+            thread::sleep(Duration::from_millis(4));
+            Ok(())
+        })
+        .start()?;
+    let mut answered = Vec::with_capacity(count);
+    let mut next = Instant::now();
+    for number in 0..count as u64 {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        next += every;
+        queue.enqueue(&Parcel::new(number))?;
+        answered.push(Instant::now());
+    }
+    let mut waits = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (number, began) = starts.recv_timeout(PATIENCE)?;
+        let answered = answered
+            .get(usize::try_from(number)?)
+            .ok_or("a job that nobody enqueued")?;
+        waits.push(milliseconds(*answered, began));
+    }
+    worker.stop(PATIENCE)?;
+    // The first ones meet a worker that is still starting.
+    Ok(waits.split_off(count / 20))
+}

@@ -1,0 +1,296 @@
+//! Plans cannot rot: a hot statement reads by its index and touches few pages, however little the
+//! server knows of its tables, and whenever the session has planned it.
+
+use postgres::{Client, Transaction};
+use redrive_tests::{TestDatabase, statement};
+use serde_json::Value;
+
+/// The settings of a worker's own connections that are about plans.
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+/// What a connection has that nobody set up: that of a caller, or of a pooler.
+const PLAIN: &str = "RESET ALL";
+
+/// A million ready jobs over the ring, and as much of everything else as makes a scan show.
+/// Nobody analyzes any of it.
+const FILL: &str = "
+    SELECT setval('redrive.job_id', 10000000);
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, priority)
+    SELECT 1000000 + n, n % 4, CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
+    FROM generate_series(1, 1000000) n;
+    INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
+    SELECT 3000000 + n, now() + (n - 5000) * interval '1 second', 'orders', 'order', '{}'
+    FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.unique_keys (queue, key, job_id)
+    SELECT 'orders', 'k' || n, n FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, reason, error_class, error_message, payload, group_id, enqueued_at, died_at, changed_at, state)
+    SELECT n, 'orders', 'order', 'rejected', 'E', 'e', '{}', 1, now(), now() - (200000 - n) * interval '1 second',
+           now() - (200000 - n) * interval '1 second', (ARRAY['open', 'recovered', 'redriving'])[1 + n % 3]
+    FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.metric_deltas (segment, queue, words, counts)
+    SELECT n % 3, 'orders', '{enqueued}', '{1}' FROM generate_series(1, 30000) n;
+    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
+    VALUES ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'),
+           ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 1, 'v', 1, now() - interval '1 minute');
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
+    SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid,
+           ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', ARRAY(
+               SELECT ROW(n * 10 + i, 'order', 0, '{}', 1, 5, (i + 1) % 2, 0, 0, now(), NULL, 'k' || n * 10 + i, NULL)::redrive.leased_job
+               FROM generate_series(0, 9) i)
+    FROM generate_series(1, 1000) n";
+
+/// So that nothing but the test changes what the server knows.
+const ALONE: &str = "
+    DO $$
+    DECLARE
+        t text;
+    BEGIN
+        FOR t IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+        LOOP
+            EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', t);
+        END LOOP;
+    END
+    $$;
+    ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER";
+
+/// A statement, how it is asked, and how many pages it may touch: a few dozen a row that it moves,
+/// and by far fewer than a scan of any of the big tables.
+struct Hot {
+    name: &'static str,
+    arguments: &'static str,
+    pages: i64,
+}
+
+/// What workers ask.
+const WORKERS: [Hot; 11] = [
+    Hot {
+        name: "claim",
+        arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
+                    '{-32768}', '{0}', '{32767}', NULL",
+        pages: 5000,
+    },
+    Hot {
+        name: "promote",
+        arguments: "'orders', 1000",
+        pages: 20_000,
+    },
+    Hot {
+        name: "settle_done",
+        arguments: "ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', \
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}'",
+        pages: 200,
+    },
+    Hot {
+        name: "settle",
+        arguments: "ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{1,2,3,4}', \
+                    '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', \
+                    '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], \
+                    '{}', '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', \
+                    '{NULL,error,error,rejected}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', \
+                    '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}'",
+        pages: 500,
+    },
+    Hot {
+        name: "release",
+        arguments: "'00000000-0000-0000-0000-000000000001', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], \
+                    '{}', 0, '{}', 10, 'manual'",
+        pages: 2000,
+    },
+    Hot {
+        name: "reap",
+        arguments: "60000, 100, 3, 5000, 'manual'",
+        pages: 30_000,
+    },
+    Hot {
+        name: "renew",
+        arguments: "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000",
+        pages: 2000,
+    },
+    Hot {
+        name: "chores",
+        arguments: "'00000000-0000-0000-0000-000000000001', 60000",
+        pages: 2000,
+    },
+    Hot {
+        name: "fold_metrics",
+        arguments: "5000",
+        pages: 40_000,
+    },
+    Hot {
+        name: "fold_letters",
+        arguments: "",
+        pages: 2000,
+    },
+    Hot {
+        name: "take_probe",
+        arguments: "'queue:orders', gen_random_uuid(), 1000, 'orders', NULL",
+        pages: 200,
+    },
+];
+
+/// What everybody asks.
+const CALLERS: [Hot; 6] = [
+    Hot {
+        name: "enqueue",
+        arguments: "'orders', '{order}', ARRAY['{}']::jsonb[], '{0}', '{0}', '{5}'",
+        pages: 200,
+    },
+    Hot {
+        name: "enqueue_unique",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::jsonb[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}'",
+        pages: 300,
+    },
+    Hot {
+        name: "letters",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 50",
+        pages: 2000,
+    },
+    Hot {
+        name: "redrive",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, '{}', 'a test', 'me', NULL, NULL, NULL, false",
+        pages: 30_000,
+    },
+    Hot {
+        name: "discard",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, 'a test', 'me'",
+        pages: 40_000,
+    },
+    Hot {
+        name: "drained",
+        arguments: "'orders'",
+        pages: 100,
+    },
+];
+
+/// What a session does with each statement first, so that it has made up its mind: the server
+/// keeps a plan from the sixth time on.
+fn plan(client: &mut Client, hot: &Hot) {
+    client
+        .batch_execute(&format!("PREPARE {} AS {}", hot.name, statement(hot.name)))
+        .unwrap();
+    for _ in 0..7 {
+        undone(client, &format!("EXECUTE {} {}", hot.name, arguments(hot)));
+    }
+}
+
+fn arguments(hot: &Hot) -> String {
+    match hot.arguments {
+        "" => String::new(),
+        arguments => format!("({arguments})"),
+    }
+}
+
+/// Runs something and takes it back.
+fn undone(client: &mut Client, statement: &str) {
+    let mut transaction = client.transaction().unwrap();
+    transaction.batch_execute(statement).unwrap();
+    transaction.rollback().unwrap();
+}
+
+/// The scans so far of each table that is big.
+const SCANS: &str = "SELECT relname::text, seq_scan FROM pg_stat_xact_all_tables \
+    WHERE schemaname = 'redrive' AND seq_scan > 0 \
+        AND relname ~ '^(jobs_.|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
+
+fn scans(transaction: &mut Transaction<'_>) -> Vec<(String, i64)> {
+    let rows = transaction.query(SCANS, &[]).unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// The rows that the nodes of a plan went over, all loops together: what shows a join that compares
+/// everything with everything, which touches no page.
+fn steps(node: &Value) -> f64 {
+    let number = |name: &str| node[name].as_f64().unwrap_or(0.0);
+    let rows = [
+        "Actual Rows",
+        "Rows Removed by Filter",
+        "Rows Removed by Join Filter",
+        "Rows Removed by Index Recheck",
+    ];
+    let own = rows.map(number).iter().sum::<f64>() * number("Actual Loops");
+    let below = node["Plans"].as_array().into_iter().flatten().map(steps);
+    own + below.sum::<f64>()
+}
+
+/// No statement here moves more than a thousand rows, and no plan has more than a few dozen nodes.
+const STEPS: f64 = 50_000.0;
+
+/// What is wrong with the plan of a statement; empty: nothing.
+fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
+    let asked = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {} {}",
+        hot.name,
+        arguments(hot)
+    );
+    let mut transaction = client.transaction().unwrap();
+    let before = scans(&mut transaction);
+    let plan: Value = transaction.query_one(&asked, &[]).unwrap().get(0);
+    let plan = &plan[0]["Plan"];
+    let mut scanned = scans(&mut transaction);
+    scanned.retain(|now| !before.contains(now));
+    transaction.rollback().unwrap();
+    let pages =
+        ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64().unwrap());
+    let (pages, steps) = (pages[0] + pages[1], steps(plan));
+    if scanned.is_empty() && pages <= hot.pages && steps <= STEPS {
+        return String::new();
+    }
+    format!(
+        "{}, {when}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
+        hot.name
+    )
+}
+
+#[test]
+fn a_hot_statement_reads_by_its_index_whatever_the_server_knows() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(ALONE).unwrap();
+    client.batch_execute("VACUUM").unwrap();
+    client.batch_execute("ANALYZE").unwrap();
+    let sessions = || -> Vec<(Client, &Hot)> {
+        let workers = WORKERS.iter().map(|hot| (PINNED, hot));
+        let callers = CALLERS.iter().map(|hot| (PLAIN, hot));
+        workers
+            .chain(callers)
+            .map(|(settings, hot)| {
+                let mut client = test.client();
+                client.batch_execute(settings).unwrap();
+                plan(&mut client, hot);
+                (client, hot)
+            })
+            .collect()
+    };
+    let early = sessions();
+    client.batch_execute(FILL).unwrap();
+    client
+        .batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")
+        .unwrap();
+    let late = sessions();
+    let mut trouble = String::new();
+    for (sessions, when) in [
+        (early, "planned on empty tables that were analyzed"),
+        (
+            late,
+            "planned on full tables that were analyzed when they were empty",
+        ),
+    ] {
+        for (mut client, hot) in sessions {
+            trouble += &wrong(&mut client, hot, when);
+        }
+    }
+    // The same without any statistics at all.
+    client
+        .batch_execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relnamespace = 'redrive'::regnamespace; \
+                        DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)")
+        .unwrap();
+    for (mut client, hot) in sessions() {
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned on full tables that nobody analyzed",
+        );
+    }
+    assert!(trouble.is_empty(), "{trouble}");
+}
