@@ -19,7 +19,7 @@ fn bury(test: &TestDatabase, letters: i64) {
     let died = "INSERT INTO redrive.dead_letters
             (queue, kind, reason, error_class, error_message, payload, enqueued_at)
         SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
-        FROM generate_series(1, $1)";
+        FROM generate_series(1, $1::bigint)";
     test.client().execute(died, &[&letters]).unwrap();
 }
 
@@ -250,7 +250,7 @@ fn operator(test: &TestDatabase) -> Child {
 #[test]
 fn a_driver_killed_in_the_middle_of_two_connections_is_followed_by_another() {
     let test = TestDatabase::migrated();
-    let letters = 30_000;
+    let letters = 15_000;
     bury(&test, letters);
     let mut operator = operator(&test);
     wait_until("some letters to go", SOON, || {
