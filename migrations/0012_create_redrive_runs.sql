@@ -611,15 +611,19 @@ BEGIN
     INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped)
     VALUES (run, until - mine.cursor, sent_now, until - mine.cursor - sent_now);
 
-    -- Last, because from here on the other steps of this run may wait for this one.
-    UPDATE redrive.redrive_runs c
-    SET started_at = coalesce(c.started_at, clock_timestamp()),
-        driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+    -- Whoever writes the row of the run has it first, so that two never wait for each other.
+    PERFORM FROM redrive.redrive_runs c
     WHERE c.id = run
-        AND (c.started_at IS NULL OR c.driver_expires_at < clock_timestamp() + lease_ms * interval '0.5 milliseconds');
+        AND (c.started_at IS NULL OR c.driver_expires_at < clock_timestamp() + lease_ms * interval '0.5 milliseconds')
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE redrive.redrive_runs c
+        SET started_at = coalesce(c.started_at, clock_timestamp()),
+            driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+        WHERE c.id = run;
+    END IF;
     PERFORM FROM redrive.run_deltas d WHERE d.run_id = run OFFSET 199 LIMIT 1;
     IF FOUND THEN
-        -- Whoever folds has the row first, so that two never wait for each other.
         PERFORM FROM redrive.redrive_runs c WHERE c.id = run FOR NO KEY UPDATE SKIP LOCKED;
     END IF;
     IF FOUND THEN
