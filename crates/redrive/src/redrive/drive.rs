@@ -94,7 +94,8 @@ impl RunDriver {
         // Should the answer be lost, the decision may have been carried out: look again first.
         self.steps.next = Pace::Go;
         if steps.stretches < 2 || !self.may_have_help {
-            return self.answered(send(&self.db, steps)?);
+            let answer = send(&self.db, steps)?;
+            return Ok(self.keep(answer));
         }
         let (mine, helped) = thread::scope(|scope| {
             let help = scope.spawn(|| send(&self.db, steps.clone()));
@@ -104,13 +105,13 @@ impl RunDriver {
         if !matches!(helped, Ok(Ok(_))) {
             self.may_have_help = false;
         }
-        self.answered(mine?)
+        Ok(self.keep(mine?))
     }
 
     /// Keeps what is to be remembered until the next step.
-    fn answered(&mut self, (step, steps): (Step, Steps)) -> Result<Step> {
+    fn keep(&mut self, (step, steps): (Step, Steps)) -> Step {
         self.steps = steps;
-        Ok(step)
+        step
     }
 }
 
