@@ -25,19 +25,19 @@ const FILL_FLOOR: &str = "INSERT INTO floor SELECT l.id, l.payload FROM redrive.
     WHERE l.id > $1 AND l.id <= $2";
 const FILL: &str = "
     INSERT INTO redrive.dead_letters
-        (queue, kind, reason, error_class, error_message, error_detail, payload, history, worker_id,
-         host, version, pid, enqueued_at, died_at)
+        (queue, kind, reason, error_class, error_message, error_detail, payload, history, run_ms, worker_id,
+         host, version, pid, attempts, enqueued_at, died_at)
     SELECT CASE WHEN n % 3 = 0 THEN 'invoices' ELSE 'orders' END, 'order.placed', 'exhausted',
            CASE WHEN n % 20 > 0 THEN 'reqwest::Error' WHEN n % 100000 = 20 THEN 'Rare' ELSE 'Class' || n / 20 % 100 END,
            'gateway timed out after ' || n % 977 || ' ms for order ' || n,
            'caused by: timeout of order ' || n || E'\\n' || repeat(E'  12: shop::gateway::pay at src/gateway.rs:118\\n', 215),
            jsonb_build_object('order', n, 'amount', n % 1000, 'customer', jsonb_build_object('id', n % 5000), 'pad', (
                SELECT string_agg(md5((n * 31 + k)::text), '') FROM generate_series(1, 29) k)),
-           h.history, '0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11', 'web-' || n % 4, '1.4.2', 4711,
+           h.history, n % 977, '0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11', 'web-' || n % 4, '1.4.2', 4711, 5,
            clock_timestamp() - interval '1 day', clock_timestamp() - ($2::bigint - n) * interval '50 milliseconds'
     FROM generate_series($1::bigint, $3::bigint) n
     CROSS JOIN LATERAL (
-        SELECT redrive.remember(redrive.remember(redrive.remember(redrive.remember(
+        SELECT redrive.remember_before(redrive.remember(redrive.remember(redrive.remember(
             jsonb_build_array(a.r), a.r || '{\"attempt\": 2}'), a.r || '{\"attempt\": 3}'),
             a.r || '{\"attempt\": 4}'), a.r || '{\"attempt\": 5, \"outcome\": \"exhausted\"}') AS history
         FROM (SELECT jsonb_build_object('generation', 0, 'attempt', 1, 'outcome', 'failed', 'run_ms', n % 977,

@@ -23,7 +23,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const EVERY: Duration = Duration::from_millis(5);
 
 const EMPTY: &str = "TRUNCATE redrive.dead_letters, redrive.jobs, redrive.jobs_delayed,
-    redrive.leases, redrive.redrive_runs, redrive.run_letters, redrive.run_deltas,
+    redrive.leases, redrive.redrive_runs, redrive.run_letters, redrive.run_stretches,
+    redrive.run_deltas,
     redrive.letter_deltas, redrive.groups, redrive.failure_hours, redrive.workers";
 const DIE: &str = "INSERT INTO redrive.dead_letters
         (queue, kind, reason, error_class, error_message, payload, history, enqueued_at)

@@ -56,7 +56,10 @@ COMMENT ON COLUMN redrive.dead_letters.seen IS 'How often the same position was 
 COMMENT ON COLUMN redrive.dead_letters.history IS 'Attempts over all generations: the oldest and the newest ones.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
-CREATE INDEX dead_letters_for_list ON redrive.dead_letters (died_at, id);
+-- Letters on their way back are in one index of their own, because it is written by every redrive;
+-- they are few for most of the time. A redrive in the order of their deaths writes at its end.
+CREATE INDEX dead_letters_for_list ON redrive.dead_letters (died_at, id) WHERE state <> 'redriving';
+CREATE INDEX dead_letters_redriving ON redrive.dead_letters (died_at, id) WHERE state = 'redriving';
 CREATE INDEX dead_letters_closed_for_prune ON redrive.dead_letters (changed_at, id)
     WHERE state IN ('recovered', 'discarded');
 CREATE UNIQUE INDEX dead_letters_captured_once ON redrive.dead_letters (source, position)

@@ -45,15 +45,19 @@ CREATE VIEW redrive.dlq_events AS
     SELECT j.id,
            j.kind AS event_type,
            j.payload,
-           coalesce(j.history -> -1 ->> 'error_message', j.history -> -1 ->> 'outcome', '') AS error_reason,
+           coalesce(j.history -> -1 ->> 'error_message', j.history -> -1 ->> 'outcome', l.error_message, '') AS error_reason,
            NULL::text AS error_stacktrace,
            CASE j.state WHEN 'leased' THEN 'PROCESSING' ELSE 'PENDING' END AS status,
            CASE j.state WHEN 'leased' THEN j.attempt - 1 ELSE j.attempt END AS retry_count,
            j.run_at AS retry_after,
-           coalesce((j.history -> 0 ->> 'ended_at')::timestamptz, j.enqueued_at) AS created_at,
-           coalesce((j.history -> -1 ->> 'ended_at')::timestamptz, j.enqueued_at) AS updated_at
+           -- The record of an attempt, or, when the next one says the rest, an array: see `remember`.
+           coalesce((coalesce(e.history -> 0 ->> 'ended_at', e.history -> 0 ->> 2))::timestamptz, l.died_at, j.enqueued_at) AS created_at,
+           coalesce((j.history -> -1 ->> 'ended_at')::timestamptz, l.changed_at, j.enqueued_at) AS updated_at
     FROM redrive.live_jobs j
-    WHERE j.history IS NOT NULL
+    -- What failed before the job was redriven is with its letter.
+    LEFT JOIN redrive.dead_letters l ON j.generation > 0 AND l.id = j.id
+    CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN j.history ELSE l.history END AS history) e
+    WHERE j.history IS NOT NULL OR j.generation > 0
     UNION ALL
     SELECT l.id,
            l.kind::text,

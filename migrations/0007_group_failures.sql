@@ -165,6 +165,7 @@ ALTER TABLE redrive.dead_letters
     ADD COLUMN group_id    bigint,
     ADD COLUMN detail_id   bigint,
     ADD COLUMN pid         integer,
+    ADD COLUMN run_ms      integer CHECK (run_ms >= 0),
     ADD COLUMN deaths      integer  NOT NULL DEFAULT 1 CHECK (deaths > 0),
     ADD COLUMN alike       smallint NOT NULL DEFAULT 0 CHECK (alike >= 0),
     ADD COLUMN edits       integer  NOT NULL DEFAULT 0 CHECK (edits >= 0),
@@ -174,6 +175,8 @@ ALTER TABLE redrive.dead_letters
     ADD COLUMN policy_id   bigint;
 
 COMMENT ON COLUMN redrive.dead_letters.detail_id IS 'The long detail, in redrive.details; error_detail is NULL then.';
+COMMENT ON COLUMN redrive.dead_letters.history IS 'Attempts over all generations, the oldest and the newest, without the one that run_ms is of.';
+COMMENT ON COLUMN redrive.dead_letters.run_ms IS 'How long the attempt ran that it died of, of which the other columns tell the rest; NULL: that is in the history, or there was none.';
 COMMENT ON COLUMN redrive.dead_letters.alike IS 'How often in a row it died of the same thing after an operator redrove it; at 3 it is quarantined.';
 COMMENT ON COLUMN redrive.dead_letters.events IS 'What happened to it between its deaths: died, edited, redriven, forced; the oldest and the newest.';
 COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that sent it back last; NULL: none, or none did.';
@@ -188,23 +191,58 @@ AS $$
     SELECT CASE WHEN jsonb_array_length(events) < 50 THEN events ELSE events - 5 END || event
 $$;
 
--- Adds one attempt to a history: the five oldest and the fifteen newest are kept, because the
--- first failure and the last ones are what an engineer asks for.
---
--- Most attempts of a job fail alike, so a record leaves out what the one after it says as well
--- (of the words below); only the last one is complete. Reading fills them in from the end; see
--- `attempts` in letter.rs. A record that has nothing to say where the next one does says null.
--- One that falls out of the middle leaves its words to the one before it.
-CREATE OR REPLACE FUNCTION redrive.remember(history jsonb, attempt jsonb) RETURNS jsonb
+-- A record of a history with its names: one that says nothing but its number, how long it ran, when
+-- it ended and maybe its outcome is stored as an array of these.
+CREATE FUNCTION redrive.spelled(record jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE jsonb_typeof(record)
+        WHEN 'array' THEN jsonb_build_object('attempt', record -> 0, 'run_ms', record -> 1, 'ended_at', record -> 2)
+            || CASE WHEN record -> 3 IS NULL THEN '{}' ELSE jsonb_build_object('outcome', record -> 3) END
+        ELSE record
+    END
+$$;
+
+-- Cuts a history to so many records: the five oldest stay, and the newest, because the first failure
+-- and the last ones are what an engineer asks for. One that falls out of the middle leaves its words
+-- to the one before it; see below.
+CREATE FUNCTION redrive.cut_history(history jsonb, most integer) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
+    cut   jsonb := history;
+    left_over jsonb;
+BEGIN
+    WHILE jsonb_array_length(cut) > most LOOP
+        left_over := (
+            SELECT jsonb_object_agg(e.key, e.value)
+            FROM jsonb_each(redrive.spelled(cut -> 5)) e
+            WHERE e.key = ANY (words));
+        IF left_over IS NOT NULL THEN
+            cut := jsonb_set(cut, '{4}', left_over || redrive.spelled(cut -> 4));
+        END IF;
+        cut := cut - 5;
+    END LOOP;
+    RETURN cut;
+END
+$$;
+
+-- The history of a job before its last attempt: nineteen records at most, to which that is the next.
+--
+-- Most attempts of a job fail alike, so a record leaves out what the one after it says as well
+-- (of the words below); only the last one is complete. Reading fills them in from the end; see
+-- `attempts` in history.rs. A record that has nothing to say where the next one does says null.
+CREATE FUNCTION redrive.remember_before(history jsonb, attempt jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+DECLARE
+    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
+    facts CONSTANT text[] := '{attempt,run_ms,ended_at}';
     last jsonb := history -> -1;
-    shifted jsonb;
 BEGIN
     IF last IS NULL THEN
-        RETURN jsonb_build_array(attempt);
+        RETURN '[]';
     END IF;
     IF NOT last ?& words THEN
         last := (SELECT coalesce(jsonb_object_agg(w, NULL), '{}') FROM unnest(words) w WHERE attempt ? w) || last;
@@ -218,15 +256,20 @@ BEGIN
         CASE WHEN last -> 'host' = attempt -> 'host' THEN 'host' END,
         CASE WHEN last -> 'version' = attempt -> 'version' THEN 'version' END,
         CASE WHEN last -> 'pid' = attempt -> 'pid' THEN 'pid' END];
-    IF jsonb_array_length(history) < 20 THEN
-        RETURN (history - -1) || jsonb_build_array(last, attempt);
+    IF last ?& facts AND last - facts - 'outcome' = '{}' THEN
+        last := jsonb_build_array(last -> 'attempt', last -> 'run_ms', to_char(
+            (last ->> 'ended_at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+            || CASE WHEN last ? 'outcome' THEN jsonb_build_array(last -> 'outcome') ELSE '[]' END;
     END IF;
-    shifted := jsonb_set(history, '{4}', (
-        SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}')
-        FROM jsonb_each(history -> 5) e
-        WHERE e.key = ANY (words)) || (history -> 4));
-    RETURN (shifted - 5 - -1) || jsonb_build_array(last, attempt);
+    RETURN redrive.cut_history((history - -1) || jsonb_build_array(last), 19);
 END
+$$;
+
+-- Adds one attempt to a history.
+CREATE OR REPLACE FUNCTION redrive.remember(history jsonb, attempt jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT redrive.remember_before(history, attempt) || jsonb_build_array(attempt)
 $$;
 
 -- Finds the group of a failure, or makes it. A class of errors with a thousand groups has
@@ -441,7 +484,24 @@ AS $$
         WHERE a.id = one AND b.id = other)
 $$;
 
--- A redriven job died: the same letter opens again, and remembers how it died before. When it
+-- The history of a letter with the attempt that it died of.
+CREATE FUNCTION redrive.told_history(letter redrive.dead_letters) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    IF letter.run_ms IS NULL THEN
+        RETURN letter.history;
+    END IF;
+    RETURN letter.history || jsonb_build_object(
+        'generation', letter.generation, 'attempt', letter.attempts, 'outcome', letter.reason,
+        'run_ms', letter.run_ms, 'error_class', letter.error_class,
+        'error_message', left(letter.error_message, 1000), 'worker', letter.worker_id,
+        'host', letter.host, 'version', letter.version, 'pid', letter.pid, 'ended_at', letter.died_at);
+END
+$$;
+
+-- A redriven job died: the same letter opens again, and remembers how it died before. Its job had
+-- the history of its own generation, and the letter kept that of those before. When it
 -- is the third time in a row that it died of the same thing after a redrive, it is quarantined.
 CREATE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
@@ -450,6 +510,10 @@ BEGIN
     -- What the first death kept, such as captured bytes, may be redacted by now.
     IF EXISTS (SELECT FROM redrive.redactions) THEN
         NEW := redrive.redact(NEW);
+    END IF;
+    IF NEW.generation > OLD.generation THEN
+        NEW.history := redrive.cut_history(
+            redrive.told_history(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.events := redrive.tell(OLD.events, jsonb_build_object(
@@ -487,7 +551,22 @@ $$;
 CREATE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
+DECLARE
+    lowest  text;
+    highest text;
 BEGIN
+    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
+    -- A redrive: all are on their way now, and in the groups that they were in.
+    IF lowest = 'redriving' AND highest = 'redriving' THEN
+        INSERT INTO redrive.letter_deltas
+            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT w.group_id, NULL, NULL, 0, -count(*) FILTER (WHERE w.state = 'open'), count(*), 0, 0,
+               -count(*) FILTER (WHERE w.state = 'quarantined')
+        FROM was w
+        WHERE w.state IN ('open', 'quarantined')
+        GROUP BY 1;
+        RETURN NULL;
+    END IF;
     -- Whoever dies is open or quarantined afterwards. Redrive, recovery and discard need no join.
     IF NOT EXISTS (SELECT FROM became b WHERE b.state IN ('open', 'quarantined')) THEN
         INSERT INTO redrive.letter_deltas
@@ -573,9 +652,10 @@ CREATE TRIGGER count_changed AFTER UPDATE ON redrive.dead_letters
 CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
 
--- The letters of a group in every state: a rare failure is found at once among a million letters
+-- The letters of a group in every state but one: a rare failure is found at once among a million letters
 -- that recovered. (Measured: 1.5 s without it.)
-CREATE INDEX dead_letters_by_group ON redrive.dead_letters (group_id, state, died_at, id);
+CREATE INDEX dead_letters_by_group ON redrive.dead_letters (group_id, state, died_at, id)
+    WHERE state <> 'redriving';
 
 -- Folds deltas into the totals; one at a time, and whoever comes second has nothing to do.
 -- Answers how many deltas were folded.
@@ -714,7 +794,13 @@ CREATE OR REPLACE VIEW redrive.letters AS
     SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.state, l.reason, l.error_class,
            l.error_message, coalesce(l.error_detail, d.detail) AS error_detail, l.payload, l.raw,
            l.content_type, l.headers, l.source, l.position, l.seen, l.priority, l.attempts,
-           l.max_attempts, l.generation, l.crashes, l.history, l.worker_id, l.host, l.version,
+           l.max_attempts, l.generation, l.crashes,
+           CASE WHEN l.run_ms IS NULL THEN l.history ELSE l.history || jsonb_build_object(
+               'generation', l.generation, 'attempt', l.attempts, 'outcome', l.reason, 'run_ms', l.run_ms,
+               'error_class', l.error_class, 'error_message', left(l.error_message, 1000),
+               'worker', l.worker_id, 'host', l.host, 'version', l.version, 'pid', l.pid,
+               'ended_at', l.died_at) END AS history,
+           l.worker_id, l.host, l.version,
            l.discard_reason, l.enqueued_at, l.died_at, l.changed_at,
            l.group_id, l.pid, l.deaths, l.alike, l.edits, l.events, l.run_id, l.run_ordinal, l.policy_id,
            l.detail_id

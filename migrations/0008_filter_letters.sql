@@ -115,7 +115,8 @@ $$;
 --
 -- Letters of named groups are read group by group, each from its newest death: with
 -- the deaths of all groups in one order, those of a rare one are far apart, and the planner
--- cannot know how far.
+-- cannot know how far. Letters that are redriving have an index of their own, and are read beside
+-- the others when the filter allows for them.
 CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, most bigint DEFAULT 50)
     RETURNS SETOF redrive.letters
     LANGUAGE plpgsql STABLE
@@ -125,26 +126,33 @@ AS $$
 DECLARE
     conditions text := redrive.filter_letters(filter);
     groups bigint[] := redrive.groups_of_filter(filter);
-    page text :=
+    states text[] := coalesce(
+        redrive.words_of_filter(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
+    matching text :=
         'SELECT l.id, l.died_at FROM redrive.dead_letters l'
         ' WHERE ($2 IS NULL OR (l.died_at, l.id) <'
         '   (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2))'
         '    AND ' || conditions;
+    in_order CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
+    page text := matching || ' AND l.state <> ''redriving''' || in_order;
+    on_their_way text := matching || ' AND l.state = ''redriving''' || in_order;
 BEGIN
     IF groups IS NOT NULL THEN
         -- Group by group and state by state, each in the order of the index.
         page := 'SELECT w.id, w.died_at FROM unnest($4) AS g (id) CROSS JOIN unnest($5) AS s (state) CROSS JOIN LATERAL ('
-            || page || ' AND l.group_id = g.id AND l.state = s.state'
+            || matching || ' AND l.group_id = g.id AND l.state = s.state AND l.state <> ''redriving'''
             || ' ORDER BY l.group_id, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
             || ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3';
-    ELSE
-        page := page || ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
     END IF;
+    page := CASE
+        WHEN 'redriving' <> ALL (states) THEN page
+        WHEN 'redriving' = ALL (states) THEN on_their_way
+        ELSE 'SELECT l.id, l.died_at FROM ((' || page || ') UNION ALL (' || on_their_way || ')) l' || in_order
+    END;
     RETURN QUERY EXECUTE
         'SELECT v.* FROM (' || page || ') page'
         ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
-        USING filter, after, most, groups, coalesce(
-            redrive.words_of_filter(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
+        USING filter, after, most, groups, states;
 END
 $$;
 

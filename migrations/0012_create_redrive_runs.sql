@@ -6,8 +6,8 @@
 
 -- A redrive run: whom it moves is frozen in `run_letters` when it is made, and whoever drives it
 -- moves the cursor over them. The driver is the one whose term it is; a step of anybody else is
--- refused. `recovered` and the two after it are totals of `run_deltas` that were folded in; read
--- them through the view `runs`.
+-- refused. `recovered` and the two after it are totals of `run_deltas` that were folded in, and so
+-- are `cursor`, `sent` and `skipped` of a run in stretches; read them through the view `runs`.
 CREATE TABLE redrive.redrive_runs (
     id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     state             text        COLLATE "C" NOT NULL DEFAULT 'running'
@@ -51,7 +51,7 @@ COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'Up to which member the stage
 COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'What `sent` was when the stage began; the two below likewise.';
 COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of this term counts.';
 COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due, by the rate.';
-COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried.';
+COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in stretches, how many were.';
 COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How often the members that somebody had locked were tried again.';
 
 CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
@@ -68,12 +68,30 @@ CREATE TABLE redrive.run_letters (
     PRIMARY KEY (run_id, ordinal)
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.1);
 
--- Outcomes by run, inserted with each settle; folded into `redrive_runs` by whoever drives.
+-- The members of a run that goes as fast as it can, in stretches, which its driver sends over
+-- several connections at once. Who sends holds the row of the stretch, and moves its cursor or
+-- deletes it in the transaction of the letters: a driver that dies leaves the stretch as it was.
+CREATE TABLE redrive.run_stretches (
+    run_id bigint NOT NULL,
+    upto   bigint NOT NULL,
+    cursor bigint NOT NULL,
+    PRIMARY KEY (run_id, upto),
+    CONSTRAINT stretches_have_a_member_left CHECK (cursor < upto)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON COLUMN redrive.run_stretches.upto IS 'The last member of the stretch.';
+COMMENT ON COLUMN redrive.run_stretches.cursor IS 'The last one that was tried.';
+
+-- What changed in the numbers of a run: inserted with each settle, and with each step in a stretch,
+-- so that two of them never wait for each other; folded into `redrive_runs` by whoever drives.
 CREATE TABLE redrive.run_deltas (
     run_id           bigint NOT NULL,
-    recovered        bigint NOT NULL,
-    died_alike       bigint NOT NULL,
-    died_differently bigint NOT NULL
+    tried            bigint NOT NULL DEFAULT 0,
+    sent             bigint NOT NULL DEFAULT 0,
+    skipped          bigint NOT NULL DEFAULT 0,
+    recovered        bigint NOT NULL DEFAULT 0,
+    died_alike       bigint NOT NULL DEFAULT 0,
+    died_differently bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX run_deltas_by_run ON redrive.run_deltas (run_id);
@@ -116,16 +134,18 @@ CREATE VIEW redrive.runs AS
     SELECT r.id, r.state, r.filter, r.person, r.why, r.forced, r.to_queue::text AS to_queue, r.priority,
            r.max_attempts, r.rate, r.canary, r.stage, r.stage_to, r.driver,
            coalesce(r.driver_expires_at > statement_timestamp(), false) AS is_driven,
-           r.total, r.cursor, r.sent, r.skipped,
+           r.total, r.cursor + coalesce(n.tried, 0) AS cursor, r.sent + coalesce(n.sent, 0) AS sent,
+           r.skipped + coalesce(n.skipped, 0) AS skipped,
            r.recovered + coalesce(n.recovered, 0) AS recovered,
            r.died_alike + coalesce(n.died_alike, 0) AS died_alike,
            r.died_differently + coalesce(n.died_differently, 0) AS died_differently,
            r.sent - r.recovered - r.died_alike - r.died_differently
-               - coalesce(n.recovered + n.died_alike + n.died_differently, 0) AS still_running,
+               + coalesce(n.sent - n.recovered - n.died_alike - n.died_differently, 0) AS still_running,
            r.halted_because, r.created_at, r.started_at, r.ended_at
     FROM redrive.redrive_runs r
     LEFT JOIN LATERAL (
-        SELECT sum(d.recovered)::bigint AS recovered, sum(d.died_alike)::bigint AS died_alike,
+        SELECT sum(d.tried)::bigint AS tried, sum(d.sent)::bigint AS sent, sum(d.skipped)::bigint AS skipped,
+               sum(d.recovered)::bigint AS recovered, sum(d.died_alike)::bigint AS died_alike,
                sum(d.died_differently)::bigint AS died_differently
         FROM redrive.run_deltas d
         WHERE d.run_id = r.id
@@ -160,8 +180,8 @@ END
 $$;
 
 -- The only place that sends letters back: each becomes a job with the same id, the next
--- generation, a fresh budget of attempts and its history, and the letter changes only with its
--- job. Answers what became of those it held: `sent`, or `conflict` (another job holds its key).
+-- generation and a fresh budget of attempts, and the letter, which keeps the history of the
+-- generations before, changes only with its job. Answers what became of those it held: `sent`, or `conflict` (another job holds its key).
 -- Ids that are not answered were not to be had: `refused_letters` tells why.
 --
 -- Open letters with JSON; quarantined ones too when forced. A letter that somebody else has locked
@@ -185,6 +205,8 @@ CREATE FUNCTION redrive.send_back(
     SET enable_hashjoin = off
     SET enable_mergejoin = off
     SET jit = off
+    -- A batch of letters passes through it three times.
+    SET work_mem = '32MB'
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -207,31 +229,24 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING job_id
     ),
-    free AS MATERIALIZED (
-        SELECT h.id, h.ordinal
-        FROM held h
-        WHERE h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k)
-    ),
     redriving AS (
         UPDATE redrive.dead_letters l
         SET state = 'redriving', changed_at = clock_timestamp(),
             -- Not coalesce: its result would be checked against the domain, letter by letter.
             queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
-            run_id = send_back.run_id, run_ordinal = f.ordinal, policy_id = send_back.policy_id,
+            run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
             events = redrive.tell(l.events, send_back.event)
-        FROM free f
-        WHERE l.id = f.id
-        RETURNING l.id, f.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
-                  l.generation, l.history, l.enqueued_at, l.unique_key
+        FROM held h
+        WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
+        RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
+                  l.generation, l.enqueued_at, l.unique_key
     ),
     ready AS (
         INSERT INTO redrive.jobs
-            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, history,
-             unique_key)
+            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key)
         SELECT (SELECT r.segment FROM redrive.ring r), d.id, d.enqueued_at,
                coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
-               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, nullif(d.history, '[]'),
-               d.unique_key
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key
         FROM redriving d
         RETURNING queue
     ),
@@ -240,7 +255,8 @@ BEGIN
     )
     SELECT d.id, d.ordinal, 'sent' FROM redriving d WHERE (SELECT count(*) FROM woken) >= 0
     UNION ALL
-    (SELECT h.id, h.ordinal, 'conflict' FROM held h EXCEPT SELECT f.id, f.ordinal, 'conflict' FROM free f);
+    SELECT h.id, h.ordinal, 'conflict' FROM held h
+    WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
 END
 $$;
 
@@ -468,6 +484,11 @@ BEGIN
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
+    IF create_run.rate IS NULL AND create_run.canary = 0 THEN
+        INSERT INTO redrive.run_stretches (run_id, upto, cursor)
+        SELECT create_run.id, least(s.before + 5000, letters), s.before
+        FROM generate_series(0, letters - 1, 5000) AS s (before);
+    END IF;
     PERFORM redrive.record_act('create_run', create_run.person, create_run.why, create_run.filter, 0,
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
@@ -497,13 +518,144 @@ AS $$
     RETURNING r.id, r.term
 $$;
 
+-- Sends these members of a run back, notes why others were not, and writes the audit. Answers how
+-- many went.
+CREATE FUNCTION redrive.send_members(r redrive.redrive_runs, ids bigint[], ordinals bigint[]) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    gone_ids bigint[];
+    gone_at  bigint[];
+    sent     bigint;
+BEGIN
+    SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
+    INTO gone_ids, gone_at
+    FROM redrive.send_back(
+        ids, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
+            'by', coalesce(r.person, session_user), 'why', nullif(r.why, ''),
+            'run', r.id, 'queue', r.to_queue)),
+        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals) b
+    WHERE b.what = 'sent';
+    sent := cardinality(gone_ids);
+    IF sent < cardinality(ids) THEN
+        -- An EXCEPT is hashed or sorted; a join of two arrays might be nested loops.
+        UPDATE redrive.run_letters m
+        SET outcome = 'skipped_' || f.what
+        FROM (
+            SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue)).what
+            FROM (
+                SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
+                EXCEPT
+                SELECT * FROM unnest(gone_ids, gone_at) AS g (id, ordinal)
+            ) x
+        ) f
+        WHERE m.run_id = r.id AND m.ordinal = f.ordinal;
+    END IF;
+    IF sent > 0 THEN
+        PERFORM redrive.record_act('redrive', r.person, r.why, r.filter, sent, jsonb_build_object('run', r.id));
+    END IF;
+    RETURN sent;
+END
+$$;
+
+-- One step in a stretch that nobody else is at, by the driver of the run, which may be at several
+-- stretches at once. It locks the row of the run only against those who would end the term (a pause,
+-- a cancel, another driver), and they wait for it; then the row of the stretch. The letters, their
+-- jobs, the cursor of the stretch, the numbers and the audit move together or not at all.
+--
+-- `what`: `lost`, or the state of the run when it does not run; `sent`; or `busy`: this driver is
+-- at all stretches already.
+CREATE FUNCTION redrive.drive_stretch(
+    run bigint, my_driver uuid, my_term bigint, lease_ms integer, most bigint,
+    OUT what text, OUT sent_now bigint
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    r        redrive.redrive_runs;
+    mine     redrive.run_stretches;
+    until    bigint;
+    ids      bigint[];
+    ordinals bigint[];
+BEGIN
+    sent_now := 0;
+    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR KEY SHARE;
+    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term OR r.state <> 'running' THEN
+        what := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
+        RETURN;
+    END IF;
+    SELECT s.* INTO mine FROM redrive.run_stretches s
+    WHERE s.run_id = run
+    ORDER BY s.upto LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        what := 'busy';
+        RETURN;
+    END IF;
+    until := least(mine.cursor + most, mine.upto);
+    IF until = mine.upto THEN
+        DELETE FROM redrive.run_stretches s WHERE s.run_id = run AND s.upto = mine.upto;
+    ELSE
+        UPDATE redrive.run_stretches s SET cursor = until WHERE s.run_id = run AND s.upto = mine.upto;
+    END IF;
+    SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
+    INTO ids, ordinals
+    FROM redrive.run_letters m
+    WHERE m.run_id = run AND m.ordinal > mine.cursor AND m.ordinal <= until;
+    sent_now := redrive.send_members(r, ids, ordinals);
+    INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped)
+    VALUES (run, until - mine.cursor, sent_now, until - mine.cursor - sent_now);
+
+    -- Whoever writes the row of the run has it first, so that two never wait for each other.
+    PERFORM FROM redrive.redrive_runs c
+    WHERE c.id = run
+        AND (c.started_at IS NULL OR c.driver_expires_at < clock_timestamp() + lease_ms * interval '0.5 milliseconds')
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE redrive.redrive_runs c
+        SET started_at = coalesce(c.started_at, clock_timestamp()),
+            driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+        WHERE c.id = run;
+    END IF;
+    PERFORM FROM redrive.run_deltas d WHERE d.run_id = run OFFSET 199 LIMIT 1;
+    IF FOUND THEN
+        PERFORM FROM redrive.redrive_runs c WHERE c.id = run FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
+    IF FOUND THEN
+        WITH folded AS (
+            DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
+        )
+        UPDATE redrive.redrive_runs c
+        SET cursor = c.cursor + n.tried, sent = c.sent + n.sent, skipped = c.skipped + n.skipped,
+            recovered = c.recovered + n.recovered, died_alike = c.died_alike + n.died_alike,
+            died_differently = c.died_differently + n.died_differently
+        FROM (
+            SELECT coalesce(sum(f.tried), 0) AS tried, coalesce(sum(f.sent), 0) AS sent,
+                   coalesce(sum(f.skipped), 0) AS skipped, coalesce(sum(f.recovered), 0) AS recovered,
+                   coalesce(sum(f.died_alike), 0) AS died_alike,
+                   coalesce(sum(f.died_differently), 0) AS died_differently
+            FROM folded f
+        ) n
+        WHERE c.id = run;
+    END IF;
+    what := 'sent';
+END
+$$;
+
 -- One step of a run, by its driver: what the driver decided after the step before (halt, or the
 -- next stage), then the letters that are due by the rate, at most `most`. It is one transaction
 -- under the lock of the run's row: the letters, their jobs, the cursor, the numbers and the audit
 -- move together or not at all, and a driver whose term is over moves nothing.
 --
 -- `what`: `lost` (another one drives, or the run is gone), the state of the run when it does not
--- run, `sent`, or `waiting`. `wait_ms`: how long until there may be something to do.
+-- run, `sent`, `waiting`, or `busy`; see drive_stretch for that. `wait_ms`: how long until there may
+-- be something to do. `stretches`: how many are left, of which another connection of the driver may
+-- take one; 2 at most are counted.
 CREATE FUNCTION redrive.drive_run(
     run bigint, my_driver uuid, my_term bigint, lease_ms integer, most bigint,
     halt text, next_stage integer, next_stage_to bigint,
@@ -511,7 +663,7 @@ CREATE FUNCTION redrive.drive_run(
     OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint,
     OUT stage_recovered bigint, OUT stage_died bigint,
     OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint,
-    OUT died bigint
+    OUT died bigint, OUT stretches bigint
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -524,12 +676,31 @@ DECLARE
     due      bigint;
     ids      bigint[] := '{}';
     ordinals bigint[] := '{}';
-    gone_ids bigint[] := '{}';
-    gone_at  bigint[] := '{}';
     retried  boolean := false;
 BEGIN
     sent_now := 0;
     wait_ms := 0;
+    stretches := 0;
+    -- Before any lock: of two that hold the run for a stretch neither could have it alone. A stretch
+    -- that somebody has just finished is there until that is committed.
+    IF EXISTS (SELECT FROM redrive.run_stretches s WHERE s.run_id = run) THEN
+        SELECT d.what, d.sent_now INTO what, sent_now
+        FROM redrive.drive_stretch(run, my_driver, my_term, lease_ms, most) d;
+        IF what NOT IN ('sent', 'busy') THEN
+            RETURN;
+        END IF;
+        canary := 0;
+        stage := 0;
+        stage_sent := 0;
+        stage_recovered := 0;
+        stage_died := 0;
+        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
+        INTO total, cursor, sent, skipped, recovered, died
+        FROM redrive.runs n WHERE n.id = run;
+        stretches := (SELECT count(*) FROM (
+            SELECT FROM redrive.run_stretches s WHERE s.run_id = run LIMIT 2) few);
+        RETURN;
+    END IF;
     SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR UPDATE;
     moment := clock_timestamp();
     IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term THEN
@@ -540,9 +711,11 @@ BEGIN
     WITH folded AS (
         DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
     )
-    SELECT r.recovered + coalesce(sum(f.recovered), 0), r.died_alike + coalesce(sum(f.died_alike), 0),
+    SELECT r.cursor + coalesce(sum(f.tried), 0), r.sent + coalesce(sum(f.sent), 0),
+           r.skipped + coalesce(sum(f.skipped), 0),
+           r.recovered + coalesce(sum(f.recovered), 0), r.died_alike + coalesce(sum(f.died_alike), 0),
            r.died_differently + coalesce(sum(f.died_differently), 0)
-    INTO r.recovered, r.died_alike, r.died_differently
+    INTO r.cursor, r.sent, r.skipped, r.recovered, r.died_alike, r.died_differently
     FROM folded f;
 
     IF r.state = 'running' AND halt IS NOT NULL THEN
@@ -588,41 +761,14 @@ BEGIN
         END IF;
 
         IF cardinality(ids) > 0 THEN
-            SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
-            INTO gone_ids, gone_at
-            FROM redrive.send_back(
-                ids, jsonb_strip_nulls(jsonb_build_object(
-                    'at', moment, 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
-                    'by', coalesce(r.person, session_user), 'why', nullif(r.why, ''),
-                    'run', run, 'queue', r.to_queue)),
-                r.to_queue, r.priority, r.max_attempts, r.forced, run, ordinals) b
-            WHERE b.what = 'sent';
-            sent_now := cardinality(gone_ids);
             IF retried THEN
                 UPDATE redrive.run_letters m SET outcome = NULL
-                WHERE m.run_id = run AND m.ordinal = ANY (gone_at);
+                WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
                 r.skipped := r.skipped - cardinality(ids);
             END IF;
-            IF sent_now < cardinality(ids) THEN
-                -- An EXCEPT is hashed or sorted; a join of two arrays might be nested loops.
-                UPDATE redrive.run_letters m
-                SET outcome = 'skipped_' || f.what
-                FROM (
-                    SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue)).what
-                    FROM (
-                        SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
-                        EXCEPT
-                        SELECT * FROM unnest(gone_ids, gone_at) AS g (id, ordinal)
-                    ) x
-                ) f
-                WHERE m.run_id = run AND m.ordinal = f.ordinal;
-                r.skipped := r.skipped + cardinality(ids) - sent_now;
-            END IF;
+            sent_now := redrive.send_members(r, ids, ordinals);
+            r.skipped := r.skipped + cardinality(ids) - sent_now;
             r.sent := r.sent + sent_now;
-            IF sent_now > 0 THEN
-                PERFORM redrive.record_act('redrive', r.person, r.why, r.filter, sent_now,
-                    jsonb_build_object('run', run));
-            END IF;
             IF retried THEN
                 r.next_at := moment + interval '1 second';
             ELSIF r.rate IS NOT NULL THEN
@@ -704,6 +850,9 @@ BEGIN
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
     FROM redrive.runs n
     WHERE r.id = run AND n.id = run;
+    IF verb = 'cancel' THEN
+        DELETE FROM redrive.run_stretches s WHERE s.run_id = run;
+    END IF;
     PERFORM redrive.record_act(verb || '_run', person, why, NULL, 0, jsonb_build_object('run', run));
 END
 $$;

@@ -56,11 +56,12 @@ BEGIN
     letter.raw := NULL;
     letter.headers := NULL;
     letter.history := NULL;
+    letter.run_ms := NULL;
     letter.events := NULL;
     letter.detail_id := NULL;
     letter.error_detail := coalesce(letter.error_detail, detail);
     told := jsonb_strip_nulls(to_jsonb(letter))
-        || jsonb_build_object('history', whole.history, 'events', whole.events);
+        || jsonb_build_object('history', redrive.told_history(whole), 'events', whole.events);
     IF whole.payload IS NOT NULL THEN
         told := told || jsonb_build_object('payload', whole.payload);
     END IF;

@@ -41,6 +41,7 @@ mod export;
 mod redrive;
 mod runs;
 mod runs_killed;
+mod runs_stretches;
 mod sink;
 mod validate;
 

@@ -42,6 +42,7 @@ fn meant(record: &Value) -> AttemptRecord {
     meant.host = text("host");
     meant.version = text("version");
     meant.pid = small("pid");
+    meant.ended_at = text("ended_at");
     meant
 }
 
@@ -79,6 +80,10 @@ fn a_history_is_told_as_it_was_written_whatever_of_it_is_kept() {
                         record.insert("outcome".to_owned(), outcome.into());
                     }
                     record.insert("run_ms".to_owned(), dice.roll(1000).into());
+                    if dice.roll(5) > 0 {
+                        let ended = format!("2026-11-20T10:00:{:02}.123Z", dice.roll(60));
+                        record.insert("ended_at".to_owned(), ended.into());
+                    }
                     for key in ["error_class", "error_message", "worker", "host", "version"] {
                         match dice.roll(6) {
                             0 if kinds > 1 => {}

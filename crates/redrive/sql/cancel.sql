@@ -29,7 +29,7 @@ died AS (
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
         payload = excluded.payload, attempts = excluded.attempts, generation = excluded.generation,
-        history = excluded.history, discard_reason = NULL, unique_key = excluded.unique_key,
+        history = excluded.history, run_ms = NULL, discard_reason = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
         changed_at = excluded.changed_at
     RETURNING 'dead'::text AS what

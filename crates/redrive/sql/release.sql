@@ -67,7 +67,7 @@ died AS (
         payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        discard_reason = NULL, pid = NULL, unique_key = excluded.unique_key,
+        discard_reason = NULL, pid = NULL, run_ms = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
 -- A job that ended holds its key no longer.

@@ -66,9 +66,13 @@ settled AS MATERIALIZED (
            v.error_detail,
            CASE
                WHEN v.attempt_record IS NULL THEN j.history
+               -- The letter itself tells of the attempt that it died of.
+               WHEN v.verdict = 'dead' THEN redrive.remember_before(j.history, v.attempt_record)
                ELSE redrive.remember(j.history, v.attempt_record
                                      || jsonb_build_object('ended_at', clock_timestamp()))
-           END AS history
+           END AS history,
+           CASE WHEN v.verdict = 'dead'
+               THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms
     FROM (
         SELECT h.lease_id, h.queue, h.cancelled, u.*
         FROM (TABLE ended UNION ALL TABLE shrunk) h
@@ -110,11 +114,11 @@ died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, reason, error_class, error_message, error_detail, payload, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
-         enqueued_at, unique_key, pid)
+         enqueued_at, unique_key, pid, run_ms)
     SELECT s.id, s.queue, s.kind, s.reason, s.error_class, s.error_message, s.error_detail,
            s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
-           $15::integer
+           $15::integer, s.run_ms
     FROM settled s
     WHERE s.verdict = 'dead'
     ON CONFLICT (id) DO UPDATE
@@ -124,7 +128,7 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
-        unique_key = excluded.unique_key, pid = excluded.pid,
+        unique_key = excluded.unique_key, pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),

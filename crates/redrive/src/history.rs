@@ -71,9 +71,41 @@ struct Stored {
     pid: Word<u32>,
 }
 
+/// A record in any of its shapes: one that leaves all its words to the next, or all but its
+/// outcome, is an array.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Shape {
+    // First, because a structure can be read from an array too.
+    Short(u32, Option<u64>, Option<String>),
+    Ended(u32, Option<u64>, Option<String>, Option<String>),
+    Spelled(Stored),
+}
+
+impl Shape {
+    fn spelled(self) -> Stored {
+        match self {
+            Shape::Spelled(stored) => stored,
+            Shape::Short(attempt, run_ms, ended_at) => Stored {
+                attempt,
+                run_ms,
+                ended_at,
+                ..Stored::default()
+            },
+            Shape::Ended(attempt, run_ms, ended_at, outcome) => Stored {
+                attempt,
+                run_ms,
+                ended_at,
+                outcome: Word::Said(outcome),
+                ..Stored::default()
+            },
+        }
+    }
+}
+
 /// Reads a stored history: fills in, from its end, what records left to the ones after them.
 pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
-    let stored: Vec<Stored> = serde_json::from_slice(&history.0).map_err(|error| {
+    let stored: Vec<Shape> = serde_json::from_slice(&history.0).map_err(|error| {
         Error::invalid("the stored history of the job cannot be read").caused_by(error)
     })?;
     let mut next = AttemptRecord::default();
@@ -81,6 +113,7 @@ pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
     let mut attempts: Vec<AttemptRecord> = stored
         .into_iter()
         .rev()
+        .map(Shape::spelled)
         .map(|record| AttemptRecord {
             generation: record.generation.meant(&mut generation).unwrap_or_default(),
             attempt: record.attempt,
@@ -120,6 +153,25 @@ mod tests {
         assert_eq!(hosts, [Some("web-2"), Some("web-1"), Some("web-1")]);
         assert_eq!(told.iter().map(|a| a.pid).collect::<Vec<_>>(), [Some(7); 3]);
         assert_eq!(told[0].version, None);
+    }
+
+    #[test]
+    fn a_record_without_words_is_an_array() {
+        let told = read(
+            r#"[[1, 12, "2026-11-20T10:00:00.123Z"], {"attempt": 2, "host": "web-1"},
+                [3, 7, "2026-11-20T10:00:01.000Z", "timeout"],
+                {"attempt": 4, "host": "web-2", "outcome": "exhausted"}]"#,
+        );
+        assert_eq!((told[0].attempt, told[0].run_ms), (1, Some(12)));
+        assert_eq!(
+            told[0].ended_at.as_deref(),
+            Some("2026-11-20T10:00:00.123Z")
+        );
+        let hosts: Vec<_> = told.iter().map(|a| a.host.as_deref()).collect();
+        let outcomes: Vec<_> = told.iter().map(|a| &*a.outcome).collect();
+        assert_eq!(outcomes, ["timeout", "timeout", "timeout", "exhausted"]);
+        let (one, two) = (Some("web-1"), Some("web-2"));
+        assert_eq!(hosts, [one, one, two, two]);
     }
 
     #[test]

@@ -1,0 +1,286 @@
+//! Redrive runs in stretches: one driver over several connections, its fence, and its death in the
+//! middle.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use redrive::postgres::{Client, Transaction};
+use redrive::{Act, Driven, Letters, Rate, RedriveRun, RunDriver, RunOptions, RunState};
+use redrive_tests::{SOON, TestDatabase, wait_until};
+use uuid::Uuid;
+
+/// Three stretches, the last of which is short.
+const LETTERS: i64 = 12_000;
+const STEP: &str = "SELECT what, coalesce(sent_now, 0) AS sent
+    FROM redrive.drive_run($1, $2, $3, 10000, $4, NULL, NULL, NULL)";
+
+/// So many letters, without the workers that they would have died of.
+fn bury(test: &TestDatabase, letters: i64) {
+    let died = "INSERT INTO redrive.dead_letters
+            (queue, kind, reason, error_class, error_message, payload, enqueued_at)
+        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
+        FROM generate_series(1, $1::bigint)";
+    test.client().execute(died, &[&letters]).unwrap();
+}
+
+fn start(test: &TestDatabase) -> RunDriver {
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let act = Act::new().why("fixed");
+    let started = test.open().start_run(&Letters::all(), &options, &act);
+    started.unwrap().expect("letters").1
+}
+
+fn the_run(test: &TestDatabase) -> RedriveRun {
+    test.open().runs(1).unwrap().pop().expect("the run")
+}
+
+/// Who drives the run, and its term.
+fn driver_of(client: &mut Client) -> (i64, Uuid, i64) {
+    let asked = "SELECT id, driver, term FROM redrive.redrive_runs";
+    let row = client.query_one(asked, &[]).unwrap();
+    (row.get(0), row.get(1), row.get(2))
+}
+
+/// One step of a driver, in a transaction that stays open.
+fn step(open: &mut Transaction<'_>, who: (i64, Uuid, i64), most: i64) -> (String, i64) {
+    let row = open.query_one(STEP, &[&who.0, &who.1, &who.2, &most]);
+    let row = row.unwrap();
+    (row.get("what"), row.get("sent"))
+}
+
+fn expire(test: &TestDatabase) {
+    let late = "UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'";
+    test.client().execute(late, &[]).unwrap();
+}
+
+fn finish(driver: &mut RunDriver) {
+    wait_until("the run to end", SOON, || {
+        driver.step().unwrap().driven == Driven::Ended(RunState::Finished)
+    });
+}
+
+/// Each letter is one job; the run, its members and the audit say so.
+#[track_caller]
+fn all_are_live_once(test: &TestDatabase, letters: i64) {
+    let asked = "SELECT count(*), count(DISTINCT id),
+            (SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'redrive'),
+            (SELECT count(*) FROM redrive.dead_letters WHERE state = 'redriving'),
+            (SELECT count(*) FROM redrive.run_letters WHERE outcome IS NULL),
+            (SELECT count(*) FROM redrive.run_stretches)
+        FROM redrive.live_jobs";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    let told: [i64; 6] = std::array::from_fn(|column| row.get(column));
+    assert_eq!(told, [letters, letters, letters, letters, letters, 0]);
+    let run = the_run(test);
+    assert_eq!(run.state, RunState::Finished);
+    assert_eq!(
+        [run.total, run.tried, run.sent, run.skipped],
+        [
+            letters.unsigned_abs(),
+            letters.unsigned_abs(),
+            letters.unsigned_abs(),
+            0
+        ]
+    );
+}
+
+#[test]
+fn a_driver_sends_over_two_connections_and_every_letter_once() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    let mut driver = start(&test);
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+    assert!(the_run(&test).started_at.is_some());
+}
+
+#[test]
+fn two_steps_at_once_are_at_two_stretches_and_neither_waits() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let (mut one, mut other, mut third) = (test.client(), test.client(), test.client());
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    let mut second = other.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 5000), ("sent".to_owned(), 5000));
+    assert_eq!(step(&mut second, who, 1000), ("sent".to_owned(), 1000));
+    let mut last = third.transaction().unwrap();
+    assert_eq!(step(&mut last, who, 5000), ("sent".to_owned(), 2000));
+    let mut fourth = test.client();
+    let mut nothing = fourth.transaction().unwrap();
+    assert_eq!(step(&mut nothing, who, 5000), ("busy".to_owned(), 0));
+    nothing.commit().unwrap();
+    // One is gone before its commit: its letters are for somebody else.
+    first.rollback().unwrap();
+    second.commit().unwrap();
+    last.commit().unwrap();
+    let run = the_run(&test);
+    assert_eq!((run.tried, run.sent, run.still_running), (3000, 3000, 3000));
+    expire(&test);
+    let mut driver = test.open().drive_run(run.id).unwrap().expect("a driver");
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+/// Waits until somebody waits for a lock.
+fn is_waited_for(test: &TestDatabase) {
+    let mut client = test.client();
+    let asked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+    wait_until("somebody to wait for a lock", SOON, || {
+        client.query_one(asked, &[]).unwrap().get(0)
+    });
+}
+
+#[test]
+fn a_pause_waits_for_the_steps_that_are_under_way_and_refuses_the_next() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let (mut one, mut other) = (test.client(), test.client());
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
+    let db = test.open();
+    let run = the_run(&test).id;
+    let paused = thread::spawn(move || db.pause_run(run, &Act::new()).unwrap());
+    is_waited_for(&test);
+    first.commit().unwrap();
+    let change = paused.join().unwrap().expect("the run");
+    assert_eq!(change.became, RunState::Paused);
+    let mut late = other.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("paused".to_owned(), 0));
+    late.commit().unwrap();
+    assert_eq!(the_run(&test).sent, 1000);
+
+    test.open().resume_run(run, &Act::new()).unwrap();
+    let mut driver = test.open().drive_run(run).unwrap().expect("a driver");
+    let mut late = other.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
+    late.commit().unwrap();
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+#[test]
+fn a_driver_is_not_replaced_in_the_middle_of_a_step_and_is_refused_afterwards() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    let run = the_run(&test).id;
+    expire(&test);
+    let mut first = one.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
+    // It is late, but it is at it: its step counts, and gives it another term of its own.
+    assert!(test.open().drive_run(run).unwrap().is_none());
+    first.commit().unwrap();
+    expire(&test);
+    let mut driver = test.open().drive_run(run).unwrap().expect("a driver");
+    let mut late = one.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
+    late.commit().unwrap();
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+#[test]
+fn a_cancel_leaves_what_was_not_sent() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    step(&mut first, who, 1000);
+    first.commit().unwrap();
+    let run = the_run(&test).id;
+    test.open().cancel_run(run, &Act::new()).unwrap();
+    let mut late = one.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("cancelled".to_owned(), 0));
+    late.commit().unwrap();
+    let run = the_run(&test);
+    assert_eq!((run.state, run.sent), (RunState::Cancelled, 1000));
+    let asked = "SELECT (SELECT count(*) FROM redrive.live_jobs), (SELECT count(*) FROM redrive.run_stretches)";
+    let row = one.query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1000, 0));
+}
+
+#[test]
+fn the_numbers_are_folded_while_steps_and_outcomes_come() {
+    let test = TestDatabase::migrated();
+    bury(&test, 1000);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    for sent in 1..=450 {
+        let mut open = one.transaction().unwrap();
+        assert_eq!(step(&mut open, who, 2), ("sent".to_owned(), 2));
+        open.commit().unwrap();
+        if sent % 50 == 0 {
+            let run = the_run(&test);
+            assert_eq!((run.tried, run.sent), (2 * sent, 2 * sent));
+        }
+    }
+    let asked =
+        "SELECT (SELECT count(*) FROM redrive.run_deltas), cursor FROM redrive.redrive_runs";
+    let row = one.query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 800));
+}
+
+/// The command line in a process of its own.
+fn operator(test: &TestDatabase) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_operator"))
+        .args([
+            "--database-url",
+            test.url(),
+            "dlq",
+            "redrive",
+            "orders",
+            "--yes",
+        ])
+        .arg("--unthrottled")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a command")
+}
+
+#[test]
+fn a_driver_killed_in_the_middle_of_two_connections_is_followed_by_another() {
+    let test = TestDatabase::migrated();
+    let letters = 15_000;
+    bury(&test, letters);
+    let mut operator = operator(&test);
+    wait_until("some letters to go", SOON, || {
+        test.open().runs(1).unwrap().iter().any(|run| run.sent > 0)
+    });
+    // From here on its steps take as long as the test likes.
+    let mut holder = test.client();
+    let mut held = holder.transaction().unwrap();
+    held.batch_execute("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let mut client = test.client();
+    let asked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (
+        SELECT oid FROM pg_database WHERE datname = current_database())";
+    wait_until("both connections to be in the middle", SOON, || {
+        client.query_one(asked, &[]).unwrap().get::<_, i64>(0) == 2
+    });
+    operator.kill().unwrap();
+    operator.wait().unwrap();
+    held.commit().unwrap();
+    wait_until("the server to notice", SOON, || {
+        client.query_one(asked, &[]).unwrap().get::<_, i64>(0) == 0
+    });
+    expire(&test);
+    let run = the_run(&test);
+    assert!(run.sent < letters.unsigned_abs(), "it was killed too late");
+    let mut driver = None;
+    wait_until("the run to be taken up", SOON, || {
+        driver = test.open().drive_run(run.id).unwrap();
+        driver.is_some()
+    });
+    finish(driver.as_mut().expect("a driver"));
+    all_are_live_once(&test, letters);
+}
