@@ -122,6 +122,8 @@ CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, mo
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
     SET jit = off
+    -- A page is read in the order of an index, whatever the server believes of the size of things.
+    SET enable_bitmapscan = off
 AS $$
 DECLARE
     conditions text := redrive.filter_letters(filter);

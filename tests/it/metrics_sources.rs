@@ -90,7 +90,7 @@ fn what_is_over_the_cap_says_so() {
     let mut client = test.client();
     let mut add = |queue: &str, jobs: i32| {
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-                     SELECT n % 4, $1, 'order', '{}' FROM generate_series(1, $2) n";
+                     SELECT n % 4, $1::text, 'order', '{}' FROM generate_series(1, $2) n";
         client.execute(added, &[&queue, &jobs]).unwrap();
         reading(&mut client)
     };

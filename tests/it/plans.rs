@@ -78,17 +78,17 @@ const WORKERS: [Hot; 11] = [
     Hot {
         name: "settle_done",
         arguments: "ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', \
-                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}'",
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}'",
         pages: 200,
     },
     Hot {
         name: "settle",
-        arguments: "ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{1,2,3,4}', \
+        arguments: "ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{20,21,22,23}', \
                     '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', \
                     '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], \
-                    '{}', '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', \
-                    '{NULL,error,error,rejected}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}', \
-                    '{0,0,0,0}', '{0,0,0,0}', '{0,0,0,0}'",
+                    '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', \
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{retried}', '{NULL}', '{NULL}', '{NULL}', \
+                    '{2}', '{0}'",
         pages: 500,
     },
     Hot {
@@ -130,10 +130,15 @@ const WORKERS: [Hot; 11] = [
 ];
 
 /// What everybody asks.
-const CALLERS: [Hot; 6] = [
+const CALLERS: [Hot; 7] = [
     Hot {
         name: "enqueue",
         arguments: "'orders', '{order}', ARRAY['{}']::jsonb[], '{0}', '{0}', '{5}'",
+        pages: 200,
+    },
+    Hot {
+        name: "enqueue_one",
+        arguments: "'orders', 'order', '{}', 0, 5",
         pages: 200,
     },
     Hot {

@@ -68,6 +68,9 @@ settled AS MATERIALIZED (
                WHEN v.attempt_record IS NULL THEN j.history
                -- The letter itself tells of the attempt that it died of.
                WHEN v.verdict = 'dead' THEN redrive.remember_before(j.history, v.attempt_record)
+               -- The first failure is the usual one, and needs no look at others.
+               WHEN j.history IS NULL THEN
+                   jsonb_build_array(v.attempt_record || jsonb_build_object('ended_at', clock_timestamp()))
                ELSE redrive.remember(j.history, v.attempt_record
                                      || jsonb_build_object('ended_at', clock_timestamp()))
            END AS history,
@@ -121,6 +124,8 @@ died AS (
            $15::integer, s.run_ms
     FROM settled s
     WHERE s.verdict = 'dead'
+    -- Oldest first, whatever the join made of the order.
+    ORDER BY s.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,

@@ -115,8 +115,14 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
         let claimed_at: SystemTime = row.get("claimed_at");
         let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
         claimed.push(Claimed {
-            lease: row.get::<_, Option<Uuid>>("own_lease").map_or(lease, LeaseId),
-            crashes: row.get::<_, Option<i16>>("crashes").unwrap_or(0).unsigned_abs().into(),
+            lease: row
+                .get::<_, Option<Uuid>>("own_lease")
+                .map_or(lease, LeaseId),
+            crashes: row
+                .get::<_, Option<i16>>("crashes")
+                .unwrap_or(0)
+                .unsigned_abs()
+                .into(),
             payload: row.get("payload"),
             facts: Facts {
                 id: JobId::new(row.get("id")),
@@ -124,7 +130,10 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
                 kind,
                 attempt: row.get::<_, i32>("attempt").unsigned_abs(),
                 max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-                generation: row.get::<_, Option<i32>>("generation").unwrap_or(0).unsigned_abs(),
+                generation: row
+                    .get::<_, Option<i32>>("generation")
+                    .unwrap_or(0)
+                    .unsigned_abs(),
                 priority: row.get::<_, Option<i16>>("priority").unwrap_or(0),
                 enqueued_at,
                 is_unique: row.get::<_, Option<bool>>("is_unique").unwrap_or(false),

@@ -15,10 +15,12 @@ mod handlers;
 mod ledger;
 mod notice;
 mod pulse;
+mod reports;
 mod second;
 mod settling;
 mod slot;
 mod state;
+mod trying;
 mod watch;
 
 use std::fmt;

@@ -48,7 +48,7 @@ enum Step {
     Alerts,
     /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
     Dashboards,
-    /// Faults under load, mutants of redrive and a poisonous job: five seeds, eight minutes
+    /// Faults under load, and a poisonous job: two short rounds
     Chaos,
     /// The benchmarks run, small
     Benches,
@@ -103,7 +103,7 @@ impl Step {
             Step::Docs => "documentation, warnings denied",
             Step::Alerts => "alerts",
             Step::Dashboards => "dashboards",
-            Step::Chaos => "faults, mutants and poison",
+            Step::Chaos => "faults under load, and poison",
             Step::Benches => "benchmarks, small: that they run",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",

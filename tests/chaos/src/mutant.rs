@@ -66,7 +66,11 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "lease-id-is-the-workers",
         how: How::Statements(&[
-            patch("claim", "coalesce(t.own_lease, $7)", "coalesce(t.own_lease, $8, $7)"),
+            patch(
+                "claim",
+                "coalesce(t.own_lease, $7)",
+                "coalesce(t.own_lease, $8, $7)",
+            ),
             patch(
                 "claim",
                 "SELECT t.own_lease, t.id",
@@ -120,8 +124,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "death-loses-its-letter",
         how: How::Statements(&[patch(
             "settle",
-            "WHERE s.verdict = 'dead'\n    ON CONFLICT (id)",
-            "WHERE s.verdict = 'dead' AND s.id % 2 = 0\n    ON CONFLICT (id)",
+            "WHERE s.verdict = 'dead'\n    -- Oldest",
+            "WHERE s.verdict = 'dead' AND s.id % 2 = 0\n    -- Oldest",
         )]),
         scene: Scene::Work,
         rules: &[Rule::Verdict],

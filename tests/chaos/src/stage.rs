@@ -450,7 +450,8 @@ fn is_drained(client: &mut Client) -> bool {
 }
 
 fn remains(client: &mut Client) -> Vec<Remains> {
-    let asked = "SELECT id, 'r' FROM redrive.jobs UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
+    let asked =
+        "SELECT id, 'r' FROM redrive.jobs UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
                  UNION ALL SELECT j.id, 'l' FROM redrive.leases l
                      CROSS JOIN LATERAL unnest(l.jobs) AS j WHERE j.id <> ALL (l.done)
                  UNION ALL SELECT id, 'x' FROM redrive.dead_letters";

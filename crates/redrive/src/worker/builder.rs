@@ -13,9 +13,11 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::claim::mark::Marks;
 use crate::claim::{Suspects, WorkerId};
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::job::Job;
+use crate::lane::Lane;
 use crate::name;
 use crate::payload::Payload;
 use crate::queue::Queue;
@@ -323,21 +325,11 @@ impl WorkerBuilder {
         for _ in 0..state.config.slots {
             slot::start(&bench)?;
         }
-        let marks = Arc::new(Mutex::new(Marks::new()));
         let outlet = Outlet {
             jobs,
             settle: settle.clone(),
         };
-        let claimer = Claimer::new(&state, fetcher_lane, &marks, Suspects::One);
-        let second = Second::start(
-            &state,
-            {
-                let db = db.clone();
-                move || db.hold("redrive-fetcher-2-db")
-            },
-            &marks,
-            &outlet,
-        )?;
+        let (claimer, second) = claimers(&state, &db, fetcher_lane, &outlet)?;
         let threads = vec![
             spawn("redrive-settler", {
                 let (state, wake) = (Arc::clone(&state), wake.clone());
@@ -454,6 +446,22 @@ impl fmt::Debug for WorkerBuilder {
             .field("queue", &self.queue.name())
             .finish_non_exhaustive()
     }
+}
+
+/// What the fetchers claim with: the first one over this lane, the second one over one of its own.
+fn claimers(
+    state: &Arc<State>,
+    db: &Database,
+    lane: Lane,
+    outlet: &Outlet,
+) -> Result<(Claimer, Second)> {
+    let marks = Arc::new(Mutex::new(Marks::new()));
+    let db = db.clone();
+    let second = move || db.hold("redrive-fetcher-2-db");
+    Ok((
+        Claimer::new(state, lane, &marks, Suspects::One),
+        Second::start(state, second, &marks, outlet)?,
+    ))
 }
 
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -323,9 +323,7 @@ impl Fetcher<'_> {
         match self.last_look {
             Look::Full => poll.min(until_due),
             // What is below the marks has not been looked at yet.
-            Look::Marked => poll
-                .min(until_due)
-                .min(self.claimer.full_look_in()),
+            Look::Marked => poll.min(until_due).min(self.claimer.full_look_in()),
         }
     }
 

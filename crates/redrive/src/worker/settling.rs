@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use crate::breaker::{Ended, end_probe, open_breakers, trip};
 use crate::claim::LeaseId;
 use crate::error::Result;
 use crate::failure::Story;
@@ -19,15 +18,14 @@ use crate::worker::cells::DoneLease;
 use crate::worker::fetch::Wake;
 use crate::worker::gates::Report;
 use crate::worker::ledger::{Due, Flush, Ledger};
+use crate::worker::reports::tell;
 use crate::worker::state::{State, lock};
+use crate::worker::trying::{call_timeout, trying};
 
 /// The most messages taken in before something is written.
 const MESSAGES: usize = 4096;
 /// The most verdicts of one statement, but for a single lease that has more.
 const VERDICTS: usize = 1000;
-/// The first wait after an error of the database, and the longest.
-const PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the settler is told.
 #[expect(
@@ -131,65 +129,6 @@ pub(crate) fn work(
             wake,
             until_distrusted(state),
         );
-    }
-}
-
-/// Writes what there is to say about breakers.
-fn tell(
-    state: &Arc<State>,
-    lane: &mut Lane,
-    reports: &mut Vec<Report>,
-    wake: &Sender<Wake>,
-    until: Instant,
-) {
-    for report in reports.drain(..) {
-        match report {
-            Report::Trip(news) => {
-                log::warn!(
-                    "breaker `{}` opens, {}: {}",
-                    news.name,
-                    news.cause,
-                    news.message
-                );
-                let tripped = trying(state, until, || {
-                    let news = news.clone();
-                    lane.call("open a breaker", call_timeout(state), move |session| {
-                        trip(session, &news)
-                    })
-                });
-                match tripped {
-                    Ok(gated) => state.gates.confirm(gated, Instant::now()),
-                    Err(error) => {
-                        log::error!("breaker `{}` could not be opened: {error}", news.name);
-                        state.gates.abandon(&news.name);
-                    }
-                }
-            }
-            Report::Probed(probe, ended) => {
-                match ended {
-                    Ended::Close => log::info!("breaker `{}` closes", probe.name),
-                    Ended::Reopen => log::info!("breaker `{}` stays open", probe.name),
-                    Ended::GiveBack => {}
-                }
-                let gated = trying(state, until, || {
-                    let probe = probe.clone();
-                    lane.call("end a probe", call_timeout(state), move |session| {
-                        end_probe(session, &probe, ended)?;
-                        open_breakers(session)
-                    })
-                });
-                match gated {
-                    Ok(gated) => {
-                        state.gates.learn(gated, Instant::now());
-                        _ = wake.try_send(Wake::Work);
-                    }
-                    // Its right runs out, and somebody else tries.
-                    Err(error) => {
-                        log::warn!("the probe of breaker `{}` was in vain: {error}", probe.name);
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -427,29 +366,6 @@ fn release_all(
     Ok(())
 }
 
-/// Calls again while the database is away, with growing pauses, until the moment given; a worker
-/// that is to stop gives up sooner.
-fn trying<T>(state: &State, until: Instant, mut call: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut pause = PAUSE;
-    let mut until = until;
-    loop {
-        let error = match call() {
-            Err(error) if error.is_unavailable() => error,
-            answer => return answer,
-        };
-        let now = Instant::now();
-        if state.stopping.is_ended() {
-            until = until.min(now + LONGEST_PAUSE);
-        }
-        if now + pause >= until {
-            return Err(error);
-        }
-        log::warn!("queue `{}`: {error}; trying again", state.queue());
-        std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
 /// Cuts verdicts into statements, never in the middle of a lease.
 fn in_statements(
     settlements: Vec<Settlement>,
@@ -511,8 +427,4 @@ fn lost_results(state: &State, results: u64) {
             state.queue()
         );
     }
-}
-
-fn call_timeout(state: &State) -> Duration {
-    state.config.queue.database().call_timeout()
 }
