@@ -393,3 +393,42 @@ fn a_job_that_loses_its_worker_three_times_becomes_a_letter() {
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
     assert_eq!(tally.of(id), 3);
 }
+
+/// After a failover the database may not know of a settle that it answered: then what is settled
+/// last does not stand for the whole lease, whether it is a success or not.
+#[test]
+fn a_lease_whose_settled_part_the_database_lost_is_not_ended() {
+    let answers: [Answer; 2] = [|_| Ok(()), |_| Err(Failure::retry("not yet"))];
+    for answer in answers {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+        let gate = Gate::new();
+        let worker = worker(&queue)
+            .slots(2)
+            .handle({
+                let gate = gate.clone();
+                move |job: &Job<Order>| match job.payload().number {
+                    1 => {
+                        gate.pass();
+                        answer(job)
+                    }
+                    _ => Ok(()),
+                }
+            })
+            .start()
+            .unwrap();
+        counted(&worker, "the quick one to be done", |counts| {
+            counts.done == 1
+        });
+        let mut client = test.client();
+        let lost = "UPDATE redrive.leases SET done = '{}' WHERE cardinality(jobs) = 2";
+        assert_eq!(client.execute(lost, &[]).unwrap(), 1, "they share a lease");
+        gate.open();
+        counted(&worker, "the slow one to be settled", |counts| {
+            counts.lost + counts.retried == 1
+        });
+        let first = queue.database().job(ids[1]).unwrap();
+        assert_eq!(first.expect("it is not lost").place, Place::Leased);
+    }
+}
