@@ -265,7 +265,7 @@ fn a_driver_killed_in_the_middle_of_two_connections_is_followed_by_another() {
     let mut held = holder.transaction().unwrap();
     held.batch_execute(
         "INSERT INTO redrive.unique_keys (queue, key, job_id)
-         VALUES ('orders', 'key 14500', 0), ('orders', 'key 19500', 0)",
+         VALUES ('orders', 'key 14500', -1), ('orders', 'key 19500', -2)",
     )
     .unwrap();
     let mut operator = operator(&test);
