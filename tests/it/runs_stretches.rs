@@ -250,36 +250,34 @@ fn operator(test: &TestDatabase) -> Child {
 #[test]
 fn a_driver_killed_in_the_middle_of_two_connections_is_followed_by_another() {
     let test = TestDatabase::migrated();
-    let letters = 20_000;
+    let letters = 40_000;
     bury(&test, letters);
-    // Letters late in the third and in the fourth stretch have keys that somebody else is at:
-    // whoever gets there waits in the middle of a step.
-    let mut holder = test.client();
-    holder
-        .batch_execute(
-            "UPDATE redrive.dead_letters l SET unique_key = 'key ' || m.nth
-             FROM (SELECT id, row_number() OVER (ORDER BY died_at, id) AS nth FROM redrive.dead_letters) m
-             WHERE m.id = l.id AND m.nth IN (14500, 19500)",
-        )
-        .unwrap();
-    let mut held = holder.transaction().unwrap();
-    held.batch_execute(
-        "INSERT INTO redrive.unique_keys (queue, key, job_id)
-         VALUES ('orders', 'key 14500', -1), ('orders', 'key 19500', -2)",
-    )
-    .unwrap();
     let mut operator = operator(&test);
     let mut client = test.client();
-    let asked = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    wait_until("both connections to be in the middle", SOON, || {
-        client.query_one(asked, &[]).unwrap().get::<_, i64>(0) == 2
+    let mut connections = |doing: &str| -> i64 {
+        let asked = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                 AND query LIKE '-- Purpose: one step of a redrive run%' AND {doing}"
+        );
+        client.query_one(&asked, &[]).unwrap().get(0)
+    };
+    // The first quarter of a second goes over one.
+    wait_until("it to send over two connections", SOON, || {
+        connections("state = 'active'") == 2
+    });
+    // From here on its steps take as long as the test likes.
+    let mut holder = test.client();
+    let mut held = holder.transaction().unwrap();
+    held.batch_execute("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    wait_until("them to be in the middle", SOON, || {
+        connections("wait_event_type = 'Lock'") > 0
     });
     operator.kill().unwrap();
     operator.wait().unwrap();
     held.rollback().unwrap();
     wait_until("the server to notice", SOON, || {
-        client.query_one(asked, &[]).unwrap().get::<_, i64>(0) == 0
+        connections("state = 'active'") == 0
     });
     expire(&test);
     let run = the_run(&test);
