@@ -138,8 +138,7 @@ fn until_distrusted(state: &State) -> Instant {
 }
 
 /// Writes what is due, trying again while the database is away. Answers the leases of which
-/// something could not be written: they must not be ended by what else comes of them, because the
-/// end of a lease takes all its jobs with it.
+/// something could not be written: of them nothing more is accounted for, and they come back.
 #[must_use = "these leases are gone"]
 fn write(
     state: &Arc<State>,
