@@ -65,9 +65,10 @@ pub(crate) enum Was {
     Refunded {
         refunds: i32,
     },
-    /// A letter, by its own worker.
+    /// A letter, by its own worker; one that was cancelled may have been given back unrun.
     Dead {
         reason: Arc<str>,
+        is_refunded: bool,
     },
     /// Taken back, because its worker was gone.
     Reaped,
@@ -464,7 +465,9 @@ impl<'a> Teller<'a, '_> {
             );
             self.found(Rule::Reason, at, text);
         }
-        if letter.attempt != left.attempt {
+        let given = left.attempt - letter.attempt;
+        let is_refunded = given == 1 && !is_reap && &*reason == "manual";
+        if given != 0 && !is_refunded {
             let text = format!(
                 "its letter has {} attempts, and it had {}",
                 letter.attempt, left.attempt
@@ -474,7 +477,10 @@ impl<'a> Teller<'a, '_> {
         if is_reap {
             Was::ReapedDead
         } else {
-            Was::Dead { reason }
+            Was::Dead {
+                reason,
+                is_refunded,
+            }
         }
     }
 

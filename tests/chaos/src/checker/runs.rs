@@ -147,13 +147,30 @@ fn verdict(
             );
         }
         (Was::Refunded { .. }, None) => {}
-        (Was::Dead { reason }, said) => {
+        // A handler that ended has had its attempt, cancelled or not, unless its word was lost.
+        (
+            Was::Dead {
+                is_refunded: true, ..
+            },
+            Some(_),
+        ) if terms.is_calm => {
+            found(Rule::Attempts, format!("given back, and {}", told()));
+        }
+        (
+            Was::Dead {
+                is_refunded: true, ..
+            },
+            _,
+        ) => {}
+        (Was::Dead { reason, .. }, said) => {
             let is_right = match (&**reason, said) {
                 ("rejected", Some(Edge::Reject)) => true,
                 ("exhausted", Some(Edge::Retry)) => true,
                 // Given back too often, with no attempt left.
                 ("exhausted", None) => stay.refunds >= terms.refunds,
-                ("manual", said) => said != Some(Edge::Done) || !terms.is_calm,
+                ("manual", Some(said)) => said != Edge::Done || !terms.is_calm,
+                // Charged although it was given back: too often, as above.
+                ("manual", None) => run.is_some() && stay.refunds >= terms.refunds,
                 _ => false,
             };
             if !is_right {
@@ -164,7 +181,7 @@ fn verdict(
 }
 
 fn is_manual(was: &Was) -> bool {
-    matches!(was, Was::Dead { reason } if &**reason == "manual")
+    matches!(was, Was::Dead { reason, .. } if &**reason == "manual")
 }
 
 /// Two runs at a time, where nothing was done to anybody.

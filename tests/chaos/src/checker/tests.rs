@@ -125,6 +125,15 @@ fn died() -> Records {
     records
 }
 
+/// It was cancelled in the lease of a worker that gave it back unrun.
+fn cancelled() -> Records {
+    let mut records = died();
+    records.effects.clear();
+    records.trail[4].attempt = 0;
+    records.trail[4].reason = Some(Arc::from("manual"));
+    records
+}
+
 /// Its worker was lost, and somebody else took it back at this moment.
 fn reaped(at: i64) -> Records {
     let mut records = tidy();
@@ -153,7 +162,7 @@ fn rules(records: &Records) -> Vec<Rule> {
 
 #[test]
 fn lives_as_they_should_be_have_nothing_wrong() {
-    for records in [tidy(), retried(), died(), reaped(1_000_006)] {
+    for records in [tidy(), retried(), died(), cancelled(), reaped(1_000_006)] {
         assert_eq!(rules(&records), [], "{records:#?}");
     }
 }
@@ -310,6 +319,24 @@ fn one_thing_wrong_is_noticed() {
             died,
             |r| r.trail[4].reason = Some(Arc::from("worker_lost")),
             Rule::Reason,
+        ),
+        (
+            "refunded as if it were cancelled",
+            died,
+            |r| r.trail[4].attempt = 0,
+            Rule::Attempts,
+        ),
+        (
+            "charged and never run",
+            cancelled,
+            |r| r.trail[4].attempt = 1,
+            Rule::Reason,
+        ),
+        (
+            "run to the end and refunded",
+            cancelled,
+            |r| r.effects = vec![effect(15, Edge::Begin), effect(25, Edge::Retry)],
+            Rule::Attempts,
         ),
         (
             "another generation",
