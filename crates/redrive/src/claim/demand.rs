@@ -11,7 +11,7 @@ use std::time::Duration;
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// The most jobs that one claim takes.
-pub(crate) const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 1000;
 
 /// How many jobs a worker with `slots` slots wants in hand, when a job runs for `run_time`.
 pub(crate) fn wanted(slots: usize, run_time: Duration) -> usize {

@@ -18,6 +18,9 @@ use crate::worker::flood::Flood;
 use crate::worker::gates::Gates;
 use crate::worker::handlers::Handlers;
 
+/// No job has ended yet: as if they were slow, so that the first claim is one job a slot.
+const UNKNOWN: u64 = u64::MAX;
+
 /// The configuration of a running worker, checked.
 pub(crate) struct Config {
     pub(crate) queue: Queue,
@@ -95,7 +98,7 @@ pub(crate) struct State {
     in_hand: AtomicUsize,
     /// Jobs that are being asked for.
     asked: AtomicUsize,
-    /// The usual run time of a job, in nanoseconds.
+    /// The usual run time of a job, in nanoseconds, or [`UNKNOWN`].
     run_time: AtomicU64,
     /// The lease of the job that lost a worker before and runs here; it is alone in it. Until the
     /// database knows how it ended no other is taken: a crash would count against it too.
@@ -129,8 +132,7 @@ impl State {
             told: AtomicU64::new(0),
             in_hand: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
-            // Unknown: as if slow, so that the first claim is one job a slot.
-            run_time: AtomicU64::new(1_000_000_000),
+            run_time: AtomicU64::new(UNKNOWN),
             suspect: Mutex::default(),
             room,
         };
@@ -188,11 +190,11 @@ impl State {
             // An average that forgets: an eighth of it is the newest job. Slots may overwrite
             // each other's; it is an estimate.
             let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-            let average = self.run_time.load(Ordering::Relaxed);
-            self.run_time.store(
-                (average - average / 8).saturating_add(nanos / 8),
-                Ordering::Relaxed,
-            );
+            let average = match self.run_time.load(Ordering::Relaxed) {
+                UNKNOWN => nanos,
+                average => (average - average / 8).saturating_add(nanos / 8),
+            };
+            self.run_time.store(average, Ordering::Relaxed);
         }
         self.in_hand.fetch_sub(1, Ordering::Relaxed);
         // Full means that the fetcher is told already.
