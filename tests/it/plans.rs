@@ -54,6 +54,14 @@ const ALONE: &str = "
     $$;
     ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER";
 
+/// Letters whose jobs are live are taken out while the server looks, and come back unseen.
+const NONE_REDRIVING: &str = "
+    CREATE TABLE taken_out AS SELECT * FROM redrive.dead_letters WHERE state = 'redriving';
+    SET session_replication_role = replica;
+    DELETE FROM redrive.dead_letters WHERE state = 'redriving';
+    ANALYZE redrive.dead_letters";
+const MANY_REDRIVING: &str = "INSERT INTO redrive.dead_letters SELECT * FROM taken_out";
+
 /// A statement, how it is asked, and how many pages it may touch: a few dozen a row that it moves,
 /// and by far fewer than a scan of any of the big tables.
 struct Hot {
@@ -63,7 +71,7 @@ struct Hot {
 }
 
 /// What workers ask.
-const WORKERS: [Hot; 11] = [
+const WORKERS: [Hot; 12] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -90,6 +98,11 @@ const WORKERS: [Hot; 11] = [
                     ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{retried}', '{NULL}', '{NULL}', '{NULL}', \
                     '{2}', '{0}'",
         pages: 500,
+    },
+    Hot {
+        name: "settle_own",
+        arguments: "'00000000-0000-0000-0001-000000000002', 20, 0, 0, 0",
+        pages: 200,
     },
     Hot {
         name: "release",
@@ -295,6 +308,17 @@ fn a_hot_statement_reads_by_its_index_whatever_the_server_knows() {
             &mut client,
             hot,
             "planned on full tables that nobody analyzed",
+        );
+    }
+    // And when the server has learnt that no letter is ever on its way back.
+    client.batch_execute(NONE_REDRIVING).unwrap();
+    let sessions = sessions();
+    client.batch_execute(MANY_REDRIVING).unwrap();
+    for (mut client, hot) in sessions {
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned when no letter was on its way back",
         );
     }
     assert!(trouble.is_empty(), "{trouble}");

@@ -22,10 +22,11 @@ counted AS (
     FROM ended e
     CROSS JOIN redrive.metric_ring m
 ),
+-- The state in words that no index has; see settle.sql.
 recovered AS (
     UPDATE redrive.dead_letters l
     SET state = 'recovered', changed_at = clock_timestamp()
     FROM ended
-    WHERE l.id = $2 AND l.state = 'redriving'
+    WHERE l.id = $2 AND l.state || '' = 'redriving'
 )
 SELECT e.lease_id FROM ended e
