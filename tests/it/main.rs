@@ -78,6 +78,8 @@ mod runbooks;
 
 mod bad_input;
 
+mod guarantees;
+
 mod cli;
 mod kit;
 
