@@ -173,7 +173,7 @@ fn in_the_code(place: &str) -> Vec<Amount> {
         for part in summed.split(" + ") {
             let file = quoted(part)
                 .chain(quoted(place))
-                .find(|word| word.ends_with(".rs"))
+                .find(|word| Path::new(word).extension().is_some())
                 .expect("a file");
             let name = quoted(part).last().expect("the name of a constant");
             let amount = constant(file, name);

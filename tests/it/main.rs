@@ -59,6 +59,8 @@ mod pool;
 mod stop;
 mod tls;
 
+mod roles;
+
 mod audit;
 mod counters;
 mod live;
