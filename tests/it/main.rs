@@ -59,6 +59,7 @@ mod pool;
 mod stop;
 mod tls;
 
+mod plain;
 mod roles;
 
 mod audit;
