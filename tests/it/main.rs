@@ -61,6 +61,8 @@ mod tls;
 
 mod plain;
 mod roles;
+mod secrets;
+mod terminal;
 
 mod audit;
 mod counters;
