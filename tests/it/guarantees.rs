@@ -297,13 +297,34 @@ fn every_promise_is_tested_and_every_test_exists() {
         assert!(promise.contains("\n- faults: `"), "{promise}");
     }
     for name in named().tests {
-        let (module, test) = name.rsplit_once("::").expect("a module and a test");
-        let source = read(&format!("tests/it/{}.rs", module.replace("::", "/")));
-        assert!(
-            source.contains(&format!("#[test]\nfn {test}()")),
-            "`{name}` does not exist"
-        );
+        exists(&name);
     }
+}
+
+#[test]
+fn every_test_that_the_security_page_names_exists() {
+    let page = read("SECURITY.md");
+    let tests: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .flat_map(quoted)
+        .filter(|name| name.contains("::"))
+        .collect();
+    assert!(tests.len() > 20, "{tests:?}");
+    for name in tests {
+        exists(name);
+    }
+}
+
+/// Fails unless there is a test of this name.
+#[track_caller]
+fn exists(name: &str) {
+    let (module, test) = name.rsplit_once("::").expect("a module and a test");
+    let source = read(&format!("tests/it/{}.rs", module.replace("::", "/")));
+    assert!(
+        source.contains(&format!("#[test]\nfn {test}()")),
+        "`{name}` does not exist"
+    );
 }
 
 #[test]

@@ -111,7 +111,6 @@ const COMMANDS: &[&[&str]] = &[
         "dlq", "policies", "set", "nightly", "orders", "--every", "6h",
     ],
     &["dlq", "policies", "list"],
-    &["dlq", "policies", "due"],
     &["dlq", "policies", "pause", "nightly"],
     &["dlq", "policies", "resume", "nightly"],
     &["dlq", "policies", "remove", "nightly"],
