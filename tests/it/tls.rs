@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -144,7 +145,13 @@ fn overheard(words: &str) -> (Vec<u8>, Error) {
         let mut heard = vec![0; 8];
         visitor.read_exact(&mut heard).expect("a request for TLS");
         visitor.write_all(b"N").expect("an answer");
-        visitor.read_to_end(&mut heard).expect("the rest");
+        // Who is not gone then waits for an answer: it has said something.
+        let patience = Some(Duration::from_secs(10));
+        visitor.set_read_timeout(patience).expect("a time-out");
+        let mut more = [0; 512];
+        if let Ok(bytes) = visitor.read(&mut more) {
+            heard.extend(&more[..bytes]);
+        }
         heard
     });
     // This machine, by an address that is not one of its own: to Linux it is as good as one.
