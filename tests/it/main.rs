@@ -59,6 +59,11 @@ mod pool;
 mod stop;
 mod tls;
 
+mod plain;
+mod roles;
+mod secrets;
+mod terminal;
+
 mod audit;
 mod counters;
 mod live;
@@ -77,6 +82,8 @@ mod consistency;
 mod runbooks;
 
 mod bad_input;
+
+mod guarantees;
 
 mod cli;
 mod kit;

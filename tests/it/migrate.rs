@@ -51,7 +51,7 @@ fn migrate_at_once(test: &TestDatabase) {
     applied.sort_unstable();
     let versions = versions(test);
     assert_eq!(applied, versions, "each by one of them");
-    assert_eq!(versions, (1..=17).collect::<Vec<i32>>());
+    assert_eq!(versions, (1..=18).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
     assert_eq!(
         test.open().migrate().unwrap(),

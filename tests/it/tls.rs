@@ -1,5 +1,10 @@
 //! Encryption: with whom a connection is made and with whom not, by real certificates.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, date_time_ymd,
@@ -128,6 +133,63 @@ fn a_server_without_tls_is_not_talked_to_when_tls_was_asked_for() {
         );
         assert!(format!("{error:?}").contains("TLS"), "{error:?}");
     }
+}
+
+/// Somebody who answers that there is no TLS, and keeps what is said then; answers what was said
+/// before the connection ended.
+fn overheard(words: &str) -> (Vec<u8>, Error) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let heard = thread::spawn(move || {
+        let (mut visitor, _) = listener.accept().expect("a visitor");
+        let mut heard = vec![0; 8];
+        visitor.read_exact(&mut heard).expect("a request for TLS");
+        visitor.write_all(b"N").expect("an answer");
+        // Who is not gone then waits for an answer: it has said something.
+        let patience = Some(Duration::from_secs(10));
+        visitor.set_read_timeout(patience).expect("a time-out");
+        let mut more = [0; 512];
+        if let Ok(bytes) = visitor.read(&mut more) {
+            heard.extend(&more[..bytes]);
+        }
+        heard
+    });
+    // This machine, by an address that is not one of its own: to Linux it is as good as one.
+    let address = format!("host=0.0.0.0 port={port} user=canary password=canary {words}");
+    let address: Address = address.parse().expect("an address");
+    let error = address.connect().err().expect("nobody is there");
+    (heard.join().expect("what was heard"), error)
+}
+
+#[test]
+fn nothing_is_said_in_plain_to_a_server_elsewhere() {
+    let cluster = Cluster::new();
+    cluster.start();
+    let elsewhere = |words: &str| {
+        let port = cluster.port();
+        format!("host=0.0.0.0 port={port} user=postgres dbname=postgres {words}")
+    };
+    for words in [
+        "",
+        "sslmode=verify-full",
+        "sslmode=verify-ca",
+        "sslmode=require",
+    ] {
+        let (heard, error) = overheard(words);
+        assert_eq!(heard.len(), 8, "`{words}`: more than the request for TLS");
+        assert!(
+            !error.is_unavailable(),
+            "waiting does not mend it: {error:?}"
+        );
+        let error = redrive::connect(&elsewhere(words)).expect_err(words);
+        assert!(format!("{error:?}").contains("TLS"), "{error:?}");
+    }
+    for words in ["sslmode=prefer", "sslmode=allow"] {
+        let error = elsewhere(words).parse::<Address>().expect_err(words);
+        assert!(error.is_invalid(), "{error:?}");
+    }
+    // Unless it is said.
+    redrive::connect(&elsewhere("sslmode=disable")).expect("in plain");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::io;
 
+use redrive::postgres::error::DbError;
+
 /// The result of everything in this program that can fail.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -35,17 +37,23 @@ impl Error {
             Error::BrokenPipe => "the reader of the output is gone".to_owned(),
             Error::Failed(message, cause) => chain(
                 message.clone(),
-                cause.as_deref().map(|cause| cause as &dyn StdError),
+                cause
+                    .as_deref()
+                    .map(|cause| cause as &(dyn StdError + 'static)),
             ),
         }
     }
 }
 
 /// Joins a message and the causes below it; what says nothing new is left out.
-pub(crate) fn chain(message: String, mut cause: Option<&dyn StdError>) -> String {
+pub(crate) fn chain(message: String, mut cause: Option<&(dyn StdError + 'static)>) -> String {
     let mut told = message;
     while let Some(error) = cause {
-        let said = error.to_string();
+        // The server's details may repeat what is in a row.
+        let said = match error.downcast_ref::<DbError>() {
+            Some(server) => format!("{}: {}", server.severity(), server.message()),
+            None => error.to_string(),
+        };
         // "db error" is the driver's word for "the server's own words follow".
         if said != "db error" && !told.ends_with(&said) {
             told.push_str(": ");

@@ -7,6 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The longest first wait unless told otherwise, and the longest of those that grow.
+const FIRST_BACKOFF: Duration = Duration::from_secs(5);
+const USUAL_CAP: Duration = Duration::from_hours(1);
+
 /// The longest wait before a retry: 30 days. Longer ones are cut to it.
 pub const LONGEST_BACKOFF: Duration = Duration::from_hours(720);
 
@@ -46,7 +50,7 @@ impl Backoff {
     pub fn exponential(base: Duration) -> Backoff {
         Backoff {
             shape: Shape::Exponential(base),
-            max: Duration::from_hours(1),
+            max: USUAL_CAP,
         }
     }
 
@@ -54,7 +58,7 @@ impl Backoff {
     pub fn linear(step: Duration) -> Backoff {
         Backoff {
             shape: Shape::Linear(step),
-            max: Duration::from_hours(1),
+            max: USUAL_CAP,
         }
     }
 
@@ -104,7 +108,7 @@ impl Backoff {
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff::exponential(Duration::from_secs(5))
+        Backoff::exponential(FIRST_BACKOFF)
     }
 }
 

@@ -50,6 +50,11 @@ struct Shared {
     idle: Mutex<Vec<Lane>>,
 }
 
+/// How many connections a pool has, and how long it tries to connect, unless the builder says
+/// otherwise.
+const CONNECTIONS: u32 = 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a call may take unless the builder says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -61,8 +66,8 @@ impl Database {
     pub fn builder(url: &str) -> DatabaseBuilder {
         DatabaseBuilder {
             url: url.to_owned(),
-            connections: 10,
-            connect_timeout: Duration::from_secs(10),
+            connections: CONNECTIONS,
+            connect_timeout: CONNECT_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
         }
     }

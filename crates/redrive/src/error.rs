@@ -2,12 +2,14 @@
 //!
 //! `Display` says its own layer only (the operation and its subject); the cause is in
 //! [`source`](std::error::Error::source). A lost lease, an empty queue and a filter that
-//! matches nothing are values, not errors.
+//! matches nothing are values, not errors. No error repeats what is in a row, or in a URL.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use postgres::error::SqlState;
+
+use crate::refusal::Refusal;
 
 /// The result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -63,8 +65,8 @@ impl Error {
     pub fn sql_state(&self) -> Option<&SqlState> {
         let mut cause = self.source();
         while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<postgres::Error>() {
-                return error.code();
+            if let Some(refusal) = error.downcast_ref::<Refusal>() {
+                return refusal.state();
             }
             cause = error.source();
         }
@@ -107,10 +109,10 @@ impl Error {
                 format!(
                     "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
                 ),
-                Some(Box::new(source)),
+                Some(Box::new(Refusal::from(source))),
             );
         }
-        Error::new(kind, message, Some(Box::new(source)))
+        Error::new(kind, message, Some(Box::new(Refusal::from(source))))
     }
 
     fn new(kind: Kind, message: String, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::name;
 use crate::payload::{Json, Payload};
 
+/// The attempts of a job unless told otherwise.
+const ATTEMPTS: u32 = 5;
 /// The most attempts a job may be given.
 pub const MOST_ATTEMPTS: u32 = 1000;
 /// The furthest from 0 that a priority may be, up or down.
@@ -88,7 +90,7 @@ impl NewJob {
             payload,
             delay: Duration::ZERO,
             priority: 0,
-            max_attempts: 5,
+            max_attempts: ATTEMPTS,
             unique_key: None,
         })
     }

@@ -12,6 +12,7 @@ mod job;
 mod name;
 mod payload;
 mod reason;
+mod refusal;
 
 mod address;
 mod database;

@@ -58,6 +58,7 @@ migrations! {
     15 "0015_create_retention";
     16 "0016_count_jobs";
     17 "0017_read_metrics";
+    18 "0018_grant_roles";
 }
 
 /// Where it is written which migrations a database has had.

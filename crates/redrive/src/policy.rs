@@ -23,6 +23,12 @@ use crate::sql;
 pub use listed::PolicyStatus;
 pub(crate) use tick::{Tick, run_policies};
 
+/// The time between ticks, the letters of a tick, and the generations after which a letter is left
+/// alone, unless told otherwise.
+const EVERY: Duration = Duration::from_hours(1);
+const BATCH: u32 = 50;
+const GENERATIONS: u32 = 10;
+
 /// The most letters that one tick of a policy sends back.
 pub const LARGEST_POLICY_BATCH: u32 = 10_000;
 
@@ -98,11 +104,11 @@ impl Policy {
         Policy {
             name: name.into(),
             which,
-            every: Duration::from_hours(1),
+            every: EVERY,
             growth: 1.0,
             longest: None,
-            batch: 50,
-            generations: 10,
+            batch: BATCH,
+            generations: GENERATIONS,
             hours: None,
             breaker: PolicyBreaker::Heed,
             mode: PolicyMode::Active,

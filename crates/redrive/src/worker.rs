@@ -13,6 +13,7 @@ mod flood;
 mod gates;
 mod handlers;
 mod ledger;
+mod limits;
 mod notice;
 mod pulse;
 mod reports;

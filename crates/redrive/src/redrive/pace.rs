@@ -13,6 +13,8 @@ const GROWTH: i64 = 4;
 /// After the ramp: how many outcomes it takes to judge, and how many make a new window.
 const ENOUGH: i64 = 20;
 const WINDOW: i64 = 200;
+/// One in so many may die again; more halt the run.
+const TOLERATED: i64 = 10;
 
 /// What a driver knows of its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +62,7 @@ pub(crate) fn pace(facts: &Facts) -> Pace {
     let died = facts.now.died - facts.before.died;
     let Some(to) = facts.stage_to else {
         let judged = recovered + died;
-        return if judged >= ENOUGH && is_over_a_tenth(died, judged) {
+        return if judged >= ENOUGH && are_too_many(died, judged) {
             Pace::Halt(format!("{died} of the last {judged} letters died again"))
         } else if judged >= WINDOW {
             Pace::NextStage {
@@ -73,7 +75,7 @@ pub(crate) fn pace(facts: &Facts) -> Pace {
     };
     let to = to.min(facts.total);
     let untried = (to - facts.cursor).max(0);
-    if is_over_a_tenth(died, sent + untried) {
+    if are_too_many(died, sent + untried) {
         let what = if facts.stage == 0 { "canary" } else { "stage" };
         return Pace::Halt(format!(
             "{died} of the {} letters of the {what} died again",
@@ -81,7 +83,7 @@ pub(crate) fn pace(facts: &Facts) -> Pace {
         ));
     }
     let running = sent - recovered - died;
-    if untried > 0 || is_over_a_tenth(died + running, sent) {
+    if untried > 0 || are_too_many(died + running, sent) {
         return Pace::Go;
     }
     let stage = facts.stage + 1;
@@ -92,8 +94,8 @@ pub(crate) fn pace(facts: &Facts) -> Pace {
     Pace::NextStage { stage, to }
 }
 
-fn is_over_a_tenth(part: i64, whole: i64) -> bool {
-    part.saturating_mul(10) > whole
+fn are_too_many(part: i64, whole: i64) -> bool {
+    part.saturating_mul(TOLERATED) > whole
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ use crate::payload::JsonText;
 use crate::session::Session;
 use crate::sql;
 
+/// The letters a second unless told otherwise.
+const PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// The most letters a second that a rate may ask for.
 const FASTEST: u32 = 1_000_000;
 
@@ -95,7 +97,7 @@ impl RunOptions {
     pub fn new() -> RunOptions {
         RunOptions {
             letters: RedriveOptions::new(),
-            rate: Rate::PerSecond(NonZeroU32::MIN.saturating_add(99)),
+            rate: Rate::PerSecond(PER_SECOND),
             canary: 0,
         }
     }

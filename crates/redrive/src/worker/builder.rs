@@ -25,6 +25,7 @@ use crate::settle::Settler;
 use crate::worker::claimer::{Claimer, Outlet};
 use crate::worker::flood::Flood;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
+use crate::worker::limits;
 use crate::worker::second::Second;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
@@ -68,14 +69,14 @@ impl WorkerBuilder {
             queue: queue.clone(),
             handlers: Handlers::default(),
             slots: thread::available_parallelism().map_or(4, usize::from),
-            lease: Duration::from_mins(1),
-            poll: Duration::from_secs(3),
-            hold_for: Duration::from_millis(100),
+            lease: limits::LEASE,
+            poll: limits::POLL,
+            hold_for: limits::HOLD_FOR,
             backoff: Backoff::default(),
-            deadline: Duration::from_mins(15),
+            deadline: limits::DEADLINE,
             version: None,
             redact: None,
-            trip_after: 5,
+            trip_after: limits::TRIP_AFTER,
             flood: None,
             trouble: None,
         }
@@ -378,24 +379,20 @@ impl WorkerBuilder {
         };
         let within =
             |time: &Duration, least: Duration, most: Duration| (least..=most).contains(time);
-        let (ms, second, hour) = (
-            Duration::from_millis(1),
-            Duration::from_secs(1),
-            Duration::from_hours(1),
-        );
+        let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
         if self.handlers.is_empty() {
             return refuse("has no handler".to_owned());
         }
-        if !(1..=10_000).contains(&self.slots) {
+        if !(1..=limits::MOST_SLOTS).contains(&self.slots) {
             return refuse(format!("has {} slots, not 1 to 10,000", self.slots));
         }
-        if !within(&self.lease, 2 * second, hour) {
+        if !within(&self.lease, limits::SHORTEST_LEASE, limits::LONGEST_LEASE) {
             return refuse(format!("has a lease of {:?}, not 2 s to 1 h", self.lease));
         }
-        if !within(&self.poll, 5 * ms, 60 * second) {
+        if !within(&self.poll, limits::SHORTEST_POLL, limits::LONGEST_POLL) {
             return refuse(format!("has a poll of {:?}, not 5 ms to 1 min", self.poll));
         }
-        if !within(&self.hold_for, 10 * ms, 24 * hour) {
+        if !within(&self.hold_for, limits::SHORTEST_HOLD, limits::LONGEST_HOLD) {
             return refuse(format!(
                 "holds jobs for {:?}, not 10 ms to 24 h",
                 self.hold_for
@@ -405,18 +402,24 @@ impl WorkerBuilder {
             .handlers
             .deadlines()
             .chain([self.deadline])
-            .find(|deadline| !within(deadline, ms, 24 * hour))
+            .find(|deadline| {
+                !within(
+                    deadline,
+                    limits::SHORTEST_DEADLINE,
+                    limits::LONGEST_DEADLINE,
+                )
+            })
         {
             return refuse(format!("has a deadline of {deadline:?}, not 1 ms to 24 h"));
         }
-        if !(1..=1000).contains(&self.trip_after) {
+        if !(1..=limits::MOST_TRIP_AFTER).contains(&self.trip_after) {
             return refuse(format!(
                 "opens breakers after {} outages, not 1 to 1000",
                 self.trip_after
             ));
         }
         if let Some((letters, per)) = &self.flood
-            && !((1..=1_000_000).contains(letters) && within(per, second, 24 * hour))
+            && !((1..=1_000_000).contains(letters) && within(per, second, day))
         {
             return refuse(format!(
                 "guards against {letters} letters within {per:?}, not 1 to 1,000,000 within 1 s to 24 h"

@@ -17,6 +17,7 @@ use crate::redrive::{Driven, Found, find_run};
 use crate::retention::retain_a_batch;
 use crate::session::Session;
 use crate::sql;
+use crate::worker::limits::RENEWALS;
 use crate::worker::pulse::look_at_breakers;
 use crate::worker::state::State;
 
@@ -51,7 +52,7 @@ impl<'a> Chores<'a> {
         let now = Instant::now();
         // Each worker at a moment of its own.
         let first = LOOK_EVERY
-            .min(state.config.lease / 3)
+            .min(state.config.lease / RENEWALS)
             .mul_f64(fastrand::f64());
         Chores {
             state,
@@ -74,7 +75,7 @@ impl<'a> Chores<'a> {
         let now = Instant::now();
         let mut came_back = false;
         if now >= self.look_at {
-            self.look_at = now + LOOK_EVERY.min(self.state.config.lease / 3);
+            self.look_at = now + LOOK_EVERY.min(self.state.config.lease / RENEWALS);
             let chores = self.look(lane)?;
             // Also when none is open any more and this worker believes that one is.
             if !self.state.gates.are_open() || chores.iter().any(|chore| chore == "breakers") {

@@ -20,6 +20,7 @@ use crate::settle::{Held, release};
 use crate::sql;
 use crate::worker::chores::Chores;
 use crate::worker::fetch::Wake;
+use crate::worker::limits::RENEWALS;
 use crate::worker::state::{Ended, State, lock};
 
 /// The longest wait for a notification in one call: how late the thread notices its end.
@@ -45,7 +46,7 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         state,
         lane,
         wake,
-        renew_at: now + state.config.lease / 3,
+        renew_at: now + state.config.lease / RENEWALS,
         chores: Chores::new(state),
         listening: Listening::No,
         listen_anew_at: now + LISTEN_ANEW,
@@ -92,7 +93,7 @@ impl Pulse<'_> {
                 self.listen_anew_at = now + LISTEN_ANEW;
             }
             let renewed = renew(self.state, &mut self.lane)?;
-            self.renew_at = Instant::now() + self.state.config.lease / 3;
+            self.renew_at = Instant::now() + self.state.config.lease / RENEWALS;
             if !trusted {
                 self.chores.reap_later();
             }
@@ -288,7 +289,8 @@ struct Renewed {
 fn renew(state: &Arc<State>, lane: &mut Lane) -> Result<Renewed> {
     let sent_at = Instant::now();
     let shared = Arc::clone(state);
-    let deadline = (state.config.lease / 3).min(state.config.queue.database().call_timeout());
+    let deadline =
+        (state.config.lease / RENEWALS).min(state.config.queue.database().call_timeout());
     let renewed = lane.call("renew the leases", deadline, move |session| {
         let config = &shared.config;
         let pid = std::process::id().cast_signed();

@@ -4,6 +4,7 @@ use clap::Args;
 use redrive::{Letters, Reason};
 
 use crate::error::Result;
+use crate::render::clean;
 
 /// What letters may be chosen by, besides their queue.
 #[derive(Args, Debug, Default)]
@@ -84,14 +85,15 @@ fn is_condition(word: &str) -> bool {
     word.contains(['=', '<', '>', '~'])
 }
 
-/// A word as a shell takes it.
+/// A word as a shell takes it, to be shown. What a terminal would obey is shown as an escape, and is
+/// not to be typed: a name of the database may be made of it.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-./:@+,=".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    format!("'{}'", clean(word).replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -112,6 +114,7 @@ mod tests {
         );
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$(rm)"), "'$(rm)'");
+        assert_eq!(quoted("a\u{202e}b"), r"'a\u{202e}b'");
     }
 
     #[test]
