@@ -8,6 +8,7 @@
 mod backoff;
 mod error;
 mod failure;
+mod floor;
 mod job;
 mod name;
 mod payload;
