@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::floor::{Instant, clock, thread};
+use crate::floor::{Instant, thread};
 use crate::scene::{End, Stage, play, random, random_time};
 use crate::server::Mood;
 
@@ -145,7 +145,7 @@ fn dropped() {
     stage.check(4);
 }
 
-/// A server that is away, silent or mute at any moment and for any time, up to more than a lease,
+/// A server that is slow, away, silent or mute at any moment and for any time, up to more than a lease,
 /// under two workers.
 fn outage() {
     let stage = Stage::new(5, 4 * MS);
@@ -153,6 +153,10 @@ fn outage() {
     let workers = [(); 2].map(|()| stage.worker(plan).start().expect("a worker"));
     for _ in 0..2 {
         thread::sleep(random_time(2 * SECOND));
+        if random(2) == 0 {
+            stage.server.becomes(Mood::Slow);
+            thread::sleep(random_time(3 * SECOND));
+        }
         let mood = [Mood::Away, Mood::Silent, Mood::Mute][random(3)];
         stage.server.becomes(mood);
         thread::sleep(random_time(8 * SECOND));
@@ -179,5 +183,4 @@ fn flood() {
     stage.stop(worker, random_time(20 * MS));
     stage.check(jobs);
     stage.check_nothing_is_held();
-    _ = clock::sleep;
 }

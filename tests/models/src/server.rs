@@ -91,6 +91,8 @@ impl Tables {
 pub(crate) enum Mood {
     /// It answers.
     Well,
+    /// It answers, and takes its time.
+    Slow,
     /// It refuses every call.
     Away,
     /// It says nothing; what it was asked takes effect, or does not, when it is well again.
@@ -143,7 +145,7 @@ impl Server {
 
     /// Waits for a notification after these; false: none came in time.
     pub(crate) fn wait_to_be_told(&self, heard: u64, patience: Duration) -> bool {
-        let heard_it = || (self.mood() == Mood::Well && self.told() > heard).then_some(());
+        let heard_it = || (matches!(self.mood(), Mood::Well | Mood::Slow) && self.told() > heard).then_some(());
         clock::wait(Some(Instant::now() + patience), heard_it).is_some()
     }
 
@@ -176,15 +178,19 @@ impl Server {
         name: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        clock::sleep(random_time(self.slowest / 2));
+        let half = match self.mood() {
+            Mood::Slow => Duration::from_millis(700),
+            Mood::Well | Mood::Away | Mood::Silent | Mood::Mute => self.slowest / 2,
+        };
+        clock::sleep(random_time(half));
         let refused = || Error::unavailable(format!("could not {doing}: the server is away"));
         match self.mood() {
             Mood::Away => Err(refused()),
-            Mood::Well => {
+            Mood::Well | Mood::Slow => {
                 let rows = self.act(name, parameters);
-                clock::sleep(random_time(self.slowest / 2));
+                clock::sleep(random_time(half));
                 match self.mood() {
-                    Mood::Well => Ok(rows),
+                    Mood::Well | Mood::Slow => Ok(rows),
                     // The connection broke after the commit and before the answer.
                     Mood::Away => Err(refused()),
                     Mood::Silent | Mood::Mute => {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::clock::{self, Instant};
+use super::clock::{self, Effect, Instant};
 
 pub(crate) use crate::select;
 
@@ -61,16 +61,23 @@ impl<T> Sender<T> {
     }
 
     pub(crate) fn try_send(&self, thing: T) -> Result<(), TrySendError<T>> {
-        clock::change(|| self.push(thing))
+        clock::change_perhaps(|| {
+            let pushed = self.push(thing);
+            let effect = match pushed {
+                Ok(()) => Effect::Some,
+                Err(_) => Effect::None,
+            };
+            (pushed, effect)
+        })
     }
 
     fn offer(&self, thing: T, until: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
         let mut left = Some(thing);
-        let sent = clock::wait(until, || match self.push(left.take()?) {
-            Ok(()) => Some(true),
+        let sent = clock::wait_and_change(until, || match self.push(left.take()?) {
+            Ok(()) => Some((true, Effect::Some)),
             Err(TrySendError::Disconnected(thing)) => {
                 left = Some(thing);
-                Some(false)
+                Some((false, Effect::None))
             }
             Err(TrySendError::Full(thing)) => {
                 left = Some(thing);
@@ -101,11 +108,15 @@ pub(crate) struct Receiver<T>(Arc<Mutex<Pipe<T>>>);
 
 impl<T> Receiver<T> {
     pub(crate) fn recv(&self) -> Result<T, RecvError> {
-        clock::wait(None, || self.poll()).unwrap_or(Err(RecvError))
+        clock::wait_and_change(None, || self.poll()).unwrap_or(Err(RecvError))
     }
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
-        match clock::change(|| self.poll()) {
+        let polled = clock::change_perhaps(|| match self.poll() {
+            Some((polled, effect)) => (Some(polled), effect),
+            None => (None, Effect::None),
+        });
+        match polled {
             Some(Ok(thing)) => Ok(thing),
             Some(Err(RecvError)) => Err(TryRecvError::Disconnected),
             None => Err(TryRecvError::Empty),
@@ -117,7 +128,7 @@ impl<T> Receiver<T> {
     }
 
     pub(crate) fn recv_deadline(&self, until: Instant) -> Result<T, RecvTimeoutError> {
-        match clock::wait(Some(until), || self.poll()) {
+        match clock::wait_and_change(Some(until), || self.poll()) {
             Some(Ok(thing)) => Ok(thing),
             Some(Err(RecvError)) => Err(RecvTimeoutError::Disconnected),
             None => Err(RecvTimeoutError::Timeout),
@@ -125,11 +136,11 @@ impl<T> Receiver<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        clock::change(|| locked(&self.0).things.is_empty())
+        locked(&self.0).things.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        clock::change(|| locked(&self.0).things.len())
+        locked(&self.0).things.len()
     }
 
     pub(crate) fn try_iter(&self) -> impl Iterator<Item = T> {
@@ -141,13 +152,17 @@ impl<T> Receiver<T> {
     }
 
     /// What there is at this moment: something, or the end.
-    pub(crate) fn poll(&self) -> Option<Result<T, RecvError>> {
+    pub(crate) fn poll(&self) -> Option<(Result<T, RecvError>, Effect)> {
         let mut pipe = locked(&self.0);
+        let was_full = pipe.things.len() >= pipe.capacity;
         match pipe.things.pop_front() {
-            Some(thing) => Some(Ok(thing)),
+            Some(thing) if was_full => Some((Ok(thing), Effect::Some)),
+            Some(thing) => Some((Ok(thing), Effect::None)),
             // Of a timer nobody looks at what it sends.
-            None if pipe.at.is_some_and(|at| at <= Instant::now()) => Some(Err(RecvError)),
-            None if pipe.senders == 0 => Some(Err(RecvError)),
+            None if pipe.at.is_some_and(|at| at <= Instant::now()) => {
+                Some((Err(RecvError), Effect::None))
+            }
+            None if pipe.senders == 0 => Some((Err(RecvError), Effect::None)),
             None => None,
         }
     }
@@ -183,7 +198,15 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        clock::change(|| locked(&self.0).senders -= 1);
+        clock::change_perhaps(|| {
+            let mut pipe = locked(&self.0);
+            pipe.senders -= 1;
+            let effect = match pipe.senders {
+                0 => Effect::Some,
+                _ => Effect::None,
+            };
+            ((), effect)
+        });
     }
 }
 
@@ -269,15 +292,15 @@ pub(crate) fn first<A, B, C>(
         let begin = crate::scene::random(3);
         for turn in 0..3 {
             found = found.or_else(|| match (begin + turn) % 3 {
-                0 => one.poll().map(First::Of1),
-                1 => two.poll().map(First::Of2),
-                _ => three.poll().map(First::Of3),
+                0 => one.poll().map(|(one, effect)| (First::Of1(one), effect)),
+                1 => two.poll().map(|(two, effect)| (First::Of2(two), effect)),
+                _ => three.poll().map(|(three, effect)| (First::Of3(three), effect)),
             });
         }
         found
     };
     // A timer that is over has something.
-    clock::wait(until, &mut look).or_else(look)
+    clock::wait_and_change(until, &mut look).or_else(|| look().map(|(first, _)| first))
 }
 
 /// A channel that never has anything.

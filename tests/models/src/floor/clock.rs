@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use shuttle::sync::{Condvar, Mutex};
@@ -23,10 +24,10 @@ struct Clock {
     changed: Condvar,
     /// The same as in `times`, for those who only look.
     now: std::sync::Mutex<Duration>,
+    threads: AtomicUsize,
 }
 
 struct Times {
-    threads: usize,
     /// Threads that can go on only when something changes.
     waiting: usize,
     /// The moments that are waited for, and by how many.
@@ -37,16 +38,22 @@ struct Times {
 pub(crate) fn with_clock(scene: impl FnOnce()) {
     let clock = Clock {
         times: Mutex::new(Times {
-            threads: 1,
             waiting: 0,
             timers: BTreeMap::new(),
         }),
         changed: Condvar::new(),
         now: std::sync::Mutex::new(BEGINNING),
+        threads: AtomicUsize::new(1),
     };
     CLOCK.set(Some(Arc::new(clock)));
     scene();
+    // Every thread ends, or the scheduler says which does not.
+    wait(None, || (threads() == 1).then_some(()));
     CLOCK.set(None);
+}
+
+fn threads() -> usize {
+    clock().map_or(1, |clock| clock.threads.load(Ordering::Relaxed))
 }
 
 /// None: the execution is over, or fails just now.
@@ -59,13 +66,30 @@ fn clock() -> Option<Arc<Clock>> {
 
 /// Waits until there is what `ready` looks for, or the moment given has come: then None.
 ///
-/// Nobody else goes on while it looks.
+/// Nobody else goes on while it looks; it changes nothing that others may wait for.
 pub(crate) fn wait<T>(until: Option<Instant>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    wait_and_change(until, || ready().map(|found| (found, Effect::None)))
+}
+
+/// Whether others may go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    None,
+    Some,
+}
+
+/// As [`wait`], for what takes what it finds.
+pub(crate) fn wait_and_change<T>(
+    until: Option<Instant>,
+    mut ready: impl FnMut() -> Option<(T, Effect)>,
+) -> Option<T> {
     let clock = clock()?;
     let mut times = clock.times.lock().ok()?;
     loop {
-        if let Some(found) = ready() {
-            clock.wake(&mut times);
+        if let Some((found, effect)) = ready() {
+            if effect == Effect::Some {
+                clock.wake(&mut times);
+            }
             return Some(found);
         }
         let Some(until) = until else {
@@ -81,14 +105,21 @@ pub(crate) fn wait<T>(until: Option<Instant>, mut ready: impl FnMut() -> Option<
 
 /// Changes what others may wait for.
 pub(crate) fn change<T>(change: impl FnOnce() -> T) -> T {
+    change_perhaps(|| (change(), Effect::Some))
+}
+
+/// The same, when it may turn out that nothing changes.
+pub(crate) fn change_perhaps<T>(change: impl FnOnce() -> (T, Effect)) -> T {
     let Some(clock) = clock() else {
-        return change();
+        return change().0;
     };
     let Ok(mut times) = clock.times.lock() else {
-        return change();
+        return change().0;
     };
-    let answer = change();
-    clock.wake(&mut times);
+    let (answer, effect) = change();
+    if effect == Effect::Some {
+        clock.wake(&mut times);
+    }
     answer
 }
 
@@ -100,10 +131,8 @@ pub(crate) fn sleep(time: Duration) {
 
 /// One thread more.
 pub(crate) fn begins() {
-    if let Some(clock) = clock()
-        && let Ok(mut times) = clock.times.lock()
-    {
-        times.threads += 1;
+    if let Some(clock) = clock() {
+        clock.threads.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -112,7 +141,7 @@ pub(crate) fn ends() {
     if let Some(clock) = clock()
         && let Ok(mut times) = clock.times.lock()
     {
-        times.threads -= 1;
+        clock.threads.fetch_sub(1, Ordering::Relaxed);
         clock.wake(&mut times);
     }
 }
@@ -137,7 +166,7 @@ impl Clock {
         times.waiting += 1;
         let next = times.timers.keys().next().copied();
         times = match next {
-            Some(next) if times.waiting >= times.threads => {
+            Some(next) if times.waiting >= self.threads.load(Ordering::Relaxed) => {
                 if let Ok(mut now) = self.now.lock() {
                     *now = next.max(*now);
                 }
