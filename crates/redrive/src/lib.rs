@@ -51,6 +51,8 @@ mod complaint;
 mod counters;
 mod discard;
 mod edit;
+#[cfg(test)]
+mod inputs;
 mod live;
 pub mod metrics;
 mod number;

@@ -52,7 +52,8 @@ pub(crate) fn play(scene: fn(), schedules: u64, seed: u64) {
             .unwrap_or("a panic without a text");
         let log = LAST.with(|last| {
             let last = last.lock().unwrap_or_else(PoisonError::into_inner);
-            last.as_ref().map_or_else(String::new, |server| server.tables().log.join("\n"))
+            last.as_ref()
+                .map_or_else(String::new, |server| server.tables().log.join("\n"))
         });
         panic!("seed {seed}: {why}\n\nWhat the server did:\n{log}");
     }
@@ -121,7 +122,14 @@ impl Stage {
         let mut tables = self.server.tables();
         for id in ids {
             let (attempt, crashes) = (0, 1);
-            tables.ready.insert(id, Stored { id, attempt, crashes });
+            tables.ready.insert(
+                id,
+                Stored {
+                    id,
+                    attempt,
+                    crashes,
+                },
+            );
         }
     }
 
@@ -152,7 +160,9 @@ impl Stage {
         thread::sleep(time);
         let mut runs = self.runs();
         if let Some(worker) = suspect_of {
-            runs.suspects.entry(worker).and_modify(|suspects| *suspects -= 1);
+            runs.suspects
+                .entry(worker)
+                .and_modify(|suspects| *suspects -= 1);
         }
         match end {
             End::Done => {
@@ -170,9 +180,17 @@ impl Stage {
         let mut tables = self.server.tables();
         tables.note(|| format!("job {id} begins in lease {lease}"));
         let held = tables.leases.get(&lease).map(|lease| {
-            let until = tables.workers.get(&lease.worker).map(|worker| worker.expires_at);
+            let until = tables
+                .workers
+                .get(&lease.worker)
+                .map(|worker| worker.expires_at);
             let of_it = lease.jobs.iter().find(|job| job.id == id);
-            (lease.worker, until, of_it.map(|job| job.crashes > 0), lease.done.contains(&id))
+            (
+                lease.worker,
+                until,
+                of_it.map(|job| job.crashes > 0),
+                lease.done.contains(&id),
+            )
         });
         let mut runs = self.runs();
         runs.begun.entry(id).or_default().push(now);
@@ -184,7 +202,8 @@ impl Stage {
                     let suspects = runs.suspects.entry(worker).or_default();
                     *suspects += 1;
                     if *suspects > 1 {
-                        runs.broken.push(format!("two suspects at once, {id} is one"));
+                        runs.broken
+                            .push(format!("two suspects at once, {id} is one"));
                     }
                 }
             }
@@ -193,7 +212,8 @@ impl Stage {
             )),
         }
         if !runs.of_leases.insert((lease, id)) {
-            runs.broken.push(format!("job {id} begins twice in lease {lease}"));
+            runs.broken
+                .push(format!("job {id} begins twice in lease {lease}"));
         }
         suspect_of
     }
@@ -212,14 +232,22 @@ impl Stage {
         let begin = Instant::now();
         let stopped = worker.stop(grace).expect("a server that is well");
         let took = begin.elapsed();
-        self.server.tables().note(|| format!("stopped after {took:?}: {stopped:?}"));
-        assert!(took <= grace + Duration::from_secs(3), "the stop took {took:?}");
+        self.server
+            .tables()
+            .note(|| format!("stopped after {took:?}: {stopped:?}"));
+        assert!(
+            took <= grace + Duration::from_secs(3),
+            "the stop took {took:?}"
+        );
         stopped
     }
 
     /// When a job began first.
     pub(crate) fn began(&self, id: i64) -> Option<Instant> {
-        self.runs().begun.get(&id).and_then(|begun| begun.first().copied())
+        self.runs()
+            .begun
+            .get(&id)
+            .and_then(|begun| begun.first().copied())
     }
 
     /// Whether all jobs from 1 to `jobs` are where they belong, and no rule was broken.
@@ -232,21 +260,44 @@ impl Stage {
             let times = there.get(&id).copied().unwrap_or(0);
             assert_eq!(times, 1, "job {id} is in {times} places");
         }
-        assert_eq!(there.len() as i64, jobs, "jobs that nobody enqueued: {there:?}");
+        assert_eq!(
+            there.len() as i64,
+            jobs,
+            "jobs that nobody enqueued: {there:?}"
+        );
         for id in &tables.done {
-            assert!(runs.succeeded.contains(id), "job {id} is done and never succeeded");
+            assert!(
+                runs.succeeded.contains(id),
+                "job {id} is done and never succeeded"
+            );
         }
-        for job in tables.ready.values().chain(tables.delayed.values().map(|(_, job)| job)) {
+        for job in tables
+            .ready
+            .values()
+            .chain(tables.delayed.values().map(|(_, job)| job))
+        {
             let begun = runs.begun.get(&job.id).map_or(0, Vec::len);
             let attempts = usize::try_from(job.attempt).expect("no less than 0");
-            assert!(attempts <= begun, "job {} is charged {attempts} times for {begun} runs", job.id);
+            assert!(
+                attempts <= begun,
+                "job {} is charged {attempts} times for {begun} runs",
+                job.id
+            );
         }
     }
 
     /// Whether nothing is held by anybody.
     pub(crate) fn check_nothing_is_held(&self) {
         let tables = self.server.tables();
-        assert!(tables.leases.is_empty(), "leases were left: {:?}", tables.leases);
-        assert!(tables.workers.is_empty(), "workers were left: {:?}", tables.workers);
+        assert!(
+            tables.leases.is_empty(),
+            "leases were left: {:?}",
+            tables.leases
+        );
+        assert!(
+            tables.workers.is_empty(),
+            "workers were left: {:?}",
+            tables.workers
+        );
     }
 }

@@ -21,14 +21,51 @@ pub struct Scene {
 
 /// All scenes.
 pub const SCENES: &[Scene] = &[
-    Scene { name: "busy", weight: 1, scene: busy },
-    Scene { name: "stopped", weight: 1, scene: stopped },
-    Scene { name: "woken", weight: 1, scene: woken },
-    Scene { name: "suspects", weight: 1, scene: suspects },
-    Scene { name: "overrun", weight: 1, scene: overrun },
-    Scene { name: "dropped", weight: 1, scene: dropped },
-    Scene { name: "outage", weight: 4, scene: outage },
-    Scene { name: "flood", weight: 20, scene: flood },
+    Scene {
+        name: "busy",
+        weight: 1,
+        scene: busy,
+    },
+    Scene {
+        name: "stopped",
+        weight: 1,
+        scene: stopped,
+    },
+    Scene {
+        name: "woken",
+        weight: 1,
+        scene: woken,
+    },
+    Scene {
+        name: "suspects",
+        weight: 1,
+        scene: suspects,
+    },
+    Scene {
+        name: "overrun",
+        weight: 1,
+        scene: overrun,
+    },
+    Scene {
+        name: "dropped",
+        weight: 1,
+        scene: dropped,
+    },
+    Scene {
+        name: "outage",
+        weight: 4,
+        scene: outage,
+    },
+    Scene {
+        name: "distrusted",
+        weight: 2,
+        scene: distrusted,
+    },
+    Scene {
+        name: "flood",
+        weight: 20,
+        scene: flood,
+    },
 ];
 
 impl Scene {
@@ -86,8 +123,9 @@ fn woken() {
         .start()
         .expect("a worker");
     let mut committed = Vec::new();
-    for id in 1..=3 {
-        thread::sleep(random_time(40 * MS));
+    let jobs = 1 + i64::try_from(random(2)).unwrap_or(0);
+    for id in 1..=jobs {
+        thread::sleep(random_time(12 * MS));
         let notify = stage.server.somebody_waits();
         let began = Instant::now();
         thread::sleep(random_time(10 * MS));
@@ -96,12 +134,15 @@ fn woken() {
     }
     stage.wait_until_drained();
     stage.stop(worker, SECOND);
-    stage.check(3);
+    stage.check(jobs);
     for (id, began, committed) in committed {
         // As long as its own transaction took, and the looks in between.
         let patience = 2 * (committed - began) + 100 * MS;
         let waited = stage.began(id).map(|at| at - committed);
-        assert!(waited.is_some_and(|waited| waited <= patience), "job {id} waited {waited:?}");
+        assert!(
+            waited.is_some_and(|waited| waited <= patience),
+            "job {id} waited {waited:?}"
+        );
     }
 }
 
@@ -168,6 +209,31 @@ fn outage() {
         worker.stop(SECOND).expect("a server that is well");
     }
     stage.check(5);
+    stage.check_nothing_is_held();
+}
+
+/// Jobs that were claimed because all were quick, and wait behind two that are slow, while the
+/// server is silent for longer than a lease.
+fn distrusted() {
+    let jobs = 40;
+    let stage = Stage::new(jobs, 2 * MS);
+    let worker = stage
+        .worker(|id| match id {
+            21 | 22 => (4 * SECOND, End::Done),
+            _ => (Duration::ZERO, End::Done),
+        })
+        .hold_for(60 * SECOND)
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(30 * MS));
+    stage
+        .server
+        .becomes([Mood::Away, Mood::Silent, Mood::Mute][random(3)]);
+    thread::sleep(random_time(12 * SECOND));
+    stage.server.becomes(Mood::Well);
+    stage.wait_until_drained();
+    stage.stop(worker, 5 * SECOND);
+    stage.check(jobs);
     stage.check_nothing_is_held();
 }
 

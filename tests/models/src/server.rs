@@ -145,7 +145,9 @@ impl Server {
 
     /// Waits for a notification after these; false: none came in time.
     pub(crate) fn wait_to_be_told(&self, heard: u64, patience: Duration) -> bool {
-        let heard_it = || (matches!(self.mood(), Mood::Well | Mood::Slow) && self.told() > heard).then_some(());
+        let heard_it = || {
+            (matches!(self.mood(), Mood::Well | Mood::Slow) && self.told() > heard).then_some(())
+        };
         clock::wait(Some(Instant::now() + patience), heard_it).is_some()
     }
 

@@ -40,7 +40,9 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
         "open_breakers" | "unserved" | "free_key" => Vec::new(),
         other => panic!("the model does not know the statement `{other}`"),
     };
-    if !matches!(name, "chores" | "promote" | "open_breakers" | "turn_ring") && !(name == "claim" && answer.is_empty()) {
+    if !matches!(name, "chores" | "promote" | "open_breakers" | "turn_ring")
+        && !(name == "claim" && answer.is_empty())
+    {
         tables.note(|| format!("{name}: {} rows", answer.len()));
     }
     answer
@@ -110,7 +112,11 @@ fn claimed(job: &Stored, own: Option<Uuid>, lease: Uuid) -> Row {
         .with("payload", Type::JSONB, &payload)
         .with("attempt", Type::INT4, &job.attempt)
         .with("max_attempts", Type::INT4, &1000)
-        .with("crashes", Type::INT2, &(job.crashes > 0).then_some(job.crashes))
+        .with(
+            "crashes",
+            Type::INT2,
+            &(job.crashes > 0).then_some(job.crashes),
+        )
         .with("enqueued_at", Type::TIMESTAMPTZ, &now)
         .with("ready_at", Type::TIMESTAMPTZ, &now)
         .with("claimed_at", Type::TIMESTAMPTZ, &now)
@@ -171,11 +177,11 @@ fn settle(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
                     tables.delayed.insert(job.id, (due, job.clone()));
                 }
             }
-            rows.push(
-                Row::default()
-                    .with("lease_id", Type::UUID, lease_id)
-                    .with("id", Type::INT8, &job.id),
-            );
+            rows.push(Row::default().with("lease_id", Type::UUID, lease_id).with(
+                "id",
+                Type::INT8,
+                &job.id,
+            ));
         }
     }
     rows
@@ -273,11 +279,11 @@ fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     );
     let mine = tables.leases.iter().filter(|(_, lease)| lease.worker == me);
     let mine: Vec<Uuid> = mine.map(|(id, _)| *id).collect();
-    vec![
-        Row::default()
-            .with("leases", Type::UUID_ARRAY, &mine)
-            .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new()),
-    ]
+    vec![Row::default().with("leases", Type::UUID_ARRAY, &mine).with(
+        "cancelled",
+        Type::INT8_ARRAY,
+        &Vec::<i64>::new(),
+    )]
 }
 
 fn promote(tables: &mut Tables) -> Vec<Row> {

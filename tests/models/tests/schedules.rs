@@ -7,7 +7,10 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 fn play(name: &str) {
-    let scene = SCENES.iter().find(|scene| scene.name == name).expect("a scene");
+    let scene = SCENES
+        .iter()
+        .find(|scene| scene.name == name)
+        .expect("a scene");
     let schedules = (number("REDRIVE_SCHEDULES", 500) / scene.weight).max(1);
     let seed = number("REDRIVE_SEED", 1);
     println!("scene `{name}`: {schedules} schedules, seeds from {seed} on");
@@ -29,4 +32,6 @@ macro_rules! scenes {
     };
 }
 
-scenes!(busy, stopped, woken, suspects, overrun, dropped, outage, flood);
+scenes!(
+    busy, stopped, woken, suspects, overrun, dropped, outage, distrusted, flood
+);

@@ -294,7 +294,9 @@ pub(crate) fn first<A, B, C>(
             found = found.or_else(|| match (begin + turn) % 3 {
                 0 => one.poll().map(|(one, effect)| (First::Of1(one), effect)),
                 1 => two.poll().map(|(two, effect)| (First::Of2(two), effect)),
-                _ => three.poll().map(|(three, effect)| (First::Of3(three), effect)),
+                _ => three
+                    .poll()
+                    .map(|(three, effect)| (First::Of3(three), effect)),
             });
         }
         found

@@ -61,7 +61,10 @@ fn clock() -> Option<Arc<Clock>> {
     if std::thread::panicking() {
         return None;
     }
-    CLOCK.try_with(|clock| clock.borrow().clone()).ok().flatten()
+    CLOCK
+        .try_with(|clock| clock.borrow().clone())
+        .ok()
+        .flatten()
 }
 
 /// Waits until there is what `ready` looks for, or the moment given has come: then None.
