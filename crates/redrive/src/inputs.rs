@@ -12,4 +12,4 @@ mod stories;
 mod texts;
 mod times;
 
-use texts::{conditions, config, json, number, string, text};
+use texts::{conditions, config, json, number, text};

@@ -27,7 +27,6 @@ pub(crate) mod redrive {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the library has it")]
     pub(crate) fn find_run(_: &mut Session, _: Uuid) -> Result<Option<Found>> {
         Ok(None)
     }
@@ -47,7 +46,6 @@ pub(crate) mod policy {
         pub(crate) trouble: Option<String>,
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the library has it")]
     pub(crate) fn run_policies(_: &mut Session, _: Uuid) -> Result<Vec<Tick>> {
         Ok(Vec::new())
     }
@@ -58,7 +56,6 @@ pub(crate) mod retention {
     use crate::error::Result;
     use crate::session::Session;
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the library has it")]
     pub(crate) fn retain_a_batch(_: &mut Session) -> Result<bool> {
         Ok(false)
     }

@@ -18,6 +18,13 @@
     clippy::unwrap_used,
     reason = "most of the library is not used here, and its documentation is elsewhere"
 )]
+#![allow(
+    clippy::iter_not_returning_iterator,
+    clippy::unnecessary_wraps,
+    clippy::unused_self,
+    clippy::wildcard_imports,
+    reason = "what stands in for something has its names and its types"
+)]
 
 /// The files of the library.
 #[path = "../../../crates/redrive/src"]

@@ -261,8 +261,8 @@ impl Stage {
             assert_eq!(times, 1, "job {id} is in {times} places");
         }
         assert_eq!(
-            there.len() as i64,
-            jobs,
+            i64::try_from(there.len()),
+            Ok(jobs),
             "jobs that nobody enqueued: {there:?}"
         );
         for id in &tables.done {

@@ -40,9 +40,12 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
         "open_breakers" | "unserved" | "free_key" => Vec::new(),
         other => panic!("the model does not know the statement `{other}`"),
     };
-    if !matches!(name, "chores" | "promote" | "open_breakers" | "turn_ring")
-        && !(name == "claim" && answer.is_empty())
-    {
+    let is_news = match name {
+        "chores" | "promote" | "open_breakers" | "turn_ring" => false,
+        "claim" => !answer.is_empty(),
+        _ => true,
+    };
+    if is_news {
         tables.note(|| format!("{name}: {} rows", answer.len()));
     }
     answer

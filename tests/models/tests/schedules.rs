@@ -1,5 +1,11 @@
 //! Every scene under some schedules; `REDRIVE_SCHEDULES` and `REDRIVE_SEED` say how many and which.
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "it is a test, and says what it tried"
+)]
+
 use redrive_models::scenes::SCENES;
 
 fn number(name: &str, default: u64) -> u64 {

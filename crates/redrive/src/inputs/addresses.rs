@@ -50,7 +50,7 @@ proptest! {
     ) {
         let is_here = host == "localhost" || host.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback());
         let mode_word = mode.as_deref().map_or_else(String::new, |mode| {
-            let encoded: String = mode.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let encoded = percent_encoding::percent_encode(mode.as_bytes(), percent_encoding::NON_ALPHANUMERIC);
             format!("?sslmode={encoded}")
         });
         if let Ok(address) = format!("postgres://me@{host}/shop{mode_word}").parse::<Address>() {

@@ -274,13 +274,16 @@ pub(crate) enum First<A, B, C> {
     Of3(C),
 }
 
+/// What it was, or that it ended.
+type Received<A, B, C> = First<Result<A, RecvError>, Result<B, RecvError>, Result<C, RecvError>>;
+
 /// Waits for the first of three channels; when several have something, for any of them.
 pub(crate) fn first<A, B, C>(
     one: &Receiver<A>,
     two: &Receiver<B>,
     three: &Receiver<C>,
     time: Option<Duration>,
-) -> Option<First<Result<A, RecvError>, Result<B, RecvError>, Result<C, RecvError>>> {
+) -> Option<Received<A, B, C>> {
     let timers = [one.at(), two.at(), three.at()];
     let until = timers
         .into_iter()
