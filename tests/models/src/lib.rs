@@ -9,6 +9,8 @@
 //! for. So what takes time takes just as much as a scene says, and what happens at one moment
 //! happens in every order.
 
+// The tests of the library's files are elsewhere, on the usual floor.
+#![cfg(not(test))]
 #![allow(
     dead_code,
     unreachable_pub,
