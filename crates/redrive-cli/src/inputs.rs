@@ -247,7 +247,7 @@ proptest! {
     #[test]
     fn any_text_can_be_made_readable(text in text()) {
         let is_odd = |c: char| c.is_control() && c != '\n';
-        let strings = pretty(&serde_json::Value::from(text.as_str()).to_string());
+        let strings = pretty(&Value::from(text.as_str()).to_string());
         prop_assert!(!strings.contains(is_odd), "{strings}");
         // What is no JSON is not shown by it; it must end all the same.
         _ = pretty(&text);
