@@ -168,7 +168,7 @@ proptest! {
         let read = duration::parse(&duration::short(time)).expect("as it is shown");
         prop_assert!(read <= time);
         // At most one unit below the second one is not shown.
-        let lost = time - read;
+        let lost = time.saturating_sub(read);
         prop_assert!(lost < Duration::from_hours(1) && lost * 24 <= time, "{lost:?} of {time:?}");
     }
 

@@ -135,6 +135,10 @@ fn read(line: &str) -> Option<Line> {
     Some((name.to_owned(), labels, value))
 }
 
+#[expect(
+    clippy::float_cmp,
+    reason = "what is written is what is read, to the last bit"
+)]
 fn is_same(one: f64, other: f64) -> bool {
     one == other || one.is_nan() && other.is_nan()
 }
