@@ -191,7 +191,10 @@ proptest! {
                 prop_assert!(delay <= crate::backoff::LONGEST_BACKOFF);
             }
             Verdict::Snooze { delay } => prop_assert!(delay <= crate::job::LONGEST_DELAY),
-            Verdict::Outage { .. } => prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day)),
+            Verdict::Outage { delay, .. } => {
+                prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day));
+                prop_assert!(delay <= crate::backoff::LONGEST_BACKOFF.mul_f64(1.25));
+            }
             Verdict::Dead { story, .. } => prop_assert!(is_writable(&story)),
         }
     }
