@@ -22,6 +22,7 @@ mod breaker;
 mod deadline;
 mod dependency;
 mod idle;
+mod inputs;
 mod retry;
 mod transaction;
 mod wake;

@@ -7,6 +7,8 @@ mod connect;
 mod diff;
 mod duration;
 mod error;
+#[cfg(test)]
+mod inputs;
 mod interrupt;
 mod letter;
 mod lines;

@@ -71,11 +71,16 @@ pub(crate) fn pretty(json: &str) -> String {
         if in_string {
             in_string = escaped || character != '"';
             escaped = character == '\\' && !escaped;
-            // Writing to a String cannot fail.
-            _ = match is_dangerous(character) {
-                true => write!(shown, "\\u{:04x}", u32::from(character)),
-                false => shown.write_char(character),
-            };
+            match is_dangerous(character) {
+                // As JSON has it: a pair for a character that needs one.
+                true => {
+                    for unit in character.encode_utf16(&mut [0; 2]) {
+                        // Writing to a String cannot fail.
+                        _ = write!(shown, "\\u{unit:04x}");
+                    }
+                }
+                false => shown.push(character),
+            }
             continue;
         }
         match character {

@@ -6,6 +6,8 @@ mod collector;
 mod deadline;
 mod error;
 mod http;
+#[cfg(test)]
+mod inputs;
 mod limits;
 mod listen;
 mod logging;

@@ -9,12 +9,11 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use postgres::Row;
-
 use crate::act::Act;
 use crate::claim::WorkerId;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::floor::Row;
 use crate::job::milliseconds;
 use crate::session::Session;
 use crate::sql;

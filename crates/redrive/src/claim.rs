@@ -4,12 +4,13 @@ pub(crate) mod demand;
 pub(crate) mod mark;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use postgres::Row;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::floor::Instant;
 use crate::job::{Facts, JobId};
 use crate::payload::JsonText;
 use crate::session::Session;

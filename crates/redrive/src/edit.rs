@@ -53,7 +53,7 @@ enum How {
 
 /// What an edit makes of a payload.
 #[derive(Debug, PartialEq, Eq)]
-enum Made {
+pub(crate) enum Made {
     Same,
     New(Json),
 }
@@ -97,7 +97,7 @@ impl Edit {
     }
 
     /// What it makes of a payload, or why it cannot.
-    fn make(&self, payload: Option<&str>) -> Result<Made, String> {
+    pub(crate) fn make(&self, payload: Option<&str>) -> Result<Made, String> {
         let edited = match (&self.0, payload) {
             (How::Set(json), None) => return Ok(Made::New(json.clone())),
             (_, None) => {
@@ -116,7 +116,9 @@ impl Edit {
             }
             (How::Patch(patch), Some(payload)) => {
                 let mut edited = exact_value(payload)?;
-                json_patch::patch(&mut edited, patch).map_err(|error| error.to_string())?;
+                // Nothing is undone when it does not fit: what it was tried on is ours. The other way
+                // panics when a document was moved into itself.
+                json_patch::patch_unsafe(&mut edited, patch).map_err(|error| error.to_string())?;
                 edited
             }
             (How::Merge(patch), Some(payload)) => {

@@ -394,4 +394,21 @@ mod tests {
             Wish::Snooze(delay)
         );
     }
+
+    #[test]
+    fn fifty_megabytes_of_an_error_are_cut() {
+        for text in ["x", "\0", "é", "😀\n"] {
+            let text = text.repeat(50 * 1024 * 1024 / text.len());
+            let failure = Failure::retry(text.clone())
+                .class(text.clone())
+                .detail(text);
+            let Story {
+                class,
+                message,
+                detail,
+            } = failure.story;
+            assert!(class.len() <= CLASS_BYTES && message.len() <= MESSAGE_BYTES);
+            assert!(detail.expect("a detail").len() <= DETAIL_BYTES);
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
+use crate::floor::Instant;
+use crate::floor::atomic::{AtomicBool, Ordering};
 use crate::name;
 use crate::payload::{Json, Payload};
 

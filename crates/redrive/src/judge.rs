@@ -159,7 +159,8 @@ pub(crate) fn judge(outcome: Outcome, at: &Circumstances<'_>) -> Verdict {
         Wish::Outage if at.outage_age.is_none_or(|age| age < LONGEST_OUTAGE) => {
             // With a breaker that stays closed, because other jobs do well, it waits ever longer.
             let so_far = at.outage_age.unwrap_or_default() / 4;
-            let wait = at.park.max(so_far.min(LONGEST_WAIT));
+            // What the database says of a breaker is bounded here: a thread must not end by it.
+            let wait = at.park.min(LONGEST_BACKOFF).max(so_far.min(LONGEST_WAIT));
             return Verdict::Outage {
                 // Spread, so that they do not all come back at once.
                 delay: wait.mul_f64(0.75 + at.random / 2.0),

@@ -8,12 +8,11 @@
 //! when the server answers or the connection breaks.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-
 use crate::error::{Error, Result};
+use crate::floor::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::floor::thread;
 use crate::session::Session;
 
 /// Gives sessions to lanes: the pool.

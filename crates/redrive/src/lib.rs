@@ -8,6 +8,7 @@
 mod backoff;
 mod error;
 mod failure;
+mod floor;
 mod job;
 mod name;
 mod payload;
@@ -51,6 +52,8 @@ mod complaint;
 mod counters;
 mod discard;
 mod edit;
+#[cfg(test)]
+mod inputs;
 mod live;
 pub mod metrics;
 mod number;

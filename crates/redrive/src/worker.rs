@@ -26,11 +26,7 @@ mod watch;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender, bounded};
+use std::time::Duration;
 
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 pub use handlers::HandlerOptions;
@@ -39,6 +35,10 @@ pub use state::Counts;
 use state::{End, Ended, State, lock};
 
 use crate::error::{Error, Result};
+use crate::floor::Instant;
+use crate::floor::atomic::Ordering;
+use crate::floor::channel::{Receiver, Sender, bounded};
+use crate::floor::thread::JoinHandle;
 use crate::job::JobId;
 use crate::queue::Queue;
 

@@ -3,6 +3,7 @@
 //! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
 //! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
 //! * `cargo xtask dashboards`: the dashboards, checked and drawn.
+//! * `cargo xtask fuzz`: a million inputs, and many orders of the threads of a worker.
 //! * `cargo xtask chaos`: faults under load, mutants, and the checker of what came of it.
 //! * `cargo xtask bench`: how fast redrive is beside the bare server.
 //! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
@@ -25,6 +26,7 @@ mod cluster;
 mod dashboards;
 mod demo;
 mod error;
+mod fuzz;
 mod interrupt;
 mod postgres;
 mod prometheus;
@@ -54,6 +56,8 @@ enum Command {
     Dashboards(dashboards::Options),
     /// Faults under load, and a check of what came of it.
     Chaos(chaos::Options),
+    /// A million inputs that nobody thought of, and many orders of the threads of a worker.
+    Fuzz(fuzz::Options),
     /// How fast redrive is beside the bare server, on a durable server of its own.
     Bench(bench::Options),
     /// Everything that must hold before a change goes in.
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Chaos(options) => chaos::run(&options, &interrupt),
+        Command::Fuzz(options) => fuzz::run(&options, &interrupt),
         Command::Bench(options) => bench::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });

@@ -15,7 +15,7 @@ impl Page {
     pub(crate) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     /// Writes down families; one that cannot be written is left out, and said.
-    pub(super) fn of(families: Vec<Family>) -> Page {
+    pub(crate) fn of(families: Vec<Family>) -> Page {
         let encoder = TextEncoder::new();
         let mut text = Vec::new();
         // One family at a time, and gone after that: they take up many times the space of the text.

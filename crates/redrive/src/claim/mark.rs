@@ -8,7 +8,9 @@
 //! [twentieth](SHARE) of the time when it is not.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::floor::Instant;
 
 /// Full looks get one part in this many of the time.
 const SHARE: u32 = 20;

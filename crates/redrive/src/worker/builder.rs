@@ -1,12 +1,9 @@
 //! The builder of a worker: its configuration, checked as a whole, and its start.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
-use postgres::Transaction;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -16,6 +13,9 @@ use crate::claim::{Suspects, WorkerId};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
+use crate::floor::channel::bounded;
+use crate::floor::thread::{self, JoinHandle};
+use crate::floor::{Mutex, Transaction};
 use crate::job::Job;
 use crate::lane::Lane;
 use crate::name;

@@ -6,9 +6,10 @@
 //! third of a lease says what there is to do, so an idle worker asks no more than that.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Result;
+use crate::floor::Instant;
 use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::policy::{Tick, run_policies};

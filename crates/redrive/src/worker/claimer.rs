@@ -1,14 +1,14 @@
 //! A claimer: what a fetcher claims with, and the way from a claim to the slots.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::Sender;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::mark::{Got, Look, Marks};
 use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim};
 use crate::error::Result;
+use crate::floor::channel::Sender;
+use crate::floor::{Instant, Mutex};
 use crate::lane::Lane;
 use crate::session::Session;
 use crate::worker::settling::Message;

@@ -2,15 +2,15 @@
 //! are none.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, after, select};
+use std::time::Duration;
 
 use crate::breaker::{Ended, Probe, end_probe, open_breakers, take_probe};
 use crate::claim::demand::BATCH;
 use crate::claim::mark::Look;
 use crate::claim::{Claim, Claimed, claim};
 use crate::error::{Error, Result};
+use crate::floor::Instant;
+use crate::floor::channel::{Receiver, after, select};
 use crate::promote::{PROMOTE_LIMIT, promote};
 use crate::session::Session;
 use crate::sql;

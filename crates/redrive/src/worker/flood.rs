@@ -1,7 +1,9 @@
 //! The flood guard: whether a worker writes more letters than it may. Pure.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::floor::Instant;
 
 /// Counts the letters of a moving span of time.
 #[derive(Debug)]

@@ -5,14 +5,14 @@
 //! is well one flag is all that anybody looks at.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::breaker::{
     BreakerCause, Ended, Ending, FIRST_WAIT, Gated, Probe, Trip, judge_probe, of_queue,
 };
 use crate::claim::LeaseId;
+use crate::floor::atomic::{AtomicBool, Ordering};
+use crate::floor::{Instant, Mutex};
 use crate::worker::state::lock;
 
 /// The longest time between two tries for a probe that is due and that somebody else may have.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::Transaction;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -13,6 +12,7 @@ use crate::claim::Claimed;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::{Failure, Story};
+use crate::floor::Transaction;
 use crate::job::{Job, Signal};
 use crate::judge::Outcome;
 use crate::metrics::{BOUNDS, bucket};

@@ -6,9 +6,10 @@
 //! hold up what became of its batch-mates.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::claim::LeaseId;
+use crate::floor::Instant;
 use crate::settle::Settlement;
 use crate::worker::cells::DoneLease;
 

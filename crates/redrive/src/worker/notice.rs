@@ -6,7 +6,9 @@
 //! worker asks to be told while little comes, and looks by itself while much does: it has always
 //! found as many jobs as it asked for, or is told [more often](OFTEN) than it wants to be.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::floor::Instant;
 
 /// How often a worker looks that is not told.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -3,16 +3,17 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Sender, TryRecvError};
 use postgres::fallible_iterator::FallibleIterator;
 use uuid::Uuid;
 
 use crate::breaker::open_breakers;
 use crate::claim::LeaseId;
 use crate::error::{Error, Result};
+use crate::floor::atomic::Ordering;
+use crate::floor::channel::{Sender, TryRecvError};
+use crate::floor::{Instant, Notification};
 use crate::job::milliseconds;
 use crate::lane::Lane;
 use crate::session::Session;
@@ -246,7 +247,7 @@ impl Heard {
 fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Heard> {
     let mut heard = Heard::default();
     let mut notifications = session.client().notifications();
-    let mut take = |notification: &postgres::Notification| match notification.channel() {
+    let mut take = |notification: &Notification| match notification.channel() {
         "redrive_ready" if notification.payload() == state.queue() => heard.ready += 1,
         "redrive_cancel" if is_me(state, notification.payload()) => heard.cancels += 1,
         "redrive_breaker" => heard.breakers += 1,

@@ -1,11 +1,10 @@
 //! Reports: what the settler writes about breakers, after the verdicts that tell of it.
 
 use std::sync::Arc;
-use std::time::Instant;
-
-use crossbeam_channel::Sender;
 
 use crate::breaker::{Ended, end_probe, open_breakers, trip};
+use crate::floor::Instant;
+use crate::floor::channel::Sender;
 use crate::lane::Lane;
 use crate::worker::fetch::Wake;
 use crate::worker::gates::Report;

@@ -6,16 +6,16 @@
 //! when the first one got a full batch, leaves suspects alone, and has a connection only while
 //! there is work for it. What goes wrong with it is for the first one to find out.
 
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
-
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::claim::Suspects;
 use crate::claim::demand::BATCH;
 use crate::claim::mark::Marks;
 use crate::error::Result;
+use crate::floor::Mutex;
+use crate::floor::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::floor::thread::JoinHandle;
 use crate::lane::Lane;
 use crate::worker::builder::spawn;
 use crate::worker::claimer::{Claimer, Gone, Outlet};

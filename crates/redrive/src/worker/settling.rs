@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 use crate::claim::LeaseId;
 use crate::error::Result;
 use crate::failure::Story;
+use crate::floor::Instant;
+use crate::floor::atomic::Ordering;
+use crate::floor::channel::{Receiver, RecvTimeoutError, Sender};
 use crate::job::JobId;
 use crate::judge::Verdict;
 use crate::lane::Lane;

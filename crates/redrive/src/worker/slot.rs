@@ -1,16 +1,15 @@
 //! A slot: a thread that runs handlers, one job at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender};
+use std::time::Duration;
 
 use crate::cause::Cause;
 use crate::claim::{Claimed, LeaseId};
 use crate::error::{Error, Result};
 use crate::failure::Story;
+use crate::floor::atomic::Ordering;
+use crate::floor::channel::{Receiver, Sender};
+use crate::floor::{Instant, thread};
 use crate::judge::{Circumstances, Outcome, Verdict, judge};
 use crate::reason::Reason;
 use crate::settle::Settlement;

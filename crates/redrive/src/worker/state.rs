@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender, bounded};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::claim::LeaseId;
 use crate::claim::demand::{demand, wanted};
+use crate::floor::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::floor::channel::{Receiver, Sender, bounded};
+use crate::floor::{Instant, Mutex, MutexGuard};
 use crate::job::{Facts, Signal};
 use crate::queue::Queue;
 use crate::settle::Settler;

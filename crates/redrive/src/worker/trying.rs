@@ -1,8 +1,9 @@
 //! Trying: calls that are made again while the database is away.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Result;
+use crate::floor::{Instant, thread};
 use crate::worker::state::State;
 
 /// The first wait after an error of the database, and the longest.
@@ -31,7 +32,7 @@ pub(crate) fn trying<T>(
             return Err(error);
         }
         log::warn!("queue `{}`: {error}; trying again", state.queue());
-        std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+        thread::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

@@ -4,11 +4,11 @@
 //! somebody else's by now. And it gives jobs back that were claimed with others, in the belief that
 //! they are quick, and now wait behind slow ones.
 
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::RecvTimeoutError;
-
+use crate::floor::Instant;
+use crate::floor::atomic::Ordering;
+use crate::floor::channel::RecvTimeoutError;
 use crate::judge::Outcome;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Ended, Overrun, Running, lock};
