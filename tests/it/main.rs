@@ -18,6 +18,7 @@ mod unique;
 mod claim;
 mod lease;
 
+mod bounded;
 mod breaker;
 mod deadline;
 mod dependency;

@@ -15,10 +15,13 @@ mod reason;
 
 mod address;
 mod database;
+mod dial;
 mod lane;
 pub mod migrate;
+mod pool;
 mod session;
 mod sql;
+mod stuck;
 mod tls;
 
 mod breaker;

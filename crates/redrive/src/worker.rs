@@ -108,7 +108,7 @@ impl Worker {
         let still_running = self.cut_off();
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
-        let until = Instant::now() + grace.clamp(Duration::from_secs(1), call_timeout);
+        let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
         // What a claim takes that is on its way just now goes back as well.
         _ = self.claimed_last.recv_deadline(until);
         let finish = Finish {
