@@ -3,6 +3,7 @@
 
 mod calls;
 mod listed;
+mod verbs;
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -52,6 +52,7 @@ mod retention;
 
 mod crash;
 mod faults;
+mod leak;
 mod outage;
 mod reap;
 mod suspect;

@@ -4,16 +4,20 @@
 //! answers, or the connection breaks. Behind something that keeps dead connections open neither
 //! happens, and a pool without a free place would be the end of a worker.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use r2d2::Pool;
+use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::lane::Source;
 use crate::session::Session;
 use crate::stuck::Stuck;
+
+/// How many connections are opened at a time.
+const THREADS: usize = 3;
 
 /// A pool, and how another one like it is made.
 pub(crate) struct OwnPool {
@@ -86,7 +90,14 @@ fn is_used_up(connections: u32, room: u32, stuck: usize) -> bool {
 }
 
 fn open(dial: &Dial, connections: u32, patience: Duration) -> Pool<Dial> {
+    // The threads that open connections end with the pool, and not when its last chore is due.
+    let threads = ScheduledThreadPool::builder()
+        .num_threads(THREADS)
+        .thread_name_pattern("redrive-pool-{}")
+        .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
+        .build();
     Pool::builder()
+        .thread_pool(Arc::new(threads))
         .max_size(connections)
         .min_idle(Some(0))
         .connection_timeout(patience)
