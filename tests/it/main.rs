@@ -55,6 +55,7 @@ mod faults;
 mod leak;
 mod outage;
 mod reap;
+mod recovery;
 mod suspect;
 
 mod pool;

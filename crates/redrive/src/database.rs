@@ -55,12 +55,14 @@ struct Shared {
 /// How long calls may take.
 #[derive(Clone, Copy, Debug)]
 struct Timeouts {
+    connect: Duration,
     call: Duration,
     bulk: Duration,
 }
 
 /// How long they may take unless the builder says otherwise.
 const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
     call: Duration::from_secs(15),
     bulk: Duration::from_mins(1),
 };
@@ -78,7 +80,6 @@ impl Database {
         DatabaseBuilder {
             url: url.to_owned(),
             connections: 10,
-            connect_timeout: Duration::from_secs(10),
             timeouts: TIMEOUTS,
         }
     }
@@ -92,14 +93,18 @@ impl Database {
         M: ManageConnection<Connection = Client>,
         M::Error: 'static,
     {
-        let connections = pool.max_size();
+        let (connections, patience) = (pool.max_size(), pool.connection_timeout());
         let source = Source::new(Stuck::default(), move || {
             let connection = pool.get().map_err(|error| {
                 Error::unavailable("could not get a connection to the database").caused_by(error)
             })?;
             Ok(Session::new(Box::new(connection)))
         });
-        Database::over(source, connections, TIMEOUTS)
+        let timeouts = Timeouts {
+            connect: patience,
+            ..TIMEOUTS
+        };
+        Database::over(source, connections, timeouts)
     }
 
     fn over(source: Source, connections: u32, timeouts: Timeouts) -> Database {
@@ -116,6 +121,10 @@ impl Database {
     /// How many connections the pool may have.
     pub(crate) fn connections(&self) -> u32 {
         self.shared.connections
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.shared.timeouts.connect
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {
@@ -219,7 +228,6 @@ impl fmt::Debug for Database {
 pub struct DatabaseBuilder {
     url: String,
     connections: u32,
-    connect_timeout: Duration,
     timeouts: Timeouts,
 }
 
@@ -235,7 +243,7 @@ impl DatabaseBuilder {
     /// connection is needed. Defaults to 10 seconds; a `connect_timeout` in the URL goes before.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.connect_timeout = timeout;
+        self.timeouts.connect = timeout;
         self
     }
 
@@ -261,8 +269,12 @@ impl DatabaseBuilder {
     /// server cannot be reached in time.
     pub fn open(self) -> Result<Database> {
         let mut address: Address = self.url.parse()?;
-        let Timeouts { call, bulk } = self.timeouts;
-        let no_time = [self.connect_timeout, call, bulk].contains(&Duration::ZERO);
+        let Timeouts {
+            connect,
+            call,
+            bulk,
+        } = self.timeouts;
+        let no_time = [connect, call, bulk].contains(&Duration::ZERO);
         if self.connections == 0 || no_time {
             return Err(Error::invalid(
                 "a pool needs a connection, and timeouts over zero",
@@ -274,7 +286,7 @@ impl DatabaseBuilder {
         }
         // Unless the URL says otherwise: notice a dead network within seconds, not hours.
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(self.connect_timeout);
+            config.connect_timeout(connect);
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(15));
@@ -286,7 +298,7 @@ impl DatabaseBuilder {
                 .keepalives_retries(3);
         }
         let patience = config.get_connect_timeout().copied();
-        let patience = patience.unwrap_or(self.connect_timeout);
+        let patience = patience.unwrap_or(connect);
         let dial = Dial::new(address, patience);
         // Once without the pool, which would hide why: a wrong password is told at once.
         let direct = dial.clone();
@@ -302,11 +314,11 @@ impl DatabaseBuilder {
             |_| Ok(()),
         )?;
         let pool = OwnPool::new(dial, self.connections, patience);
-        Ok(Database::over(
-            pool.source(),
-            self.connections,
-            self.timeouts,
-        ))
+        let timeouts = Timeouts {
+            connect: patience,
+            ..self.timeouts
+        };
+        Ok(Database::over(pool.source(), self.connections, timeouts))
     }
 }
 
@@ -331,7 +343,7 @@ impl fmt::Debug for DatabaseBuilder {
         // The URL may hold a password.
         f.debug_struct("DatabaseBuilder")
             .field("connections", &self.connections)
-            .field("connect_timeout", &self.connect_timeout)
+            .field("connect_timeout", &self.timeouts.connect)
             .field("call_timeout", &self.timeouts.call)
             .field("bulk_timeout", &self.timeouts.bulk)
             .finish_non_exhaustive()

@@ -110,7 +110,7 @@ pub use stats::{FailureCount, QueueStats};
 pub use validate::{Validation, Validators};
 pub use version::Version;
 pub use worker::{
-    Counts, HandlerOptions, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
+    Counts, HandlerOptions, Recovery, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
 };
 
 pub use {postgres, r2d2, r2d2_postgres};

@@ -15,6 +15,7 @@ mod handlers;
 mod ledger;
 mod notice;
 mod pulse;
+mod recovery;
 mod reports;
 mod second;
 mod settling;
@@ -33,6 +34,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 pub use handlers::HandlerOptions;
+pub use recovery::Recovery;
 use settling::{Finish, Message};
 pub use state::Counts;
 use state::{End, Ended, State, lock};

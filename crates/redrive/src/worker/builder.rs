@@ -25,6 +25,7 @@ use crate::settle::Settler;
 use crate::worker::claimer::{Claimer, Outlet};
 use crate::worker::flood::Flood;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
+use crate::worker::recovery::Recovery;
 use crate::worker::second::Second;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
@@ -256,6 +257,17 @@ impl WorkerBuilder {
 
     fn refuse(&mut self, why: &str) {
         self.trouble.get_or_insert(Error::invalid(why));
+    }
+
+    /// How soon such a worker, and the jobs of one that died, recover from faults.
+    pub fn recovery(&self) -> Recovery {
+        let db = self.queue.database();
+        Recovery::of(
+            self.lease,
+            self.poll,
+            db.call_timeout(),
+            db.connect_timeout(),
+        )
     }
 
     /// Starts the threads of the worker.
