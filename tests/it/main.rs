@@ -60,6 +60,7 @@ mod suspect;
 
 mod pool;
 mod stop;
+mod threads;
 mod tls;
 
 mod audit;

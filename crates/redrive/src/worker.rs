@@ -23,6 +23,7 @@ mod slot;
 mod state;
 mod trying;
 mod watch;
+mod watched;
 
 use std::fmt;
 use std::sync::Arc;
@@ -79,8 +80,9 @@ impl Worker {
 
     /// Why the worker stopped by itself; `None` while all is well.
     ///
-    /// It does when more handlers are stuck beyond their deadlines than it has slots. The
-    /// program should end then and be started anew: threads cannot be killed.
+    /// It does when more handlers are stuck beyond their deadlines than it has slots, or a thread
+    /// of its own panicked. The program should end then and be started anew: threads cannot be
+    /// killed.
     pub fn trouble(&self) -> Option<&str> {
         self.state.failure.get().map(String::as_str)
     }

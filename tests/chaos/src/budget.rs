@@ -15,10 +15,12 @@ use crate::round::Round;
 /// The seeds of the rounds, and how long each round is.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 const ROUND: Duration = Duration::from_mins(1);
+/// What a round costs, beside a scene: it has twice as many actors.
+const ROUND_WEIGHT: usize = 2;
 /// Jobs a second in each.
 const RATE: u32 = 100;
 
-/// Plays it, so many plays at a time; whether nothing was found and every mutant was killed.
+/// Plays it, so many scenes at a time; whether nothing was found and every mutant was killed.
 pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
     let begin = Instant::now();
     if !hunt::fits() {
@@ -28,6 +30,7 @@ pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
     let mut plays: Vec<Play<'_, bool>> = SEEDS
         .map(|seed| Play {
             name: format!("seed {seed}"),
+            weight: ROUND_WEIGHT,
             act: Box::new(move || {
                 let round = Round {
                     programs,
@@ -42,6 +45,7 @@ pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
         .collect();
     plays.push(Play {
         name: "poison".to_owned(),
+        weight: ROUND_WEIGHT,
         act: Box::new(|| poison::isolate(programs)),
     });
     plays.extend(hunt::plays(programs, &[]));
@@ -53,7 +57,7 @@ pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
         .map(|play| &*play.name)
         .collect();
     println!(
-        "{} plays of {all}, {at_once} at a time, {:.0} s of {:.0} s one after another: {} red {}",
+        "{} plays of {all}, {at_once} scenes at a time, {:.0} s of {:.0} s one after another: {} red {}",
         played.len(),
         begin.elapsed().as_secs_f64(),
         played

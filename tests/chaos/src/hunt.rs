@@ -58,11 +58,13 @@ pub(crate) fn plays<'a>(programs: &'a Path, only: &[String]) -> Vec<Play<'a, boo
     scenes.dedup();
     let scenes = scenes.into_iter().map(|scene| Play {
         name: format!("{scene:?}"),
+        weight: 1,
         act: Box::new(move || play_as_it_should_be(programs, scene))
             as Box<dyn Fn() -> bool + Send>,
     });
     let mutants = mutants.into_iter().map(|mutant| Play {
         name: mutant.name.to_owned(),
+        weight: 1,
         act: Box::new(move || (1..=TRIES).any(|_| kills(programs, mutant.scene, mutant))),
     });
     scenes.chain(mutants).collect()

@@ -118,7 +118,7 @@ struct MutantOptions {
 struct BudgetOptions {
     #[command(flatten)]
     programs: Programs,
-    /// How many plays at a time
+    /// How many scenes at a time; a round is as heavy as two
     #[arg(long, default_value_t = 4)]
     at_once: usize,
 }
@@ -163,6 +163,7 @@ fn run(options: &RunOptions) -> bool {
         };
         Play {
             name: seed.to_string(),
+            weight: 1,
             act: Box::new(move || round.play()) as Box<dyn Fn() -> Outcome + Send>,
         }
     });

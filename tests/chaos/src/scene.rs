@@ -18,8 +18,6 @@ use crate::troupe::Part;
 
 /// How long everything may take to come to an end after a scene.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// The same with a mutant, which may never let it: four leases are time enough for everything else.
-const PATIENCE_WITH_MUTANT: Duration = Duration::from_secs(12);
 
 /// A scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -67,10 +65,7 @@ impl Scene {
             stage.replace(function, changes);
         }
         self.act(&mut stage, flaw);
-        let wound = stage.wind_up(match mutant {
-            Some(_) => PATIENCE_WITH_MUTANT,
-            None => PATIENCE,
-        });
+        let wound = stage.wind_up(PATIENCE);
         let findings = checker::check(&wound.records);
         (wound.records, findings)
     }
