@@ -23,6 +23,7 @@ mod fault;
 mod hunt;
 mod interrupt;
 mod mutant;
+mod opener;
 mod page;
 mod plan;
 mod playbill;
