@@ -18,6 +18,7 @@ mod unique;
 mod claim;
 mod lease;
 
+mod bounded;
 mod breaker;
 mod deadline;
 mod dependency;
@@ -52,12 +53,15 @@ mod retention;
 
 mod crash;
 mod faults;
+mod leak;
 mod outage;
 mod reap;
+mod recovery;
 mod suspect;
 
 mod pool;
 mod stop;
+mod threads;
 mod tls;
 
 mod plain;

@@ -126,6 +126,19 @@ impl Cluster {
         self.run("pg_ctl", &["stop", "--wait", "--silent", "--mode=fast"]);
     }
 
+    /// Ends it without a goodbye, as a crash does.
+    pub fn crash(&self) {
+        self.run(
+            "pg_ctl",
+            &["stop", "--wait", "--silent", "--mode=immediate"],
+        );
+    }
+
+    /// Kills one of its backends, after which it starts all of them anew.
+    pub fn kill_backend(&self, pid: i32) {
+        signal(pid, Signal::KILL);
+    }
+
     /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port

@@ -10,6 +10,7 @@
     reason = "a harness reports by panicking: that is how a test fails"
 )]
 
+mod cable;
 mod cluster;
 mod database;
 mod exporter;
@@ -25,6 +26,7 @@ mod tally;
 mod wait;
 mod work;
 
+pub use cable::Cable;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
 pub use exporter::{Asked, Exporter};

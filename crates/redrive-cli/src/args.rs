@@ -1,5 +1,7 @@
 //! The command line: what is common to all commands, and which there are.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::command::audit::Audit;
@@ -12,6 +14,7 @@ use crate::command::prune::Prune;
 use crate::command::redact::Redact;
 use crate::command::stats::Stats;
 use crate::command::work::Work;
+use crate::duration;
 
 /// What every help ends with.
 const EXIT_CODES: &str = "\
@@ -50,6 +53,11 @@ pub(crate) struct Arguments {
     /// it, and `work` waits for ever.
     #[arg(long, global = true)]
     pub(crate) no_wait: bool,
+
+    /// How long an answer of the database may take, and four times as long where it is about many
+    /// letters [default: 15s].
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) answer_within: Option<Duration>,
 
     /// Log more: -v says what the worker does, -vv says it in detail.
     #[arg(short, long, global = true, action = ArgAction::Count)]

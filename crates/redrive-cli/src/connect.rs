@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::Client;
 use redrive::{Address, Database, Queue};
 
 use crate::Streams;
@@ -41,7 +40,7 @@ pub(crate) fn database(
     let begin = Instant::now();
     let mut said: Option<Instant> = None;
     loop {
-        let error = match redrive::connect(url) {
+        let error = match open(url, arguments.answer_within) {
             Err(error) if error.is_unavailable() => Error::from(error),
             answer => return Ok(answer?),
         };
@@ -56,6 +55,15 @@ pub(crate) fn database(
     }
 }
 
+/// Opens it, with the deadlines that were asked for.
+fn open(url: &str, answer_within: Option<Duration>) -> redrive::Result<Database> {
+    let mut builder = Database::builder(url);
+    if let Some(time) = answer_within {
+        builder = builder.call_timeout(time).bulk_timeout(time * 4);
+    }
+    builder.open()
+}
+
 /// The same for a command on one queue.
 pub(crate) fn queue(
     arguments: &Arguments,
@@ -66,10 +74,14 @@ pub(crate) fn queue(
     Ok(Queue::new(&database(arguments, patience, io)?, name)?)
 }
 
-/// A connection of our own, for a transaction that lasts as long as a file; after
-/// [`database`], which has made sure that the server answers.
-pub(crate) fn client(arguments: &Arguments) -> Result<Client> {
-    Ok(url(arguments)?.parse::<Address>()?.connect()?)
+/// How long a chunk of a transaction as long as a file may take.
+pub(crate) fn patience(arguments: &Arguments) -> Duration {
+    arguments.answer_within.map_or(A_MINUTE, |time| time * 4)
+}
+
+/// Where the database is, for a connection of our own.
+pub(crate) fn address(arguments: &Arguments) -> Result<Address> {
+    Ok(url(arguments)?.parse()?)
 }
 
 fn url(arguments: &Arguments) -> Result<&str> {

@@ -78,11 +78,6 @@ impl Address {
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
-
-    /// What makes the driver talk TLS; it is not asked when the address is not encrypted.
-    pub(crate) fn connector(&self) -> Connector {
-        self.connector.clone()
-    }
 }
 
 impl FromStr for Address {

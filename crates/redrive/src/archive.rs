@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 use crate::database::Database;
 use crate::error::Result;
 use crate::job::JobId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::payload::JsonText;
 use crate::sql;
 
@@ -40,7 +39,7 @@ impl Database {
     ) -> Result<Vec<ArchivedLetter>> {
         let queue = queue.map(str::to_owned);
         let after = after.map(JobId::get);
-        self.call_within("read the archive", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("read the archive", move |session| {
             let rows = session.query(
                 "read the archive",
                 &sql::ARCHIVED_LETTERS,

@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 use crate::database::Database;
 use crate::error::Result;
 use crate::job::milliseconds;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::payload::JsonText;
 use crate::sql;
 
@@ -87,7 +86,7 @@ impl Database {
     pub fn audit(&self, which: &Audit) -> Result<Vec<AuditRecord>> {
         let which = which.clone();
         let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
-        self.call_within("read the audit", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("read the audit", move |session| {
             let rows = session.query(
                 "read the audit",
                 &sql::AUDIT,

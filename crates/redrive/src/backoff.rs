@@ -4,6 +4,7 @@
 //! job waits for the cap, like attempt 40.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +71,8 @@ impl Backoff {
         }
     }
 
-    /// Waits what a function of the failed attempt's number (from 1) says.
+    /// Waits what a function of the failed attempt's number (from 1) says. When it panics, the wait
+    /// is that of the default.
     pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Backoff {
         Backoff {
             shape: Shape::Custom(Arc::new(delay)),
@@ -101,9 +103,25 @@ impl Backoff {
             }
             Shape::Linear(step) => step.saturating_mul(attempt).min(self.max),
             Shape::Fixed(delay) => (*delay).min(self.max),
-            Shape::Custom(delay) => delay(attempt).min(self.max),
+            Shape::Custom(delay) => asked(&**delay, attempt)
+                .unwrap_or_else(|| Backoff::default().delay(attempt, random))
+                .min(self.max),
         }
     }
+}
+
+/// What somebody's function says; nothing when it panics.
+fn asked(delay: &(dyn Fn(u32) -> Duration + Send + Sync), attempt: u32) -> Option<Duration> {
+    let panic = match catch_unwind(AssertUnwindSafe(|| delay(attempt))) {
+        Ok(delay) => return Some(delay),
+        Err(panic) => panic,
+    };
+    log::error!("the backoff after attempt {attempt} panicked; the default takes its place");
+    // A payload may panic when it is dropped; then it is leaked, with its own payload.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+    None
 }
 
 impl Default for Backoff {
@@ -135,7 +153,7 @@ mod tests {
 
     #[test]
     fn delays_by_shape() {
-        let cases: [(&str, Backoff, u32, Duration); 9] = [
+        let cases: [(&str, Backoff, u32, Duration); 10] = [
             ("first", Backoff::exponential(SECOND), 1, SECOND),
             ("second", Backoff::exponential(SECOND), 2, 2 * SECOND),
             (
@@ -158,6 +176,12 @@ mod tests {
                 Backoff::custom(|attempt| attempt * SECOND),
                 4,
                 4 * SECOND,
+            ),
+            (
+                "custom, broken",
+                Backoff::custom(|attempt| SECOND / (attempt - 1)),
+                1,
+                5 * SECOND,
             ),
             (
                 "custom, cut",

@@ -4,7 +4,6 @@ use crate::capture::{Capture, Captured};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::job::JobId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::payload::Json;
 use crate::session::{Parameter, Session};
 use crate::sql;
@@ -64,7 +63,7 @@ impl Database {
     }
 
     fn capture_batch(&self, mut columns: Columns) -> Result<Vec<Capture>> {
-        self.call_within("capture failures", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("capture failures", move |session| {
             match columns.send(session) {
                 // Something passed for JSON here that the server refuses, such as a thousand
                 // brackets in each other: let it look at each by itself.

@@ -6,11 +6,10 @@ pub(crate) mod mark;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use postgres::Row;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::floor::Instant;
+use crate::floor::{Instant, Row};
 use crate::job::{Facts, JobId};
 use crate::payload::JsonText;
 use crate::session::Session;
@@ -173,7 +172,7 @@ impl Columns {
     fn of(row: &Row) -> Columns {
         // One that is missing is past the end, where reading it panics as it does by name.
         let at = |name: &str| {
-            let mut names = row.columns().iter().map(postgres::Column::name);
+            let mut names = row.columns().iter().map(|column| column.name());
             names.position(|other| other == name).unwrap_or(row.len())
         };
         Columns {

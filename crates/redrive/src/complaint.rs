@@ -6,7 +6,6 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::failure::clip;
 use crate::job::JobId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
 /// The longest complaint that is kept, in bytes.
@@ -53,7 +52,7 @@ impl Complaints {
             return Ok(());
         }
         let said = std::mem::take(&mut self.said);
-        let (masks, said) = db.call_within("mask complaints", LETTERS_TIMEOUT, move |session| {
+        let (masks, said) = db.call_bulk("mask complaints", move |session| {
             let texts: Vec<&str> = said.iter().map(|(text, _)| &**text).collect();
             let rows = session.query("mask complaints", &sql::MASK, &[&texts])?;
             let masks: Vec<String> = rows.iter().map(|row| row.get("masked")).collect();

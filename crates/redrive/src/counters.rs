@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
 /// How many counts are folded before an audit.
@@ -69,7 +68,7 @@ impl Database {
     /// # Errors
     /// When the database refuses or does not answer.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {
-        self.call_within("audit the counters", LETTERS_TIMEOUT, |session| {
+        self.call_bulk("audit the counters", |session| {
             // So that new queues have their names. Apart, because the audit takes long.
             session.query("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
             let rows = session.query("audit the counters", &sql::AUDIT_COUNTERS, &[])?;

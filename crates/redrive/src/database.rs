@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 use r2d2::{ManageConnection, Pool};
-use r2d2_postgres::PostgresConnectionManager;
 
 use crate::address::Address;
+use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
+use crate::pool::OwnPool;
 use crate::session::{Connection, Session, Statements};
+use crate::stuck::Stuck;
 
 /// Connects to a PostgreSQL server with a pool of its own: [`DatabaseBuilder`] with its defaults.
 ///
@@ -45,7 +47,7 @@ pub struct Database {
 struct Shared {
     source: Source,
     connections: u32,
-    call_timeout: Duration,
+    timeouts: Timeouts,
     /// Lanes that nobody uses right now. They hold no connection.
     idle: Mutex<Vec<Lane>>,
 }
@@ -55,8 +57,28 @@ struct Shared {
 const CONNECTIONS: u32 = 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a call may take unless the builder says otherwise.
+/// How long a call may take, and one over many letters, unless the builder says otherwise.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+const BULK_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long calls may take.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    connect: Duration,
+    call: Duration,
+    bulk: Duration,
+}
+
+/// How long they may take unless the builder says otherwise.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: CONNECT_TIMEOUT,
+    call: CALL_TIMEOUT,
+    bulk: BULK_TIMEOUT,
+};
+
+/// How long a call may take very long when there is no other connection to see whether the server
+/// lives.
+const WITHOUT_ANOTHER: Duration = Duration::from_hours(1);
 
 /// What the driver takes for the idle time before keepalives when nothing is said.
 const DRIVERS_KEEPALIVE: Duration = Duration::from_hours(2);
@@ -67,8 +89,7 @@ impl Database {
         DatabaseBuilder {
             url: url.to_owned(),
             connections: CONNECTIONS,
-            connect_timeout: CONNECT_TIMEOUT,
-            call_timeout: CALL_TIMEOUT,
+            timeouts: TIMEOUTS,
         }
     }
 
@@ -81,25 +102,26 @@ impl Database {
         M: ManageConnection<Connection = Client>,
         M::Error: 'static,
     {
-        Database::over(pool, CALL_TIMEOUT)
-    }
-
-    fn over<M>(pool: Pool<M>, call_timeout: Duration) -> Database
-    where
-        M: ManageConnection<Connection = Client>,
-    {
-        let connections = pool.max_size();
-        let source: Source = Arc::new(move || {
+        let (connections, patience) = (pool.max_size(), pool.connection_timeout());
+        let source = Source::new(Stuck::default(), move || {
             let connection = pool.get().map_err(|error| {
                 Error::unavailable("could not get a connection to the database").caused_by(error)
             })?;
             Ok(Session::new(Box::new(connection)))
         });
+        let timeouts = Timeouts {
+            connect: patience,
+            ..TIMEOUTS
+        };
+        Database::over(source, connections, timeouts)
+    }
+
+    fn over(source: Source, connections: u32, timeouts: Timeouts) -> Database {
         Database {
             shared: Arc::new(Shared {
                 source,
                 connections,
-                call_timeout,
+                timeouts,
                 idle: Mutex::default(),
             }),
         }
@@ -110,8 +132,12 @@ impl Database {
         self.shared.connections
     }
 
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.shared.timeouts.connect
+    }
+
     pub(crate) fn call_timeout(&self) -> Duration {
-        self.shared.call_timeout
+        self.shared.timeouts.call
     }
 
     /// Makes a call within the usual deadline.
@@ -120,7 +146,16 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.call_within(doing, self.shared.call_timeout, work)
+        self.call_within(doing, self.shared.timeouts.call, work)
+    }
+
+    /// Makes a call that may take longer, because it is about many letters.
+    pub(crate) fn call_bulk<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.call_within(doing, self.shared.timeouts.bulk, work)
     }
 
     /// Makes a call within a deadline of its own.
@@ -130,27 +165,53 @@ impl Database {
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.on_a_lane(|lane| lane.call(doing, deadline, work))
+    }
+
+    /// Makes a call that may take very long, for as long as the server shows life: it is asked on
+    /// another connection each time that the usual deadline has passed.
+    pub(crate) fn call_while_it_lives<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let deadline = self.shared.timeouts.call;
+        let begun = Instant::now();
+        let lives = || {
+            if self.connections() < 2 {
+                return begun.elapsed() < WITHOUT_ANOTHER;
+            }
+            // The driver's own way to see whether somebody answers.
+            let asked = self.call("ask whether the database is there", |session| {
+                session
+                    .client()
+                    .simple_query("")
+                    .map_err(|error| Error::from_postgres("ask whether it is there", error))
+            });
+            asked.is_ok()
+        };
+        self.on_a_lane(|lane| lane.call_while(doing, deadline, lives, work))
+    }
+
+    fn on_a_lane<T>(&self, call: impl FnOnce(&mut Lane) -> Result<T>) -> Result<T> {
         let idle = self.idle().pop();
         let mut lane = idle.unwrap_or_else(|| {
-            Lane::new(
-                "redrive-call",
-                Arc::clone(&self.shared.source),
-                Between::GiveBack,
-            )
+            let source = self.shared.source.clone();
+            Lane::new("redrive-call", source, Between::GiveBack)
         });
-        let result = lane.call(doing, deadline, work);
+        let result = call(&mut lane);
         self.idle().push(lane);
         result
     }
 
     /// A connection for the calling thread: a slot, for a handler's own transaction.
     pub(crate) fn session(&self) -> Result<Session> {
-        (self.shared.source)()
+        self.shared.source.session()
     }
 
     /// A lane that holds a connection of the pool for as long as it lives.
     pub(crate) fn hold(&self, name: &str) -> Lane {
-        Lane::new(name, Arc::clone(&self.shared.source), Between::Hold)
+        Lane::new(name, self.shared.source.clone(), Between::Hold)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Lane>> {
@@ -166,7 +227,7 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")
             .field("connections", &self.shared.connections)
-            .field("call_timeout", &self.shared.call_timeout)
+            .field("call_timeout", &self.shared.timeouts.call)
             .finish_non_exhaustive()
     }
 }
@@ -176,8 +237,7 @@ impl fmt::Debug for Database {
 pub struct DatabaseBuilder {
     url: String,
     connections: u32,
-    connect_timeout: Duration,
-    call_timeout: Duration,
+    timeouts: Timeouts,
 }
 
 impl DatabaseBuilder {
@@ -188,18 +248,26 @@ impl DatabaseBuilder {
         self
     }
 
-    /// How long to try to connect, at first and whenever a connection is needed.
-    /// Defaults to 10 seconds.
+    /// How long to try to connect, until the server has let us in, at first and whenever a
+    /// connection is needed. Defaults to 10 seconds; a `connect_timeout` in the URL goes before.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.connect_timeout = timeout;
+        self.timeouts.connect = timeout;
         self
     }
 
     /// How long a call waits for its answer. Defaults to 15 seconds.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.call_timeout = timeout;
+        self.timeouts.call = timeout;
+        self
+    }
+
+    /// How long a call that reads or changes many letters waits for each of its answers.
+    /// Defaults to a minute.
+    #[must_use]
+    pub fn bulk_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
+        self.timeouts.bulk = timeout;
         self
     }
 
@@ -210,7 +278,13 @@ impl DatabaseBuilder {
     /// server cannot be reached in time.
     pub fn open(self) -> Result<Database> {
         let mut address: Address = self.url.parse()?;
-        if self.connections == 0 || self.connect_timeout.is_zero() || self.call_timeout.is_zero() {
+        let Timeouts {
+            connect,
+            call,
+            bulk,
+        } = self.timeouts;
+        let no_time = [connect, call, bulk].contains(&Duration::ZERO);
+        if self.connections == 0 || no_time {
             return Err(Error::invalid(
                 "a pool needs a connection, and timeouts over zero",
             ));
@@ -221,7 +295,7 @@ impl DatabaseBuilder {
         }
         // Unless the URL says otherwise: notice a dead network within seconds, not hours.
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(self.connect_timeout);
+            config.connect_timeout(connect);
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(15));
@@ -232,34 +306,28 @@ impl DatabaseBuilder {
                 .keepalives_interval(Duration::from_secs(10))
                 .keepalives_retries(3);
         }
+        let patience = config.get_connect_timeout().copied();
+        let patience = patience.unwrap_or(connect);
+        let dial = Dial::new(address, patience);
         // Once without the pool, which would hide why: a wrong password is told at once.
-        let direct = address.clone();
-        let source: Source = Arc::new(move || {
-            let client = direct.connect()?;
+        let direct = dial.clone();
+        let source = Source::new(Stuck::default(), move || {
             Ok(Session::new(Box::new(Direct {
-                client,
+                client: direct.dial()?,
                 statements: Statements::default(),
             })))
         });
-        let patience = self.connect_timeout + Duration::from_secs(1);
         Lane::new("redrive-connect", source, Between::GiveBack).call(
             "connect to the database",
-            patience,
+            patience + Duration::from_secs(1),
             |_| Ok(()),
         )?;
-        let pool = Pool::builder()
-            .max_size(self.connections)
-            .min_idle(Some(0))
-            .connection_timeout(self.connect_timeout)
-            // A broken connection shows at its next use, and that use is repeated or reported;
-            // asking first would double the round trips of every call.
-            .test_on_check_out(false)
-            .error_handler(Box::new(QuietErrors))
-            .build_unchecked(PostgresConnectionManager::new(
-                address.config().clone(),
-                address.connector(),
-            ));
-        Ok(Database::over(pool, self.call_timeout))
+        let pool = OwnPool::new(dial, self.connections, patience);
+        let timeouts = Timeouts {
+            connect: patience,
+            ..self.timeouts
+        };
+        Ok(Database::over(pool.source(), self.connections, timeouts))
     }
 }
 
@@ -284,20 +352,10 @@ impl fmt::Debug for DatabaseBuilder {
         // The URL may hold a password.
         f.debug_struct("DatabaseBuilder")
             .field("connections", &self.connections)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("call_timeout", &self.call_timeout)
+            .field("connect_timeout", &self.timeouts.connect)
+            .field("call_timeout", &self.timeouts.call)
+            .field("bulk_timeout", &self.timeouts.bulk)
             .finish_non_exhaustive()
-    }
-}
-
-/// Connection errors of the pool go to the debug log: the call that needed the connection
-/// reports them, once.
-#[derive(Debug)]
-struct QuietErrors;
-
-impl r2d2::HandleError<postgres::Error> for QuietErrors {
-    fn handle_error(&self, error: postgres::Error) {
-        log::debug!("could not open a connection: {error}");
     }
 }
 

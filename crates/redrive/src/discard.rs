@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::failure::clip;
 use crate::filter::Letters;
 use crate::job::{JobId, milliseconds};
-use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
 /// How many letters one statement closes.
@@ -39,7 +38,7 @@ impl Database {
         while left > 0 {
             let limit = i64::try_from(left.min(DISCARD_BATCH)).unwrap_or(i64::MAX);
             let (filter, act, why) = (which.filter()?, act.clone(), why.clone());
-            let (ids, moment) = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+            let (ids, moment) = self.call_bulk(DOING, move |session| {
                 let rows = session.query(
                     DOING,
                     &sql::DISCARD,
@@ -77,7 +76,7 @@ impl Database {
         let mut pruned = 0;
         loop {
             let act = act.clone();
-            let batch = self.call_within("prune letters", LETTERS_TIMEOUT, move |session| {
+            let batch = self.call_bulk("prune letters", move |session| {
                 let row = session.query_one(
                     "prune letters",
                     &sql::PRUNE,

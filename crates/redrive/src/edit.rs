@@ -15,7 +15,6 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::filter::Letters;
 use crate::job::JobId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::number;
 use crate::payload::{Json, JsonText};
 use crate::session::Parameter;
@@ -285,7 +284,7 @@ impl Database {
     fn page_of_editable(&self, which: &Letters, after: JobId, most: u64) -> Result<Vec<Editable>> {
         let filter = which.filter()?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.call_within("read letters to edit", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("read letters to edit", move |session| {
             let parameters: [Parameter<'_>; 3] = [&filter, &after.get(), &most];
             let rows = session.query("read letters to edit", &sql::PAGE_EDITABLE, &parameters)?;
             let editable = |row: &postgres::Row| {
@@ -363,7 +362,7 @@ impl Database {
         let filter = which.filter()?;
         let how = edit.word();
         let (why, person) = (act.reason().map(str::to_owned), act.by().map(str::to_owned));
-        self.call_within("edit letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("edit letters", move |session| {
             let parameters: [Parameter<'_>; 7] = [
                 &changes.ids,
                 &changes.payloads,

@@ -10,7 +10,6 @@ use crate::act::Act;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::clip;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::sql;
 
 /// The longest note on a group, in bytes.
@@ -243,7 +242,7 @@ impl Database {
     pub fn groups(&self, which: &Groups) -> Result<Vec<FailureGroup>> {
         let which = which.clone();
         let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
-        self.call_within("list failure groups", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("list failure groups", move |session| {
             let rows = session.query(
                 "list failure groups",
                 &sql::GROUPS,

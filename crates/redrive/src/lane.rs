@@ -14,9 +14,31 @@ use crate::error::{Error, Result};
 use crate::floor::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::floor::thread;
 use crate::session::Session;
+use crate::stuck::{Stuck, Ticket};
 
 /// Gives sessions to lanes: the pool.
-pub(crate) type Source = Arc<dyn Fn() -> Result<Session> + Send + Sync>;
+#[derive(Clone)]
+pub(crate) struct Source {
+    give: Arc<dyn Fn() -> Result<Session> + Send + Sync>,
+    /// The calls that were given up and still hold a session of it.
+    stuck: Stuck,
+}
+
+impl Source {
+    pub(crate) fn new(
+        stuck: Stuck,
+        give: impl Fn() -> Result<Session> + Send + Sync + 'static,
+    ) -> Source {
+        Source {
+            give: Arc::new(give),
+            stuck,
+        }
+    }
+
+    pub(crate) fn session(&self) -> Result<Session> {
+        (self.give)()
+    }
+}
 
 /// What a lane does with its session between calls.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +75,10 @@ impl Lane {
     /// # Errors
     /// When its thread cannot be started.
     pub(crate) fn warm(&mut self) -> Result<()> {
-        let calls = start(&self.name, Arc::clone(&self.source), self.between)?;
+        let calls = start(&self.name, self.source.clone(), self.between)?;
+        let ticket = self.source.stuck.ticket();
         // What comes of it shows in the first call.
-        _ = calls.send(Box::new(|seat| _ = seat.run(|_| Ok(()))));
+        _ = calls.send(Box::new(move |seat| _ = seat.run(&ticket, |_| Ok(()))));
         self.calls = Some(calls);
         Ok(())
     }
@@ -64,16 +87,30 @@ impl Lane {
     ///
     /// # Errors
     /// What `work` answers; *unavailable* when no connection is to be had or no answer came in
-    /// time. In the latter case the call may still take effect.
+    /// time. In the latter case the call may still take effect, if it had a connection.
     pub(crate) fn call<T: Send + 'static>(
         &mut self,
         doing: &str,
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.call_while(doing, deadline, || false, work)
+    }
+
+    /// The same, with another wait as long as `deadline` for as long as `goes_on` says so.
+    pub(crate) fn call_while<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        mut goes_on: impl FnMut() -> bool,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (reply, answer) = bounded(1);
+        let ticket = self.source.stuck.ticket();
+        let mine = ticket.clone();
         let call: Call = Box::new(move |seat| {
-            let result = seat.run(work);
+            let result = seat.run(&mine, work);
+            mine.end();
             // Nobody listens any more when the caller's deadline has passed.
             _ = reply.send(result);
         });
@@ -81,7 +118,7 @@ impl Lane {
             Some(calls) => calls,
             None => self
                 .calls
-                .insert(start(&self.name, Arc::clone(&self.source), self.between)?),
+                .insert(start(&self.name, self.source.clone(), self.between)?),
         };
         if calls.send(call).is_err() {
             self.calls = None;
@@ -89,13 +126,20 @@ impl Lane {
                 "could not {doing}: its thread ended"
             )));
         }
-        match answer.recv_timeout(deadline) {
+        let answered = loop {
+            match answer.recv_timeout(deadline) {
+                Err(RecvTimeoutError::Timeout) if goes_on() => {}
+                answered => break answered,
+            }
+        };
+        match answered {
             Ok(result) => result,
             Err(trouble) => {
                 // Dropping the sender is all it takes to abandon the lane.
                 self.calls = None;
                 Err(Error::unavailable(match trouble {
                     RecvTimeoutError::Timeout => {
+                        ticket.give_up();
                         format!(
                             "could not {doing}: the database did not answer within {deadline:?}"
                         )
@@ -140,18 +184,23 @@ struct Seat {
 }
 
 impl Seat {
-    fn run<T>(&mut self, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => {
-                let mut session = (self.source)()?;
-                match self.between {
-                    Between::Hold => session.pin()?,
-                    Between::GiveBack => {}
-                }
-                session
-            }
+    fn run<T>(
+        &mut self,
+        ticket: &Ticket,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let (mut session, is_new) = match self.session.take() {
+            Some(session) => (session, false),
+            None => (self.source.session()?, true),
         };
+        if !ticket.begin() {
+            // Nobody waits for it any more: what has not begun does not begin. It goes back.
+            return Err(Error::unavailable("nobody waited for a connection"));
+        }
+        match self.between {
+            Between::Hold if is_new => session.pin()?,
+            Between::Hold | Between::GiveBack => {}
+        }
         let result = work(&mut session);
         match self.between {
             // A broken connection goes back as well: the pool is what replaces it.
@@ -162,11 +211,18 @@ impl Seat {
     }
 
     fn leave(&mut self) {
-        if let Some(mut session) = self.session.take()
-            && let Err(error) = session.unpin()
-        {
+        let Some(mut session) = self.session.take() else {
+            return;
+        };
+        // Nobody waits for this any more.
+        let ticket = self.source.stuck.ticket();
+        ticket.begin();
+        ticket.give_up();
+        if let Err(error) = session.unpin() {
             log::debug!("a connection goes back to the pool as it is: {error}");
         }
+        drop(session);
+        ticket.end();
     }
 }
 
@@ -175,7 +231,9 @@ mod tests {
     use super::*;
 
     fn no_database() -> Source {
-        Arc::new(|| Err(Error::unavailable("no database here")))
+        Source::new(Stuck::default(), || {
+            Err(Error::unavailable("no database here"))
+        })
     }
 
     #[test]
@@ -191,7 +249,7 @@ mod tests {
     #[test]
     fn a_silent_call_is_abandoned_and_the_next_one_gets_a_new_thread() {
         let (release, blocked) = bounded::<()>(0);
-        let silent: Source = Arc::new(move || {
+        let silent = Source::new(Stuck::default(), move || {
             // Ends when the test drops its side.
             _ = blocked.recv();
             Err(Error::unavailable("late"))

@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use postgres::Row;
 use serde_json::value::RawValue;
@@ -177,9 +177,6 @@ pub struct LetterCount {
     pub redrivable: u64,
 }
 
-/// How long a call on letters may take: they can be many.
-pub(crate) const LETTERS_TIMEOUT: Duration = Duration::from_mins(1);
-
 impl Database {
     /// Lists letters, the newest death first.
     ///
@@ -189,7 +186,7 @@ impl Database {
         let filter = which.filter()?;
         let after = which.after.map(JobId::get);
         let limit = which.most(50);
-        self.call_within("list letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("list letters", move |session| {
             let rows = session.query("list letters", &sql::LETTERS, &[&filter, &after, &limit])?;
             rows.iter().map(letter).collect()
         })
@@ -203,7 +200,7 @@ impl Database {
     pub fn count_letters(&self, which: &Letters) -> Result<LetterCount> {
         which.refuse_after()?;
         let filter = which.filter()?;
-        self.call_within("count letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("count letters", move |session| {
             let rows = session.query("count letters", &sql::COUNT_LETTERS, &[&filter])?;
             let count = |column| {
                 rows.first()

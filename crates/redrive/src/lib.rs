@@ -17,10 +17,13 @@ mod refusal;
 
 mod address;
 mod database;
+mod dial;
 mod lane;
 pub mod migrate;
+mod pool;
 mod session;
 mod sql;
+mod stuck;
 mod tls;
 
 mod breaker;
@@ -111,7 +114,7 @@ pub use stats::{FailureCount, QueueStats};
 pub use validate::{Validation, Validators};
 pub use version::Version;
 pub use worker::{
-    Counts, HandlerOptions, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
+    Counts, HandlerOptions, Recovery, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
 };
 
 pub use {postgres, r2d2, r2d2_postgres};

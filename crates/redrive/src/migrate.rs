@@ -4,7 +4,6 @@
 //! lock; whoever waited for the lock looks again at what is there.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use postgres::error::SqlState;
 use postgres::{IsolationLevel, SimpleQueryRow, Transaction};
@@ -78,9 +77,6 @@ const LEDGER_IS_THERE: &str = "SELECT to_regclass('redrive.migrations') IS NOT N
 /// The advisory lock of migrators: an arbitrary number that only redrive uses.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8241006119173)";
 
-/// How long a migration may take.
-const MIGRATION_TIMEOUT: Duration = Duration::from_hours(1);
-
 /// A migration that a call applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -96,12 +92,14 @@ impl Database {
     ///
     /// Eight processes may do it at once. Each migration is one transaction; one that cannot get
     /// a lock within 5 seconds fails rather than stall the queue behind it, and can be repeated.
+    /// It may take as long as it needs; what it waits for is a server that shows life.
     ///
     /// # Errors
     /// *Schema newer* when a newer version of redrive made a breaking change; *invalid* when a
-    /// migration that was applied differs from the one in this library.
+    /// migration that was applied differs from the one in this library; *unavailable* when the
+    /// server is silent, also on another connection, for the time of a call.
     pub fn migrate(&self) -> Result<Vec<Applied>> {
-        self.call_within("migrate the schema", MIGRATION_TIMEOUT, |session| {
+        self.call_while_it_lives("migrate the schema", |session| {
             let mut applied = Vec::new();
             for migration in MIGRATIONS {
                 if apply(session, migration)? {

@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::filter::Letters;
 use crate::group::GroupId;
 use crate::job::{JobId, MOST_ATTEMPTS, check_priority};
-use crate::letter::LETTERS_TIMEOUT;
 use crate::name;
 use crate::payload::Json;
 use crate::session::Session;
@@ -287,7 +286,7 @@ impl Database {
             let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
             let (filter, act, how, before) =
                 (which.filter()?, act.clone(), how.clone(), passed.clone());
-            let (tried, moment) = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+            let (tried, moment) = self.call_bulk(DOING, move |session| {
                 let rows = session.query(
                     DOING,
                     &sql::REDRIVE,
@@ -336,7 +335,7 @@ impl Database {
         const DOING: &str = "count what would be redriven";
         which.refuse_after()?;
         let (filter, forced) = (which.filter()?, options.is_forced());
-        let groups = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+        let groups = self.call_bulk(DOING, move |session| {
             let rows = session.query(DOING, &sql::PREVIEW_REDRIVE, &[&filter, &forced])?;
             Ok(rows
                 .iter()
@@ -359,7 +358,7 @@ impl Database {
     fn unserved(&self, which: &Letters, options: &RedriveOptions) -> Result<Vec<Unserved>> {
         let (filter, forced) = (which.filter()?, options.is_forced());
         let to_queue = options.to_queue.clone();
-        self.call_within("look who serves", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("look who serves", move |session| {
             unserved(session, &filter, to_queue.as_deref(), forced)
         })
     }
@@ -384,7 +383,7 @@ impl Database {
             return Ok(());
         }
         let (forced, to_queue) = (options.is_forced(), options.to_queue.clone());
-        let why = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+        let why = self.call_bulk(DOING, move |session| {
             let rows = session.query(DOING, &sql::REFUSED, &[&left, &forced, &to_queue])?;
             Ok(rows
                 .iter()

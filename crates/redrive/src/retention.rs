@@ -13,7 +13,7 @@ use crate::act::Act;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::job::milliseconds;
-use crate::letter::{LETTERS_TIMEOUT, LetterState};
+use crate::letter::LetterState;
 use crate::name;
 use crate::session::Session;
 use crate::sql;
@@ -243,7 +243,7 @@ impl Database {
     /// # Errors
     /// When the database refuses or does not answer within a minute: it counts rows.
     pub fn retention_due(&self) -> Result<Vec<RetentionDue>> {
-        self.call_within("count what is due", LETTERS_TIMEOUT, |session| {
+        self.call_bulk("count what is due", |session| {
             let rows = session.query("count what is due", &sql::RETENTION_DUE, &[])?;
             let due = |row: &Row| {
                 Ok(RetentionDue {
@@ -264,7 +264,7 @@ impl Database {
         let mut taken = 0;
         loop {
             let act = act.clone();
-            let batch = self.call_within("apply retention", LETTERS_TIMEOUT, move |session| {
+            let batch = self.call_bulk("apply retention", move |session| {
                 let row = session.query_one(
                     "apply retention",
                     &sql::APPLY_RETENTION,

@@ -18,8 +18,6 @@ use crate::sql;
 
 /// How many ids are read at a time.
 const PAGE: u64 = 500;
-/// How long one call on the letter in hand may take.
-const STEP: Duration = Duration::from_secs(30);
 /// The longest message of an error that is kept, in bytes.
 const SAID_BYTES: usize = 1000;
 
@@ -116,7 +114,10 @@ impl Database {
         let mut seen: HashSet<JobId> = HashSet::new();
         let mut left = which.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
-        let mut hand = Hand(self.hold("redrive-deliver"));
+        let mut hand = Hand {
+            lane: self.hold("redrive-deliver"),
+            step: self.call_timeout(),
+        };
         let open = which.clone().state(crate::letter::LetterState::Open);
         while left > 0 {
             let page = self.page_of_letters(&open, after, PAGE.min(left))?;
@@ -139,7 +140,11 @@ impl Database {
 }
 
 /// The connection that holds the letter in hand.
-struct Hand(Lane);
+struct Hand {
+    lane: Lane,
+    /// How long one of its two steps may take.
+    step: Duration,
+}
 
 impl Hand {
     /// Delivers one letter, in a transaction.
@@ -187,7 +192,7 @@ impl Hand {
     fn take(&mut self, which: &Letters, id: JobId) -> Result<Option<Letter>> {
         let filter = which.these(&[id]).filter()?;
         let doing = format!("take letter {id}");
-        self.0.call(&doing.clone(), STEP, move |session| {
+        self.lane.call(&doing.clone(), self.step, move |session| {
             // The sink may take longer than the worker's connections may be idle.
             execute(
                 &doing,
@@ -214,7 +219,7 @@ impl Hand {
         write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let doing = format!("write down the delivery of letter {id}");
-        self.0.call(&doing.clone(), STEP, move |session| {
+        self.lane.call(&doing.clone(), self.step, move |session| {
             let written = write(&doing, session);
             let end = match written {
                 Ok(()) => "COMMIT",

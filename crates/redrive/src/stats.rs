@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use crate::database::Database;
 use crate::error::Result;
 use crate::group::GroupId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::reason::Reason;
 use crate::sql;
 
@@ -71,7 +70,7 @@ impl Database {
     /// When the database refuses or does not answer within a minute: it counts rows.
     pub fn stats(&self, queue: Option<&str>) -> Result<Vec<QueueStats>> {
         let queue = queue.map(str::to_owned);
-        self.call_within("count jobs and letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("count jobs and letters", move |session| {
             let count =
                 |row: &postgres::Row, column: &str| row.get::<_, i64>(column).unsigned_abs();
             let rows = session.query("count jobs and letters", &sql::STATS, &[&queue])?;

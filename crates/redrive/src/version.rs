@@ -8,7 +8,6 @@ use crate::act::Act;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::job::JobId;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::payload::JsonText;
 use crate::sql;
 
@@ -40,7 +39,7 @@ impl Database {
     /// When the database refuses or does not answer.
     pub fn versions(&self, id: JobId) -> Result<Vec<Version>> {
         let doing = format!("read the versions of letter {id}");
-        self.call_within(&doing.clone(), LETTERS_TIMEOUT, move |session| {
+        self.call_bulk(&doing.clone(), move |session| {
             let rows = session.query(&doing, &sql::VERSIONS, &[&id.get()])?;
             let version = |row: &postgres::Row| {
                 let payload: Option<JsonText> = row.get("payload");
@@ -70,7 +69,7 @@ impl Database {
         })?;
         let (why, person) = (act.reason().map(str::to_owned), act.by().map(str::to_owned));
         let doing = format!("restore letter {id}");
-        self.call_within(&doing.clone(), LETTERS_TIMEOUT, move |session| {
+        self.call_bulk(&doing.clone(), move |session| {
             let parameters: [crate::session::Parameter<'_>; 4] =
                 [&id.get(), &version, &why, &person];
             let row = session.query_one(&doing, &sql::RESTORE_LETTER, &parameters)?;

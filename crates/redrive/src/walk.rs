@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::filter::Letters;
 use crate::job::JobId;
-use crate::letter::{LETTERS_TIMEOUT, Letter};
+use crate::letter::Letter;
 use crate::sql;
 
 /// How many letters the first page has: nothing is known of their size.
@@ -68,7 +68,7 @@ impl Database {
     ) -> Result<Vec<JobId>> {
         let filter = which.filter()?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.call_within("read letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("read letters", move |session| {
             let parameters: [crate::session::Parameter<'_>; 3] = [&filter, &after.get(), &most];
             let rows = session.query("read letters", &sql::PAGE_LETTERS, &parameters)?;
             Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())

@@ -16,6 +16,7 @@ mod ledger;
 mod limits;
 mod notice;
 mod pulse;
+mod recovery;
 mod reports;
 mod second;
 mod settling;
@@ -23,6 +24,7 @@ mod slot;
 mod state;
 mod trying;
 mod watch;
+mod watched;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use std::time::Duration;
 
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 pub use handlers::HandlerOptions;
+pub use recovery::Recovery;
 use settling::{Finish, Message};
 pub use state::Counts;
 use state::{End, Ended, State, lock};
@@ -78,8 +81,9 @@ impl Worker {
 
     /// Why the worker stopped by itself; `None` while all is well.
     ///
-    /// It does when more handlers are stuck beyond their deadlines than it has slots. The
-    /// program should end then and be started anew: threads cannot be killed.
+    /// It does when more handlers are stuck beyond their deadlines than it has slots, or a thread
+    /// of its own panicked. The program should end then and be started anew: threads cannot be
+    /// killed.
     pub fn trouble(&self) -> Option<&str> {
         self.state.failure.get().map(String::as_str)
     }
@@ -109,7 +113,7 @@ impl Worker {
         let still_running = self.cut_off();
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
-        let until = Instant::now() + grace.clamp(Duration::from_secs(1), call_timeout);
+        let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
         // What a claim takes that is on its way just now goes back as well.
         _ = self.claimed_last.recv_deadline(until);
         let finish = Finish {

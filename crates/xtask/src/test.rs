@@ -48,7 +48,7 @@ enum Step {
     Alerts,
     /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
     Dashboards,
-    /// Faults under load, and a poisonous job: two short rounds
+    /// Faults under load, mutants that must be noticed, and a poisonous job
     Chaos,
     /// The benchmarks run, small
     Benches,
@@ -103,7 +103,7 @@ impl Step {
             Step::Docs => "documentation, warnings denied",
             Step::Alerts => "alerts",
             Step::Dashboards => "dashboards",
-            Step::Chaos => "faults under load, and poison",
+            Step::Chaos => "faults under load, mutants, and poison",
             Step::Benches => "benchmarks, small: that they run",
             Step::Deny => "dependencies: bans, licences, sources, advisories",
             Step::Package => "packages",

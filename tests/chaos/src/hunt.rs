@@ -1,12 +1,10 @@
 //! The hunt: every mutant in its scene, and every scene without one.
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 use crate::mutant::{MUTANTS, Mutant, misfits};
+use crate::playbill::{Play, play_all};
 use crate::report;
 use crate::scene::Scene;
 
@@ -17,55 +15,59 @@ const AT_ONCE: usize = 3;
 /// of a scene.
 const TRIES: u32 = 3;
 
-/// Hunts all mutants, or those with these names; whether all are dead and all scenes green.
-pub(crate) fn hunt(programs: &Path, only: &[String]) -> bool {
+/// Whether every mutant still fits what it changes; says which do not.
+pub(crate) fn fits() -> bool {
     let misfits = misfits();
     for misfit in &misfits {
         println!("a mutant does not fit any more, mend it: {misfit}");
     }
-    if !misfits.is_empty() {
+    misfits.is_empty()
+}
+
+/// Hunts all mutants, or those with these names; whether all are dead and all scenes green.
+pub(crate) fn hunt(programs: &Path, only: &[String]) -> bool {
+    if !fits() {
         return false;
     }
     let begin = Instant::now();
+    let plays = plays(programs, only);
+    let all = plays.len();
+    let played = play_all(plays, AT_ONCE);
+    let red: Vec<&str> = played
+        .iter()
+        .filter(|play| play.ended != Ok(true))
+        .map(|play| &*play.name)
+        .collect();
+    println!(
+        "{} scenes of {all}, {:.0} s: {} failures {}",
+        played.len(),
+        begin.elapsed().as_secs_f64(),
+        red.len(),
+        red.join(", "),
+    );
+    red.is_empty() && played.len() == all
+}
+
+/// The mutants with these names, or all, each in its scene; and each of these scenes without one.
+pub(crate) fn plays<'a>(programs: &'a Path, only: &[String]) -> Vec<Play<'a, bool>> {
     let is_meant =
         |mutant: &&Mutant| only.is_empty() || only.iter().any(|name| name == mutant.name);
     let mutants: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
     let mut scenes: Vec<Scene> = mutants.iter().map(|mutant| mutant.scene).collect();
     scenes.sort_unstable();
     scenes.dedup();
-    let all = scenes.iter().map(|scene| (*scene, None));
-    let all = all.chain(mutants.iter().map(|mutant| (mutant.scene, Some(*mutant))));
-    let waiting: Mutex<VecDeque<(Scene, Option<&Mutant>)>> = Mutex::new(all.collect());
-    let failures = Mutex::new(0);
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let next = waiting.lock().expect("no player panics").pop_front();
-                    let Some((scene, mutant)) = next else { return };
-                    if !play(programs, scene, mutant) {
-                        *failures.lock().expect("no player panics") += 1;
-                    }
-                }
-            });
-        }
+    let scenes = scenes.into_iter().map(|scene| Play {
+        name: format!("{scene:?}"),
+        weight: 1,
+        act: Box::new(move || play_as_it_should_be(programs, scene))
+            as Box<dyn Fn() -> bool + Send>,
     });
-    let failures = failures.into_inner().expect("no player panics");
-    println!(
-        "{} mutants, {} scenes without one, {:.0} s: {failures} failures",
-        mutants.len(),
-        scenes.len(),
-        begin.elapsed().as_secs_f64()
-    );
-    failures == 0
-}
-
-/// Plays one; whether it ended as it should.
-fn play(programs: &Path, scene: Scene, mutant: Option<&Mutant>) -> bool {
-    match mutant {
-        None => play_as_it_should_be(programs, scene),
-        Some(mutant) => (1..=TRIES).any(|_| kills(programs, scene, mutant)),
-    }
+    let mutants = mutants.into_iter().map(|mutant| Play {
+        name: mutant.name.to_owned(),
+        weight: 1,
+        act: Box::new(move || (1..=TRIES).any(|_| kills(programs, mutant.scene, mutant))),
+    });
+    scenes.chain(mutants).collect()
 }
 
 fn play_as_it_should_be(programs: &Path, scene: Scene) -> bool {

@@ -16,8 +16,12 @@ pub(crate) fn listen() {
     }
 }
 
+/// Whether somebody asked this process to stop.
+pub(crate) fn is_asked() -> bool {
+    FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
 /// Ends the thread when somebody asked this process to stop.
 pub(crate) fn check() {
-    let is_asked = FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
-    assert!(!is_asked, "interrupted");
+    assert!(!is_asked(), "interrupted");
 }

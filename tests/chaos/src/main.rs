@@ -14,15 +14,19 @@
     reason = "most of what there is concerns nobody but the one or two who match it"
 )]
 
+mod account;
 mod actor;
+mod budget;
 mod checker;
 mod clock;
 mod fault;
 mod hunt;
 mod interrupt;
 mod mutant;
+mod opener;
 mod page;
 mod plan;
+mod playbill;
 mod poison;
 mod proxy;
 mod record;
@@ -37,11 +41,13 @@ mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 
+use crate::account::{Account, Outcome};
 use crate::fault::Fault;
+use crate::playbill::{Play, play_all};
 use crate::round::Round;
 
 /// Breaks what redrive stands on, and checks what it did.
@@ -59,6 +65,8 @@ enum Command {
     Mutants(MutantOptions),
     /// One job that kills its workers among ten thousand that do not
     Poison(Programs),
+    /// What a check of a change has time for: rounds, scenes, mutants and the poison
+    Budget(BudgetOptions),
     /// An actor of it
     #[command(hide = true)]
     Actor(actor::Options),
@@ -90,6 +98,9 @@ struct RunOptions {
     /// Only these faults, or none
     #[arg(long, value_delimiter = ',', value_enum)]
     faults: Option<Vec<Fault>>,
+    /// How many rounds at a time
+    #[arg(long, default_value_t = 1)]
+    at_once: usize,
     /// No fault at all
     #[arg(long, conflicts_with = "faults")]
     calm: bool,
@@ -104,6 +115,15 @@ struct MutantOptions {
     only: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+struct BudgetOptions {
+    #[command(flatten)]
+    programs: Programs,
+    /// How many scenes at a time; a round is as heavy as two
+    #[arg(long, default_value_t = 4)]
+    at_once: usize,
+}
+
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     if !matches!(command, Command::Actor(_)) {
@@ -113,6 +133,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run(&options),
         Command::Mutants(options) => hunt::hunt(&options.programs.postgres, &options.only),
         Command::Poison(programs) => poison::isolate(&programs.postgres),
+        Command::Budget(options) => budget::spend(&options.programs.postgres, options.at_once),
         Command::Actor(options) => {
             actor::run(&options);
             true
@@ -131,14 +152,35 @@ fn run(options: &RunOptions) -> bool {
         (false, Some(faults)) => faults.clone(),
         (false, None) => Fault::value_variants().to_vec(),
     };
-    (options.seed..options.seed + options.rounds).all(|seed| {
-        Round {
-            programs: &options.programs.postgres,
+    let begin = Instant::now();
+    let programs = &options.programs.postgres;
+    let plays = (options.seed..options.seed + options.rounds).map(|seed| {
+        let round = Round {
+            programs,
             seed,
             length: Duration::from_secs(options.seconds),
             faults: faults.clone(),
             rate: options.rate,
+        };
+        Play {
+            name: seed.to_string(),
+            weight: 1,
+            act: Box::new(move || round.play()) as Box<dyn Fn() -> Outcome + Send>,
         }
-        .play()
-    })
+    });
+    let played = play_all(plays.collect(), options.at_once);
+    let rounds = played.into_iter().map(|play| {
+        play.ended.unwrap_or_else(|why| Outcome {
+            seed: play.name.parse().unwrap_or_default(),
+            broke_off: Some(why),
+            ..Outcome::default()
+        })
+    });
+    let account = Account {
+        rounds: rounds.collect(),
+        planned: options.rounds,
+        took: begin.elapsed(),
+    };
+    println!("{account}");
+    account.is_green()
 }

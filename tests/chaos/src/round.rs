@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::account::Outcome;
 use crate::actor::Diet;
 use crate::checker;
 use crate::fault::Fault;
@@ -31,8 +32,8 @@ pub(crate) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Plays it; whether nothing was found.
-    pub(crate) fn play(&self) -> bool {
+    /// Plays it, and tells what came of it.
+    pub(crate) fn play(&self) -> Outcome {
         let begin = Instant::now();
         let needs_disk = self.faults.contains(&Fault::DiskFull);
         let disk = if needs_disk && can_mount() {
@@ -74,21 +75,35 @@ impl Round<'_> {
             begin.elapsed().as_secs_f64(),
             report::told(&wound.records, &findings),
         );
-        if findings.violations.is_empty() {
-            return true;
+        let mut outcome = Outcome {
+            seed: self.seed,
+            jobs: usize::try_from(findings.tally.jobs).unwrap_or_default(),
+            faults: steps.len(),
+            ..Outcome::default()
+        };
+        for violation in &findings.violations {
+            *outcome.broken.entry(violation.rule.says().0).or_insert(0) += 1;
         }
-        println!(
-            "The records of all, and the server's log: {}\nAgain: chaos run --seed {} --seconds {} --rate {} --faults {}",
-            wound.keep().display(),
+        if !outcome.is_green() {
+            println!(
+                "The records of all, and the server's log: {}\nAgain: {}",
+                wound.keep().display(),
+                self.again()
+            );
+        }
+        outcome
+    }
+
+    /// How to have it once more.
+    pub(crate) fn again(&self) -> String {
+        let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
+        format!(
+            "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --postgres {}",
             self.seed,
             self.length.as_secs(),
             self.rate,
-            self.faults
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(","),
-        );
-        false
+            faults.join(","),
+            self.programs.display(),
+        )
     }
 }

@@ -11,6 +11,7 @@ use crate::actor::{Diet, Flaw, Role};
 use crate::checker::{self, Findings, Records};
 use crate::fault::Fault;
 use crate::mutant::{How, Mutant, QUICK};
+use crate::opener::Opener;
 use crate::proxy::Patch;
 use crate::server::Disk;
 use crate::stage::Stage;
@@ -168,7 +169,11 @@ impl Scene {
                 workers(stage, 2);
                 (0..4).for_each(|_| stage.add(enqueuer(0, Diet::Open)));
                 stage.add(enqueuer(200, Diet::Easy));
-                wait(stage, seconds(8));
+                let mut opener = Opener::new(stage);
+                for _ in 0..12 {
+                    wait(stage, Duration::from_millis(500));
+                    opener.enqueue_across_a_turn();
+                }
             }
             Scene::Lossy => {
                 workers(stage, 2);

@@ -112,6 +112,8 @@ impl Server {
     pub(crate) fn standby(&self) -> Server {
         let standby = Server::new(&self.programs, Disk::Plain);
         let source = format!("postgres://postgres@127.0.0.1:{}/", self.port);
+        // It may recover from what was done to it before.
+        drop(self.client());
         let mut copy = standby.program("pg_basebackup");
         copy.arg("--pgdata").arg(standby.data());
         copy.args([

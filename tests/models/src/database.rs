@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
 use crate::server::Server;
 use crate::session::Session;
+use crate::stuck::Stuck;
 
 /// How long a call may take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,12 +29,16 @@ impl Database {
         CALL_TIMEOUT
     }
 
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        CALL_TIMEOUT
+    }
+
     pub(crate) fn check_schema(&self) -> Result<()> {
         Ok(())
     }
 
     pub(crate) fn session(&self) -> Result<Session> {
-        (self.source())()
+        self.source().session()
     }
 
     pub(crate) fn hold(&self, name: &str) -> Lane {
@@ -50,7 +55,7 @@ impl Database {
 
     fn source(&self) -> Source {
         let server = Arc::clone(&self.0);
-        Arc::new(move || match server.is_away() {
+        Source::new(Stuck::default(), move || match server.is_away() {
             true => Err(Error::unavailable("could not connect to the database")),
             false => Ok(Session::new(Arc::clone(&server))),
         })

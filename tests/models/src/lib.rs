@@ -47,9 +47,11 @@ mod library {
     pub(crate) mod queue;
     pub(crate) mod reap;
     pub(crate) mod reason;
+    pub(crate) mod refusal;
     pub(crate) mod run;
     pub(crate) mod settle;
     pub(crate) mod sql;
+    pub(crate) mod stuck;
     pub(crate) mod worker;
 }
 

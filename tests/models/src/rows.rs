@@ -8,14 +8,46 @@ use postgres::types::{FromSql, IsNull, ToSql, Type};
 #[derive(Debug, Default)]
 pub(crate) struct Row(Vec<Column>);
 
+/// A value with the name and the type of its column.
 #[derive(Debug)]
-struct Column {
+pub(crate) struct Column {
     name: &'static str,
     ty: Type,
     value: Option<BytesMut>,
 }
 
+impl Column {
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+}
+
+/// How a column is asked for.
+pub(crate) trait Place {
+    fn of(self, columns: &[Column]) -> Option<&Column>;
+}
+
+impl Place for &str {
+    fn of(self, columns: &[Column]) -> Option<&Column> {
+        columns.iter().find(|column| column.name == self)
+    }
+}
+
+impl Place for usize {
+    fn of(self, columns: &[Column]) -> Option<&Column> {
+        columns.get(self)
+    }
+}
+
 impl Row {
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The same with one column more.
     pub(crate) fn with(mut self, name: &'static str, ty: Type, value: &(dyn ToSql + Sync)) -> Row {
         let value = written(value, &ty);
@@ -24,16 +56,16 @@ impl Row {
     }
 
     /// The value of a column; of one that is not there, NULL.
-    pub(crate) fn get<'a, I: AsRef<str>, T: FromSql<'a>>(&'a self, name: I) -> T {
-        let name = name.as_ref();
-        let read = match self.0.iter().find(|column| column.name == name) {
+    pub(crate) fn get<'a, P: Place, T: FromSql<'a>>(&'a self, place: P) -> T {
+        let column = place.of(&self.0);
+        let read = match column {
             Some(column) => {
-                assert!(T::accepts(&column.ty), "`{name}` is read as another type");
+                assert!(T::accepts(&column.ty), "{column:?} is read as another type");
                 T::from_sql_nullable(&column.ty, column.value.as_deref())
             }
             None => T::from_sql_null(&Type::UNKNOWN),
         };
-        read.unwrap_or_else(|error| panic!("the model has no column `{name}`: {error}"))
+        read.unwrap_or_else(|error| panic!("the model has no {column:?}: {error}"))
     }
 }
 

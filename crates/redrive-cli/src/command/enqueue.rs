@@ -1,5 +1,7 @@
 //! `redrive enqueue`: one job, or a file of them.
 
+mod load;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use redrive::{KEY_BYTES, LONGEST_DELAY, NewJob, PAYLOAD_BYTES, Queue, Unique};
 use serde_json::json;
 
 use crate::args::Arguments;
+use crate::command::enqueue::load::Load;
 use crate::connect::{self, Patience};
 use crate::duration;
 use crate::error::{Error, Result};
@@ -191,11 +194,11 @@ impl Enqueue {
         progress: &Progress,
         io: &mut Streams<'_>,
     ) -> Result<Sent> {
-        let failed = |what: &'static str| move |error| Error::caused_by(what, error);
-        let mut client = connect::client(arguments)?;
-        let mut transaction = client
-            .transaction()
-            .map_err(failed("could not begin a transaction"))?;
+        let load = Load::begin(
+            connect::address(arguments)?,
+            queue,
+            connect::patience(arguments),
+        )?;
         let mut lines = Lines::new(open(file)?);
         let mut sent = Sent::default();
         let mut chunk = Vec::new();
@@ -215,8 +218,7 @@ impl Enqueue {
                 None => {}
             }
             if chunk.len() == CHUNK || lines.bytes() - chunk_from > CHUNK_BYTES || at_end {
-                sent.jobs += queue.add_many_in(&mut transaction, &chunk)?.len() as u64;
-                chunk.clear();
+                sent.jobs += load.add(std::mem::take(&mut chunk))?;
                 chunk_from = lines.bytes();
                 progress.at(lines.bytes());
                 progress.show(counted(sent.jobs, "job"));
@@ -225,7 +227,7 @@ impl Enqueue {
                 break;
             }
         }
-        transaction.commit().map_err(failed("the jobs were sent but not confirmed: look with `redrive stats` before you repeat this"))?;
+        load.commit()?;
         Ok(sent)
     }
 

@@ -10,7 +10,6 @@ use super::pace::{Facts, Numbers, Pace, pace};
 use super::run::{RunId, RunState};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::letter::LETTERS_TIMEOUT;
 use crate::session::Session;
 use crate::sql;
 
@@ -117,7 +116,7 @@ impl RunDriver {
 
 /// One step over one connection; in stretches, as many as there is time for.
 fn send(db: &Database, mut steps: Steps) -> Result<(Step, Steps)> {
-    db.call_within("drive a redrive run", LETTERS_TIMEOUT, move |session| {
+    db.call_bulk("drive a redrive run", move |session| {
         let begun = Instant::now();
         loop {
             let step = steps.step(session)?;

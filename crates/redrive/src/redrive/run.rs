@@ -15,7 +15,6 @@ use crate::act::Act;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::filter::Letters;
-use crate::letter::LETTERS_TIMEOUT;
 use crate::payload::JsonText;
 use crate::session::Session;
 use crate::sql;
@@ -331,7 +330,7 @@ impl Database {
             First::Me(driver) => Some(*driver),
         };
         let act = act.clone();
-        let (id, letters) = self.call_within(DOING, LETTERS_TIMEOUT, move |session| {
+        let (id, letters) = self.call_bulk(DOING, move |session| {
             let row = session.query_one(
                 DOING,
                 &sql::CREATE_RUN,
@@ -385,7 +384,7 @@ impl Database {
     /// # Errors
     /// When the database refuses or does not answer within a minute: it reads all members.
     pub fn run_skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
-        self.call_within("count skipped letters", LETTERS_TIMEOUT, move |session| {
+        self.call_bulk("count skipped letters", move |session| {
             let doing = format!("count the skipped letters of run {id}");
             let rows = session.query(&doing, &sql::RUN_SKIPS, &[&id.get()])?;
             Ok(rows

@@ -26,10 +26,11 @@ use crate::worker::claimer::{Claimer, Outlet};
 use crate::worker::flood::Flood;
 use crate::worker::handlers::{self, HandlerOptions, Handlers};
 use crate::worker::limits;
+use crate::worker::recovery::Recovery;
 use crate::worker::second::Second;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
-use crate::worker::{Worker, fetch, pulse, settling, watch};
+use crate::worker::{Worker, fetch, pulse, settling, watch, watched};
 
 /// The connections that a worker needs for itself: fetcher, settler, pulse, and one for calls.
 pub const WORKER_CONNECTIONS: u32 = 4;
@@ -259,6 +260,13 @@ impl WorkerBuilder {
         self.trouble.get_or_insert(Error::invalid(why));
     }
 
+    /// How soon such a worker, and the jobs of one that died, recover from faults.
+    pub fn recovery(&self) -> Recovery {
+        let db = self.queue.database();
+        let (call, connect) = (db.call_timeout(), db.connect_timeout());
+        Recovery::of(self.lease, self.poll, call, connect)
+    }
+
     /// Starts the threads of the worker.
     ///
     /// # Errors
@@ -332,15 +340,15 @@ impl WorkerBuilder {
         };
         let (claimer, second) = claimers(&state, &db, fetcher_lane, &outlet)?;
         let threads = vec![
-            spawn("redrive-settler", {
+            watched::start(&state, "settler", {
                 let (state, wake) = (Arc::clone(&state), wake.clone());
                 move || settling::work(&state, settler_lane, &messages, &wake)
             })?,
-            spawn("redrive-pulse", {
+            watched::start(&state, "pulse", {
                 let (state, over) = (Arc::clone(&state), over.clone());
                 move || pulse::work(&state, pulse_lane, &wake, &over)
             })?,
-            spawn("redrive-fetcher", {
+            watched::start(&state, "fetcher", {
                 let state = Arc::clone(&state);
                 move || {
                     // Dropped when it ends, however it ends.
@@ -350,7 +358,7 @@ impl WorkerBuilder {
             })?,
         ];
         // Not joined: it ends within its next look.
-        spawn("redrive-watch", move || watch::work(&bench, &over))?;
+        watched::start(&state, "watch", move || watch::work(&bench, &over))?;
         log::info!(
             "worker {} of queue `{}` started with {} slots",
             state.settler.worker.0,

@@ -18,12 +18,10 @@ use crate::redrive::{Driven, Found, find_run};
 use crate::retention::retain_a_batch;
 use crate::session::Session;
 use crate::sql;
-use crate::worker::limits::RENEWALS;
 use crate::worker::pulse::look_at_breakers;
+use crate::worker::recovery::look_every;
 use crate::worker::state::State;
 
-/// The longest time between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How often a worker that works looks at the ring, and one that idles.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
@@ -52,9 +50,7 @@ impl<'a> Chores<'a> {
     pub(crate) fn new(state: &'a Arc<State>) -> Chores<'a> {
         let now = Instant::now();
         // Each worker at a moment of its own.
-        let first = LOOK_EVERY
-            .min(state.config.lease / RENEWALS)
-            .mul_f64(fastrand::f64());
+        let first = look_every(state.config.lease).mul_f64(fastrand::f64());
         Chores {
             state,
             look_at: now + first,
@@ -76,7 +72,7 @@ impl<'a> Chores<'a> {
         let now = Instant::now();
         let mut came_back = false;
         if now >= self.look_at {
-            self.look_at = now + LOOK_EVERY.min(self.state.config.lease / RENEWALS);
+            self.look_at = now + look_every(self.state.config.lease);
             let chores = self.look(lane)?;
             // Also when none is open any more and this worker believes that one is.
             if !self.state.gates.are_open() || chores.iter().any(|chore| chore == "breakers") {

@@ -25,7 +25,7 @@ const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first wait after an error of the database, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often a worker says again that there are jobs that it does not handle.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 

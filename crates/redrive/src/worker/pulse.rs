@@ -22,10 +22,9 @@ use crate::sql;
 use crate::worker::chores::Chores;
 use crate::worker::fetch::Wake;
 use crate::worker::limits::RENEWALS;
+use crate::worker::recovery::LISTEN;
 use crate::worker::state::{Ended, State, lock};
 
-/// The longest wait for a notification in one call: how late the thread notices its end.
-const LISTEN: Duration = Duration::from_millis(250);
 /// How often the thread asks for notifications again, in case that the server has forgotten.
 const LISTEN_ANEW: Duration = Duration::from_mins(1);
 /// A lease that is unknown here is one whose claim was never answered, if it is older than this:

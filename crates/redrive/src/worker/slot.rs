@@ -17,6 +17,7 @@ use crate::worker::gates::{Attempt, Report};
 use crate::worker::handlers::Attempted;
 use crate::worker::settling::Message;
 use crate::worker::state::{Overrun, Running, Seat, State, lock};
+use crate::worker::watched::watched;
 
 /// What every slot works with.
 #[derive(Clone)]
@@ -40,7 +41,9 @@ pub(crate) fn start(bench: &Bench) -> Result<()> {
     thread::Builder::new()
         .name(format!("redrive-slot-{number}"))
         .spawn(move || {
-            work(&bench, &seat);
+            watched(&bench.state, &format!("slot {number}"), || {
+                work(&bench, &seat);
+            });
             lock(&bench.state.seats).retain(|other| !Arc::ptr_eq(other, &seat));
             // Full means that the one who waits will look anyway.
             _ = bench.left.try_send(());

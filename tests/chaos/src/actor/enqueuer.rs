@@ -115,7 +115,12 @@ impl Enqueuer<'_> {
         let works = self.works(jobs);
         let keys: Vec<i64> = works.iter().map(|work| work.key).collect();
         let op = self.log.asked(Verb::Enqueue, &keys, &[]);
-        let open_for = Duration::from_millis(self.dice.u64(0..30));
+        // Open across a turn of the ring, where that is what the scene is about.
+        let longest = match self.options.diet {
+            Diet::Open => 250,
+            _ => 30,
+        };
+        let open_for = Duration::from_millis(self.dice.u64(0..longest));
         let takes_back = self.dice.u32(0..8) == 0;
         let jobs = works
             .iter()

@@ -49,7 +49,7 @@ pub(super) fn follow(
                 Duration::ZERO
             }
             Ok(Look::Over) => break,
-            Err(error) if error.is_unavailable() => {
+            Err(error) if error.is_unavailable() && !arguments.no_wait => {
                 if !said {
                     let told = Error::from(error).told();
                     progress.aside(|| io.say(format!("waiting for the database: {told}")));

@@ -1,0 +1,135 @@
+//! Listed: a call of the library that can fail is a row of the table, or is known to ask nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::calls::CALLS;
+
+/// What can fail without a server: it checks what it is given.
+const PURE: &[&str] = &[
+    "Captured::check",
+    "Edit::merge",
+    "Edit::patch",
+    "Edit::set",
+    "Hours::between",
+    "Letters::payload",
+    "NewJob::new",
+    "NewJob::raw",
+    "Queue::new",
+];
+
+/// What works on a connection of the caller's own and waits as long as that does, and says so.
+const CALLERS: &[(&str, &str)] = &[
+    ("Address::connect", "as long as a server says nothing"),
+    ("Queue::add_in", "caller's own"),
+    ("Queue::add_many_in", "caller's own"),
+    ("Queue::add_unique_in", ""),
+    ("Queue::enqueue_in", "caller's own"),
+];
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/redrive/src")];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).expect("the sources of the library") {
+            let path = entry.expect("an entry of a folder").path();
+            match path.is_dir() {
+                true => left.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    found
+}
+
+/// The type that a line begins to implement, if it does.
+fn implemented(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("impl")?;
+    let rest = match rest.strip_prefix('<') {
+        Some(generic) => generic.split_once("> ")?.1,
+        None => rest.strip_prefix(' ')?,
+    };
+    let whom = rest.split_once(" for ").map_or(rest, |(_, whom)| whom);
+    whom.split([' ', '<', '{']).next()
+}
+
+/// The public functions of a file that can fail, each with the documentation above it.
+fn fallible(text: &str) -> BTreeMap<String, String> {
+    let text = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .expect("a part");
+    let mut found = BTreeMap::new();
+    let (mut whose, mut said) = ("", String::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(whom) = implemented(line) {
+            whose = whom;
+        } else if line.starts_with('}') {
+            whose = "";
+        }
+        let bare = line.trim_start();
+        if let Some(words) = bare.strip_prefix("///") {
+            said.push_str(words);
+        }
+        let Some(rest) = bare.strip_prefix("pub fn ") else {
+            if bare.is_empty() {
+                said.clear();
+            }
+            continue;
+        };
+        let name = rest.split(['(', '<']).next().unwrap_or_default();
+        let mut signature = rest.to_owned();
+        while !signature.trim_end().ends_with(['{', ';']) {
+            signature.push_str(lines.next().expect("the rest of a signature"));
+        }
+        // What a handler that it takes can answer is not what it answers.
+        let own = signature.split(" where ").next().unwrap_or_default();
+        let answer = own.rsplit_once("->").map_or("", |(_, answer)| answer);
+        if answer.contains("Result<") {
+            let name = match whose {
+                "" => name.to_owned(),
+                whose => format!("{whose}::{name}"),
+            };
+            found.insert(name, std::mem::take(&mut said));
+        }
+        said.clear();
+    }
+    found
+}
+
+#[test]
+fn every_public_call_that_can_fail_is_in_the_table() {
+    let mut written = BTreeMap::new();
+    for path in sources() {
+        written.extend(fallible(&fs::read_to_string(&path).expect("a source")));
+    }
+    assert!(written.len() > 60, "only {} calls", written.len());
+    let rows: BTreeSet<&str> = CALLS.iter().map(|call| call.name).collect();
+    let callers = CALLERS.iter().map(|(name, _)| *name);
+    let known: BTreeSet<&str> = rows.iter().chain(PURE).copied().chain(callers).collect();
+    let missing: Vec<&String> = written
+        .keys()
+        .filter(|name| !known.contains(&***name))
+        .collect();
+    assert!(missing.is_empty(), "calls without a row: {missing:?}");
+    let gone: Vec<&&str> = known
+        .iter()
+        .filter(|name| !written.contains_key(**name) && **name != "MetricsCollector::collect")
+        .collect();
+    assert!(gone.is_empty(), "rows of no call: {gone:?}");
+    for (name, said) in CALLERS {
+        assert!(written[*name].contains(said), "{name}: {}", written[*name]);
+    }
+}
+
+#[test]
+fn signatures_are_read_as_they_are_written() {
+    let text = "impl<'a> One<'a> {\n    /// Says so.\n    pub fn ask(\n        &self,\n    ) -> Result<()> {\n    }\n    \
+                pub fn quiet(&self) -> bool {\n    }\n}\n\npub fn open() -> Result<One> {\n}\n";
+    let found = fallible(text);
+    let names: Vec<&String> = found.keys().collect();
+    assert_eq!(names, ["One::ask", "open"]);
+    assert_eq!(found["One::ask"], " Says so.");
+}

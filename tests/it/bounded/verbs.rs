@@ -1,0 +1,222 @@
+//! The verbs of the command line, a row each.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive_cli::Program;
+use redrive_tests::{Cable, TestDatabase};
+
+use super::{AT_ONCE, SLACK, furnish};
+
+/// How long a connection and an answer may take.
+const CONNECT: &str = "1";
+const ANSWER: &str = "400ms";
+
+/// A second to connect and one for its thread; what is about many letters takes four times as long
+/// as an answer, and some verbs ask twice.
+const LIMIT: Duration = Duration::from_millis(2000 + 2 * 4 * 400);
+
+/// Stands for the name of a file.
+const FILE: &str = "FILE";
+
+/// A command line of every verb. `work` is not here: it goes on until it is told to stop, and a
+/// stop is in the table of the library's calls.
+const VERBS: &[&[&str]] = &[
+    &["migrate"],
+    &["migrate", "--check"],
+    &["enqueue", "orders", "order", "{}"],
+    &["enqueue", "orders", "order", "--file", FILE],
+    &["stats"],
+    &["job", "show", "1"],
+    &["job", "cancel", "1099511627776"],
+    &["job", "set", "1099511627776", "--priority", "3"],
+    &["dlq"],
+    &["dlq", "list"],
+    &["dlq", "groups"],
+    &["dlq", "groups", "list"],
+    &["dlq", "groups", "show", "1"],
+    &["dlq", "groups", "ack", "1"],
+    &["dlq", "groups", "resolve", "1"],
+    &["dlq", "groups", "ignore", "1"],
+    &["dlq", "groups", "reopen", "1"],
+    &["dlq", "groups", "note", "1", "seen"],
+    &["dlq", "groups", "own", "1", "me"],
+    &["dlq", "show", "1"],
+    &["dlq", "redrive", "orders", "--yes"],
+    &["dlq", "redrive", "orders"],
+    &["dlq", "discard", "nowhere", "--yes", "--why", "a test"],
+    &["dlq", "capture", "kafka", "1", "orders", "order", FILE],
+    &["dlq", "runs"],
+    &["dlq", "runs", "list"],
+    &["dlq", "runs", "show", "1"],
+    &["dlq", "runs", "pause", "1"],
+    &["dlq", "runs", "resume", "1"],
+    &["dlq", "runs", "cancel", "1099511627776"],
+    &["dlq", "validate", "orders", "--exec", "false"],
+    &["dlq", "edit", "orders", "--merge", r#"{"a":1}"#],
+    &["dlq", "deliver", "orders", "--exec", "false", "--yes"],
+    &["dlq", "export", "orders"],
+    &["dlq", "policies"],
+    &["dlq", "policies", "list"],
+    &["dlq", "policies", "set", "daily", "orders"],
+    &["dlq", "policies", "remove", "nothing"],
+    &["dlq", "policies", "pause", "nightly"],
+    &["dlq", "policies", "resume", "nightly"],
+    &["dlq", "retention"],
+    &["dlq", "retention", "list"],
+    &["dlq", "retention", "set", "discarded", "30d", "archive"],
+    &["dlq", "retention", "remove", "discarded"],
+    &["dlq", "archive", "list"],
+    &["dlq", "archive", "export"],
+    &["breaker"],
+    &["breaker", "list"],
+    &["breaker", "open", "tax"],
+    &["breaker", "close", "mail"],
+    &["prune", "--older-than", "1d"],
+    &["redact", "list"],
+    &["redact", "add", "--path", "/secret"],
+    &["redact", "remove", "1099511627776"],
+    &["audit"],
+    &["audit", "counters"],
+];
+
+/// What a command line did.
+struct Told {
+    code: ExitCode,
+    out: String,
+    err: String,
+}
+
+fn told(arguments: &[&str]) -> Told {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let arguments = ["redrive"].iter().chain(arguments).map(OsString::from);
+    let code = Program::new("redrive").run(arguments, &mut out, &mut err);
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Told {
+        code,
+        out: text(out),
+        err: text(err),
+    }
+}
+
+/// Every verb that there is, as it is typed: those that have none below them.
+fn verbs(path: &[String]) -> Vec<Vec<String>> {
+    let mut arguments: Vec<&str> = path.iter().map(String::as_str).collect();
+    arguments.push("--help");
+    let help = told(&arguments).out;
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help");
+    let below: Vec<Vec<String>> = listed
+        .flat_map(|verb| {
+            let mut path = path.to_vec();
+            path.push(verb.to_owned());
+            verbs(&path)
+        })
+        .collect();
+    match below.is_empty() {
+        true => vec![path.to_vec()],
+        false => below,
+    }
+}
+
+#[test]
+fn every_verb_is_in_the_table() {
+    let all = verbs(&[]);
+    assert!(all.len() > 30, "only {} verbs", all.len());
+    let missing: Vec<String> = all
+        .into_iter()
+        .filter(|verb| !VERBS.iter().any(|row| row.starts_with(&words(verb))))
+        .map(|verb| verb.join(" "))
+        .filter(|verb| verb != "work")
+        .collect();
+    assert!(missing.is_empty(), "verbs without a row: {missing:?}");
+}
+
+fn words(verb: &[String]) -> Vec<&str> {
+    verb.iter().map(String::as_str).collect()
+}
+
+/// When the server falls silent.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    /// At once.
+    Nothing,
+    /// After so many answers.
+    Answers(i64),
+}
+
+#[test]
+fn every_verb_ends_in_time_when_the_server_is_silent() {
+    let test = TestDatabase::migrated();
+    furnish(&test.queue("orders"));
+    let file = std::env::temp_dir().join(format!("{}.jsonl", test.name()));
+    std::fs::write(&file, "{}\n".repeat(3)).expect("write a file");
+    let file_name = file.display().to_string();
+    let whens = [After::Nothing, After::Answers(2), After::Answers(4)];
+    let all = VERBS
+        .iter()
+        .flat_map(|verb| whens.map(|when| (*verb, when)));
+    let waiting: Mutex<VecDeque<(&[&'static str], After)>> = Mutex::new(all.collect());
+    let troubles = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap().pop_front();
+                    let Some((verb, when)) = next else { return };
+                    let found = play(&test, verb, when, &file_name);
+                    troubles.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    std::fs::remove_file(&file).expect("remove a file");
+    let troubles = troubles.into_inner().unwrap();
+    assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
+}
+
+/// Plays one; answers what was wrong with it.
+fn play(test: &TestDatabase, verb: &[&'static str], when: After, file: &str) -> Option<String> {
+    let cable = Cable::to(test.url());
+    match when {
+        After::Nothing => cable.fall_silent(),
+        After::Answers(answers) => cable.fall_silent_after(answers),
+    }
+    let url = format!("{}?connect_timeout={CONNECT}", cable.url());
+    let mut arguments = vec![
+        "--database-url",
+        &url,
+        "--no-wait",
+        "--answer-within",
+        ANSWER,
+    ];
+    let word = |word: &&'static str| if *word == FILE { file } else { *word };
+    arguments.extend(verb.iter().map(word));
+    let begun = Instant::now();
+    let told = told(&arguments);
+    let took = begun.elapsed();
+    if took > LIMIT + SLACK {
+        return Some(format!(
+            "{verb:?}, {when:?}: ended after {took:?}, not within {LIMIT:?}"
+        ));
+    }
+    let asked_somebody = told.err.contains("the database");
+    match when {
+        After::Nothing if told.code != ExitCode::from(2) || !asked_somebody => Some(format!(
+            "{verb:?}: {:?} {} {}",
+            told.code, told.out, told.err
+        )),
+        After::Nothing | After::Answers(_) => None,
+    }
+}
