@@ -172,8 +172,11 @@ impl Columns {
     fn of(row: &Row) -> Columns {
         // One that is missing is past the end, where reading it panics as it does by name.
         let at = |name: &str| {
-            let mut names = row.columns().iter().map(|column| column.name());
-            names.position(|other| other == name).unwrap_or(row.len())
+            let place = row
+                .columns()
+                .iter()
+                .position(|column| column.name() == name);
+            place.unwrap_or(row.len())
         };
         Columns {
             own_lease: at("own_lease"),
