@@ -150,8 +150,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "recovery-is-not-told",
         how: How::Statements(&[patch(
             "settle",
-            "AND l.id = s.id AND l.state = 'redriving'",
-            "AND l.id = s.id AND l.state = 'open'",
+            "AND l.state || '' = 'redriving'",
+            "AND l.state || '' = 'open'",
         )]),
         scene: Scene::Work,
         rules: &[Rule::Lineage],

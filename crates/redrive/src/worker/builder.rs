@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::floor::channel::bounded;
-use crate::floor::thread::{self, JoinHandle};
+use crate::floor::thread;
 use crate::floor::{Mutex, Transaction};
 use crate::job::Job;
 use crate::lane::Lane;
@@ -473,15 +473,6 @@ fn claimers(
         Claimer::new(state, lane, &marks, Suspects::One),
         Second::start(state, second, &marks, outlet)?,
     ))
-}
-
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|error| {
-            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
-        })
 }
 
 /// The name of this machine, as well as it can be told without asking the system in unsafe ways.

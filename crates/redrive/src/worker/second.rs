@@ -17,9 +17,9 @@ use crate::floor::Mutex;
 use crate::floor::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::floor::thread::JoinHandle;
 use crate::lane::Lane;
-use crate::worker::builder::spawn;
 use crate::worker::claimer::{Claimer, Gone, Outlet};
 use crate::worker::state::State;
+use crate::worker::watched::spawn;
 
 /// How long it keeps its connection when there is nothing to do.
 const PATIENCE: Duration = Duration::from_secs(10);

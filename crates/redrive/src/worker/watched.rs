@@ -3,9 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::floor::thread::JoinHandle;
-use crate::worker::builder::spawn;
+use crate::error::{Error, Result};
+use crate::floor::thread::{self, JoinHandle};
 use crate::worker::state::State;
 
 /// Starts a thread of the worker.
@@ -27,4 +26,14 @@ pub(crate) fn watched(state: &State, name: &str, work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         state.fail(format!("its thread `{name}` panicked"));
     }
+}
+
+/// Starts a thread that watches over itself.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| {
+            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
+        })
 }
