@@ -174,8 +174,10 @@ fn a_worker_works_again_when_the_server_refused_it() {
             .batch_execute(&format!("LOCK TABLE redrive.{table}"))
             .unwrap();
         let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        // Not in that transaction: to the end of one the server's activity stays as it was seen first.
+        let mut onlooker = patient.client();
         wait_until("somebody to wait for the lock", SOON, || {
-            let waiting: i64 = transaction.query_one(blocked, &[]).unwrap().get(0);
+            let waiting: i64 = onlooker.query_one(blocked, &[]).unwrap().get(0);
             waiting > 0
         });
         transaction.rollback().unwrap();
