@@ -21,12 +21,12 @@ const LOOKS: Duration = Duration::from_secs(1);
 /// and a machine that is overloaded adds what it adds.
 ///
 /// ```
-/// # fn main() -> redrive::Result<()> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
 /// let orders = redrive::Queue::new(&db, "orders")?;
 /// let recovery = redrive::Worker::builder(&orders).recovery();
 /// assert!(recovery.jobs.as_secs() <= 74 && recovery.worker.as_secs() <= 31);
-/// # Ok::<(), Box<dyn std::error::Error>>(()) }
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
