@@ -1,8 +1,8 @@
 //! The worker of redrive under a scheduler that tries many orders of its threads.
 //!
 //! What runs here is the library itself: its files, from `crates/redrive/src`, compiled a second
-//! time. Other than there are what they stand on, the [`floor`], and what is behind the sessions:
-//! a [server](server) that knows the statements of a worker, each in one step, and that can be
+//! time. Other than there are what they stand on, the `floor`, and what is behind the sessions:
+//! a `server` that knows the statements of a worker, each in one step, and that can be
 //! told to be away or to say nothing.
 //!
 //! Time stands still while any thread can go on, and then jumps to the next moment that one waits
