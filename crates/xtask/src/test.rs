@@ -173,6 +173,8 @@ impl Bench<'_> {
                 "--workspace",
                 "--all-features",
                 "--doc",
+                // Its files are the library's, whose examples run there.
+                "--exclude=redrive-models",
             ]))?,
             Step::Docs => self.run(
                 cargo([
