@@ -6,7 +6,7 @@ use redrive::postgres::{Client, IsolationLevel};
 use redrive::{Queue, Worker};
 use redrive_benches::{
     Bench, Gate, Outcome, Ran, Row, Samples, Scenario, Target, drain, fill_kinds, handle_kinds,
-    until_drained,
+    until_ended,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -132,7 +132,7 @@ fn lived_on(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outc
             }
             let begin = Instant::now();
             gate.open()?;
-            until_drained(queue)?;
+            until_ended(&worker, cycle * jobs)?;
             cycles
                 .rates
                 .push(jobs as f64 / begin.elapsed().as_secs_f64());

@@ -126,7 +126,7 @@ pub fn drain_with(
     let builder = Worker::builder(queue).backoff(Backoff::fixed(Duration::ZERO));
     let begin = Instant::now();
     let worker = worker(builder, &ran).start()?;
-    wait(&worker, jobs)?;
+    until_ended(&worker, jobs)?;
     let end = Instant::now();
     worker.stop(Duration::from_secs(10))?;
     if ran.count() != runs {
@@ -142,8 +142,11 @@ pub fn drain_with(
     })
 }
 
-/// Waits until so many jobs have ended.
-fn wait(worker: &Worker, jobs: usize) -> Outcome {
+/// Waits until a worker has ended so many jobs, by its own count: to ask the server would cost it.
+///
+/// # Errors
+/// When none ends for a long time.
+pub fn until_ended(worker: &Worker, jobs: usize) -> Outcome {
     let ended = |counts: Counts| counts.done + counts.dead;
     let mut last = (0, Instant::now());
     loop {

@@ -16,7 +16,9 @@ mod race;
 mod row;
 
 pub use bench::{Bench, Child, Scenario, main};
-pub use drain::{Drained, Ran, assert_empty, drain, drain_with, fill, fill_kinds, handle_kinds};
+pub use drain::{
+    Drained, Ran, assert_empty, drain, drain_with, fill, fill_kinds, handle_kinds, until_ended,
+};
 pub use floor::{Floor, FloorKeys};
 pub use meter::{Meter, Took};
 pub use parcel::{KINDS, Kind, Parcel};

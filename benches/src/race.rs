@@ -161,7 +161,8 @@ pub fn until_drained(queue: &Queue) -> Outcome {
         if begin.elapsed() > PATIENCE {
             return Err(format!("queue `{}` is not drained in {PATIENCE:?}", queue.name()).into());
         }
-        thread::sleep(Duration::from_millis(5));
+        // Each look walks over what is dead and not yet removed.
+        thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
-    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, statement, stats, stop,
+    wait_until, worker,
 };
+use uuid::Uuid;
 
 #[test]
 fn slow_jobs_are_claimed_one_a_slot_so_that_others_can_help() {
@@ -222,4 +224,88 @@ fn a_held_snapshot_does_not_hide_jobs() {
     });
     stop(worker);
     tx.rollback().unwrap();
+}
+
+/// Claims one job as a worker does that was told of it; answers its id and its lease.
+fn claim_one(client: &mut postgres::Client, segment: i16, except: &[&str]) -> Option<(i64, Uuid)> {
+    let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
+    let kinds = None::<Vec<String>>;
+    let except = (!except.is_empty()).then_some(except);
+    let rows = client
+        .query(
+            statement("claim_one"),
+            &[&"orders", &kinds, &except, &segment, &lease, &worker],
+        )
+        .unwrap();
+    assert!(rows.len() < 2);
+    rows.first().map(|row| (row.get("id"), lease))
+}
+
+#[test]
+fn what_a_worker_is_told_of_is_one_job_in_a_lease_of_its_own() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let urgent = NewJob::new(&Order { number: 4 }).unwrap().priority(7);
+    let urgent = queue.add(urgent).unwrap();
+    let held = queue.enqueue(&Hold {}).unwrap();
+    // One that lost a worker is a matter for a claim that knows whether another one runs.
+    let crashed = "UPDATE redrive.jobs SET crashes = 1 WHERE id = $1";
+    client.execute(crashed, &[&ids[0].get()]).unwrap();
+    let segment: i16 = client
+        .query_one("SELECT segment FROM redrive.ring", &[])
+        .unwrap()
+        .get(0);
+
+    assert_eq!(claim_one(&mut client, segment ^ 1, &[]), None);
+    let (first, lease) = claim_one(&mut client, segment, &[]).expect("the urgent one");
+    assert_eq!(first, urgent.get());
+    let held_by = "SELECT (jobs[1]).id, (jobs[1]).attempt, cardinality(jobs), \
+                          (SELECT count(*) FROM redrive.jobs) \
+                   FROM redrive.leases WHERE lease_id = $1";
+    let row = client.query_one(held_by, &[&lease]).unwrap();
+    let found: (i64, i32, i32, i64) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    assert_eq!(
+        found,
+        (first, 1, 1, 4),
+        "it, charged, alone, and nowhere else"
+    );
+    let second = claim_one(&mut client, segment, &["hold"]).map(|(id, _)| id);
+    assert_eq!(second, Some(ids[1].get()));
+    let third = claim_one(&mut client, segment, &["order"]).map(|(id, _)| id);
+    assert_eq!(third, Some(held.get()));
+    let fourth = claim_one(&mut client, segment, &[]).map(|(id, _)| id);
+    assert_eq!(fourth, Some(ids[2].get()));
+    assert_eq!(
+        claim_one(&mut client, segment, &[]),
+        None,
+        "the suspect is left"
+    );
+    let counted =
+        "SELECT sum(counts[1])::bigint FROM redrive.metric_deltas WHERE words = '{claimed}'";
+    let counted: i64 = client.query_one(counted, &[]).unwrap().get(0);
+    assert_eq!(counted, 4);
+}
+
+#[test]
+fn what_is_told_of_in_another_segment_than_was_thought_is_found() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let told = "SELECT EXISTS (SELECT FROM redrive.workers WHERE waiting)";
+    let mut client = test.client();
+    wait_until("the worker to wait", SOON, || {
+        client.query_one(told, &[]).unwrap().get(0)
+    });
+    // It will know at its next renewal.
+    client
+        .batch_execute("UPDATE redrive.ring SET segment = (segment + 1) % 4")
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "it to be done", |counts| counts.done == 1);
+    stop(worker);
 }

@@ -71,12 +71,17 @@ struct Hot {
 }
 
 /// What workers ask.
-const WORKERS: [Hot; 12] = [
+const WORKERS: [Hot; 13] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
                     '{-32768}', '{0}', '{32767}', NULL",
         pages: 5000,
+    },
+    Hot {
+        name: "claim_one",
+        arguments: "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
+        pages: 100,
     },
     Hot {
         name: "promote",

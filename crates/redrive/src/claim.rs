@@ -101,9 +101,37 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             &claim.except.as_deref(),
         ],
     )?;
+    Ok(read(rows, &claim.queue, lease))
+}
 
+/// Claims one job of this segment that a worker with nothing to do was just told of. None: if there
+/// is anything, [`claim`] finds it.
+pub(crate) fn claim_one(
+    session: &mut Session,
+    claim: &Claim,
+    segment: i16,
+) -> Result<Vec<Claimed>> {
+    let queue = &*claim.queue;
+    let lease = LeaseId(Uuid::new_v4());
+    let rows = session.query(
+        &format!("claim a job of queue `{queue}`"),
+        &sql::CLAIM_ONE,
+        &[
+            &queue,
+            &claim.kinds.as_deref(),
+            &claim.except.as_deref(),
+            &segment,
+            &lease.0,
+            &claim.worker.0,
+        ],
+    )?;
+    Ok(read(rows, &claim.queue, lease))
+}
+
+/// The jobs of an answer, in the order of the claim.
+fn read(rows: Vec<Row>, queue: &Arc<str>, lease: LeaseId) -> Vec<Claimed> {
     let Some(first) = rows.first() else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let at = Columns::of(first);
     let now = Instant::now();
@@ -130,7 +158,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
             payload: row.get(at.payload),
             facts: Facts {
                 id: JobId::new(row.get(at.id)),
-                queue: Arc::clone(&claim.queue),
+                queue: Arc::clone(queue),
                 kind,
                 attempt: row.get::<_, i32>(at.attempt).unsigned_abs(),
                 max_attempts: row.get::<_, i32>(at.max_attempts).unsigned_abs(),
@@ -147,7 +175,7 @@ pub(crate) fn claim(session: &mut Session, claim: &Claim) -> Result<Vec<Claimed>
     }
     // A DELETE answers in the order of the disk.
     claimed.sort_unstable_by_key(|job| (-job.facts.priority, job.facts.id));
-    Ok(claimed)
+    claimed
 }
 
 /// Where the answer has what: looked up once, and not by name in each of a thousand rows.

@@ -45,7 +45,7 @@ pub fn mark(jobs: i64, priorities: i16, now: Instant) -> usize {
         Got::Enough,
         claimed,
     );
-    marks.ranges(Look::Marked).len()
+    marks.ranges(Look::Marked, 0).len()
 }
 
 /// The bucket of a wait.

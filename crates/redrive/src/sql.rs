@@ -32,6 +32,7 @@ statements! {
     WAKE = "wake";
     PROMOTE = "promote";
     CLAIM = "claim";
+    CLAIM_ONE = "claim_one";
     UNSERVED = "unserved";
     TRIP_BREAKER = "trip_breaker";
     OPEN_BREAKERS = "open_breakers";

@@ -55,11 +55,14 @@ pub(crate) const QUICK: &[Patch] = &[
 pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claim-charges-nothing",
-        how: How::Statements(&[patch(
-            "claim",
-            "j.attempt + 1 AS attempt",
-            "j.attempt AS attempt",
-        )]),
+        how: How::Statements(&[
+            patch("claim", "j.attempt + 1 AS attempt", "j.attempt AS attempt"),
+            patch(
+                "claim_one",
+                "j.attempt + 1 AS attempt",
+                "j.attempt AS attempt",
+            ),
+        ]),
         scene: Scene::Work,
         rules: &[Rule::Attempts],
     },

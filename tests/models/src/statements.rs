@@ -16,6 +16,7 @@ use crate::session::Parameter;
 pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> Vec<Row> {
     let answer = match name {
         "claim" => claim(tables, given),
+        "claim_one" => claim_one(tables, given),
         "settle_done" => settle_done(tables, given),
         "settle" => settle(tables, given),
         "settle_own" => settle_own(tables, given),
@@ -42,7 +43,7 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
     };
     let is_news = match name {
         "chores" | "promote" | "open_breakers" | "turn_ring" => false,
-        "claim" => !answer.is_empty(),
+        "claim" | "claim_one" => !answer.is_empty(),
         _ => true,
     };
     if is_news {
@@ -85,23 +86,41 @@ fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
         }
         taken.push(job.clone());
     }
-    let mut rows = Vec::new();
-    for mut job in taken {
-        tables.ready.remove(&job.id);
-        job.attempt += 1;
+    let hand_out = |job: Stored| {
         let own = (job.crashes > 0 || !alone.is_empty()).then(Uuid::new_v4);
-        let lease_id = own.unwrap_or(shared);
-        rows.push(claimed(&job, own, lease_id));
-        let lease = tables.leases.entry(lease_id).or_insert_with(|| Lease {
-            worker,
-            claimed_at: Instant::now(),
-            jobs: Vec::new(),
-            done: BTreeSet::new(),
-        });
-        lease.jobs.push(job.clone());
-        tables.note(|| format!("job {} in lease {lease_id} of {worker}", job.id));
-    }
-    rows
+        lease(tables, job, own, shared, worker)
+    };
+    taken.into_iter().map(hand_out).collect()
+}
+
+fn claim_one(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let (shared, worker) = (uuid(given, 5), uuid(given, 6));
+    let first = tables.ready.values().find(|job| job.crashes == 0).cloned();
+    let first = first.map(|job| lease(tables, job, None, shared, worker));
+    first.into_iter().collect()
+}
+
+/// Moves a ready job into a lease.
+fn lease(
+    tables: &mut Tables,
+    mut job: Stored,
+    own: Option<Uuid>,
+    shared: Uuid,
+    worker: Uuid,
+) -> Row {
+    tables.ready.remove(&job.id);
+    job.attempt += 1;
+    let lease_id = own.unwrap_or(shared);
+    let row = claimed(&job, own, lease_id);
+    tables.note(|| format!("job {} in lease {lease_id} of {worker}", job.id));
+    let lease = tables.leases.entry(lease_id).or_insert_with(|| Lease {
+        worker,
+        claimed_at: Instant::now(),
+        jobs: Vec::new(),
+        done: BTreeSet::new(),
+    });
+    lease.jobs.push(job);
+    row
 }
 
 /// A claimed job; its payload tells of its lease.
@@ -282,11 +301,13 @@ fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     );
     let mine = tables.leases.iter().filter(|(_, lease)| lease.worker == me);
     let mine: Vec<Uuid> = mine.map(|(id, _)| *id).collect();
-    vec![Row::default().with("leases", Type::UUID_ARRAY, &mine).with(
-        "cancelled",
-        Type::INT8_ARRAY,
-        &Vec::<i64>::new(),
-    )]
+    vec![
+        Row::default()
+            .with("leases", Type::UUID_ARRAY, &mine)
+            .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new())
+            .with("segment", Type::INT2, &0_i16)
+            .with("others", Type::INT8, &0_i64),
+    ]
 }
 
 fn promote(tables: &mut Tables) -> Vec<Row> {

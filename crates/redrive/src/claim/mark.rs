@@ -68,8 +68,13 @@ impl Marks {
         }
     }
 
-    /// The ranges to look at, in the order of the claim.
-    pub(crate) fn ranges(&self, look: Look) -> Vec<Range> {
+    /// The ranges to look at, in the order of the claim; so many ids after the marks.
+    ///
+    /// Where several workers claim full batches, what comes right after the mark of one is what the
+    /// others are at: rows to walk over one by one because they are locked or just deleted. A lead
+    /// of a batch for each of them has all take steps past one another. What is left between, a
+    /// full look finds, as all else below a mark.
+    pub(crate) fn ranges(&self, look: Look, lead: i64) -> Vec<Range> {
         match look {
             Look::Full => vec![ALL],
             Look::Marked => {
@@ -82,7 +87,7 @@ impl Marks {
                     });
                     open = Range {
                         from_rank: rank,
-                        from_id: id,
+                        from_id: id.saturating_add(lead),
                         to_rank: i16::MAX,
                     };
                 }
@@ -178,16 +183,16 @@ mod tests {
             Got::Enough,
             [(0, 1), (0, 2)].into_iter(),
         );
-        assert_eq!(marks.ranges(Look::Marked)[1].from_id, 2);
+        assert_eq!(marks.ranges(Look::Marked, 0)[1].from_id, 2);
         marks.note(Look::Full, now, MS, Got::All, [(0, 1)].into_iter());
-        assert_eq!(marks.ranges(Look::Marked)[1].from_id, 2);
+        assert_eq!(marks.ranges(Look::Marked, 0)[1].from_id, 2);
     }
 
     #[test]
     fn marked_ranges_leave_out_only_what_was_walked() {
         let mut marks = Marks::new();
         let now = Instant::now();
-        assert_eq!(marks.ranges(Look::Marked), [ALL]);
+        assert_eq!(marks.ranges(Look::Marked, 0), [ALL]);
         marks.note(
             Look::Marked,
             now,
@@ -201,7 +206,7 @@ mod tests {
             to_rank,
         };
         assert_eq!(
-            marks.ranges(Look::Marked),
+            marks.ranges(Look::Marked, 0),
             [
                 range(i16::MIN, 0, -5),
                 range(-5, 70, 0),
@@ -209,6 +214,16 @@ mod tests {
                 range(3, 10, i16::MAX),
             ]
         );
-        assert_eq!(marks.ranges(Look::Full), [ALL]);
+        assert_eq!(marks.ranges(Look::Full, 0), [ALL]);
+        assert_eq!(
+            marks.ranges(Look::Marked, 1000),
+            [
+                range(i16::MIN, 0, -5),
+                range(-5, 1070, 0),
+                range(0, 1090, 3),
+                range(3, 1010, i16::MAX),
+            ]
+        );
+        assert_eq!(marks.ranges(Look::Full, 1000), [ALL], "nothing is left out");
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::demand::BATCH;
 use crate::claim::mark::{Got, Look, Marks};
-use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim};
+use crate::claim::{Claim, Claimed, LeaseId, Suspects, claim, claim_one};
 use crate::error::Result;
 use crate::floor::channel::Sender;
 use crate::floor::{Instant, Mutex};
@@ -72,11 +73,23 @@ impl Claimer {
 
     /// Claims up to `limit` jobs.
     pub(crate) fn claim(&mut self, limit: usize) -> Result<(Look, Vec<Claimed>)> {
+        let lead = self.lead(limit);
+        let (look, mut claimed) = self.claim_from(lead, limit)?;
+        if look == Look::Marked && lead > 0 && claimed.len() < limit {
+            // Past what the others are at there is no more; they may have left some.
+            let (_, mut left) = self.claim_from(0, limit - claimed.len())?;
+            claimed.append(&mut left);
+        }
+        Ok((look, claimed))
+    }
+
+    /// Claims so many ids after the marks, unless it is time to look at everything.
+    fn claim_from(&mut self, lead: i64, limit: usize) -> Result<(Look, Vec<Claimed>)> {
         let asked_at = Instant::now();
         let (look, ranges) = {
             let marks = lock(&self.marks);
             let look = marks.look(asked_at);
-            (look, marks.ranges(look))
+            (look, marks.ranges(look, lead))
         };
         let request = Claim {
             limit,
@@ -103,6 +116,33 @@ impl Claimer {
         Ok((look, claimed))
     }
 
+    /// How many jobs after its mark a claim begins: where the batches end that the other workers
+    /// are at.
+    fn lead(&self, limit: usize) -> i64 {
+        match limit < BATCH {
+            true => 0,
+            false => self
+                .state
+                .others()
+                .saturating_mul(i64::try_from(limit).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// Claims the job that a notification told of, where new jobs go. None: it takes a claim to
+    /// know whether there is any. While full looks are dear it finds nothing: it would be one.
+    pub(crate) fn claim_one(&mut self) -> Result<Vec<Claimed>> {
+        if self.look() == Look::Marked {
+            return Ok(Vec::new());
+        }
+        let (request, segment) = (self.request(), self.state.segment());
+        let state = Arc::clone(&self.state);
+        state.asking(1, || {
+            self.call("claim a job", move |session| {
+                claim_one(session, &request, segment)
+            })
+        })
+    }
+
     /// A claim of one job, wherever it is.
     pub(crate) fn request(&self) -> Claim {
         Claim {
@@ -116,7 +156,7 @@ impl Claimer {
                 Some(_) => Suspects::Leave,
                 None => self.suspects,
             },
-            ranges: Marks::new().ranges(Look::Full),
+            ranges: Marks::new().ranges(Look::Full, 0),
         }
     }
 

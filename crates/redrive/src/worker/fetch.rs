@@ -146,8 +146,16 @@ impl Fetcher<'_> {
         {
             self.promote()?;
         }
+        if self.woken && self.notice.way() == Way::Told {
+            let told_of = self.claimer.claim_one()?;
+            if !told_of.is_empty() {
+                self.woken = false;
+                return Ok(self.noted(told_of, demand));
+            }
+        }
         let mut claimed = self.claim(demand)?;
-        if claimed.len() >= BATCH {
+        // Where there are other workers, they are the second.
+        if claimed.len() >= BATCH && self.state.others() == 0 {
             self.second.help(self.claimer.except());
         }
         // Where the marks point there is nothing more; but below them there may be.
@@ -161,13 +169,18 @@ impl Fetcher<'_> {
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
             self.promote()?;
         }
+        Ok(self.noted(claimed, demand))
+    }
+
+    /// Takes note of what was claimed.
+    fn noted(&mut self, claimed: Vec<Claimed>, demand: usize) -> Vec<Claimed> {
         self.pause = PAUSE;
         let (told, found) = (self.state.told(), found(&claimed, demand));
         // It is said when what was claimed has gone to the slots.
         self.change = self
             .notice
             .claimed(Instant::now(), claimed.len(), found, told);
-        Ok(claimed)
+        claimed
     }
 
     fn claim(&mut self, limit: usize) -> Result<Vec<Claimed>> {

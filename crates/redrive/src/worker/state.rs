@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 use crate::claim::LeaseId;
 use crate::claim::demand::{demand, wanted};
-use crate::floor::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::floor::atomic::{AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::floor::channel::{Receiver, Sender, bounded};
 use crate::floor::{Instant, Mutex, MutexGuard};
 use crate::job::{Facts, Signal};
@@ -92,6 +92,10 @@ pub(crate) struct State {
     pub(crate) held: Mutex<HashSet<LeaseId>>,
     /// The slots and what they run.
     pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
+    /// The segment that new jobs go to, as of the last renewal.
+    segment: AtomicI16,
+    /// How many other workers the queue had then.
+    others: AtomicI64,
     /// Notifications of jobs so far.
     told: AtomicU64,
     /// Jobs claimed and not finished.
@@ -129,6 +133,8 @@ impl State {
             failure: OnceLock::new(),
             held: Mutex::default(),
             seats: Mutex::default(),
+            segment: AtomicI16::new(0),
+            others: AtomicI64::new(0),
             told: AtomicU64::new(0),
             in_hand: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
@@ -160,6 +166,22 @@ impl State {
         let answer = ask();
         self.asked.fetch_sub(jobs, Ordering::Relaxed);
         answer
+    }
+
+    /// Where a job is that has just come, unless the ring has turned since the last renewal.
+    pub(crate) fn segment(&self) -> i16 {
+        self.segment.load(Ordering::Relaxed)
+    }
+
+    /// How many other workers claim from the queue, as far as is known.
+    pub(crate) fn others(&self) -> i64 {
+        self.others.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of what a renewal told: where new jobs go, and how many other workers there are.
+    pub(crate) fn knows(&self, segment: i16, others: i64) {
+        self.segment.store(segment, Ordering::Relaxed);
+        self.others.store(others, Ordering::Relaxed);
     }
 
     /// How many notifications of jobs have come.
