@@ -4,9 +4,8 @@
 -- $6 integer slots $7 text[] kinds (NULL: all)    $8 bigint lease time in milliseconds
 -- Locks: the worker's row.
 -- Index relied on: the primary key of workers; leases_for_reap.
--- Rows: always one: the leases it holds for longer than a moment, the jobs of its that an
---       operator asked to stop, the segment that new jobs go to, and how many other workers the
---       queue has.
+-- Rows: always one: the leases it holds for longer than a moment, and the jobs of its that an
+--       operator asked to stop.
 WITH renewed AS (
     INSERT INTO redrive.workers AS w
         (worker_id, queue, host, pid, version, slots, kinds, expires_at)
@@ -19,12 +18,6 @@ SELECT coalesce(array_agg(l.lease_id), '{}') AS leases,
            FROM redrive.leases asked
            CROSS JOIN LATERAL unnest(asked.cancelled) AS c (id)
            WHERE asked.worker_id = $1
-       ), '{}') AS cancelled,
-       (SELECT r.segment FROM redrive.ring r) AS segment,
-       (
-           SELECT count(*)
-           FROM redrive.workers w
-           WHERE w.queue = $2 AND w.worker_id <> $1 AND w.expires_at > statement_timestamp()
-       ) AS others
+       ), '{}') AS cancelled
 FROM redrive.leases l
 WHERE l.worker_id = $1

@@ -37,7 +37,12 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
         "promote" => promote(tables),
         "chores" => chores(tables, given),
         "reap" => reap(tables, given),
-        "turn_ring" => vec![Row::default().with("step", Type::TEXT, &"nothing")],
+        "turn_ring" => vec![
+            Row::default()
+                .with("step", Type::TEXT, &"nothing")
+                .with("segment", Type::INT2, &0_i16)
+                .with("others", Type::INT8, &0_i64),
+        ],
         "open_breakers" | "unserved" | "free_key" => Vec::new(),
         other => panic!("the model does not know the statement `{other}`"),
     };
@@ -304,9 +309,7 @@ fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     vec![
         Row::default()
             .with("leases", Type::UUID_ARRAY, &mine)
-            .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new())
-            .with("segment", Type::INT2, &0_i16)
-            .with("others", Type::INT8, &0_i64),
+            .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new()),
     ]
 }
 

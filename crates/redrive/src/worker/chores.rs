@@ -162,6 +162,7 @@ impl<'a> Chores<'a> {
     }
 
     /// One step of the ring, if there was work since the last; more while there is something to do.
+    /// What it tells beside that is for the fetcher.
     fn turn_ring(&mut self, lane: &mut Lane) -> Result<()> {
         let counts = self.state.counts.read();
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
@@ -169,11 +170,16 @@ impl<'a> Chores<'a> {
         self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
         self.worked_at_last_turn = worked;
         let bytes = self.state.config.segment_bytes;
+        let state = Arc::clone(self.state);
         self.call(lane, "turn the ring", move |session| {
             // A truncation may be followed by a turn, and that by the next truncation.
             for _ in 0..4 {
-                let row =
-                    session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &STRAGGLERS])?;
+                let row = session.query_one(
+                    "turn the ring",
+                    &sql::TURN_RING,
+                    &[&bytes, &STRAGGLERS, &state.settler.worker.0],
+                )?;
+                state.knows(row.get("segment"), row.get("others"));
                 match row.get("step") {
                     "nothing" => break,
                     step => log::debug!("the ring: {step}"),

@@ -284,8 +284,6 @@ pub(crate) fn look_at_breakers(state: &Arc<State>, lane: &mut Lane) -> Result<bo
 struct Renewed {
     leases: Vec<Uuid>,
     cancelled: Vec<i64>,
-    segment: i16,
-    others: i64,
 }
 
 fn renew(state: &Arc<State>, lane: &mut Lane) -> Result<Renewed> {
@@ -314,11 +312,8 @@ fn renew(state: &Arc<State>, lane: &mut Lane) -> Result<Renewed> {
         Ok(Renewed {
             leases: row.get("leases"),
             cancelled: row.get("cancelled"),
-            segment: row.get("segment"),
-            others: row.get("others"),
         })
     })?;
     state.trust.renewed(sent_at, state.config.lease);
-    state.knows(renewed.segment, renewed.others);
     Ok(renewed)
 }

@@ -92,9 +92,9 @@ pub(crate) struct State {
     pub(crate) held: Mutex<HashSet<LeaseId>>,
     /// The slots and what they run.
     pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
-    /// The segment that new jobs go to, as of the last renewal.
+    /// The segment that new jobs go to, as of the last look at the ring.
     segment: AtomicI16,
-    /// How many other workers the queue had then.
+    /// How many other workers claimed the same jobs then.
     others: AtomicI64,
     /// Notifications of jobs so far.
     told: AtomicU64,
@@ -168,17 +168,17 @@ impl State {
         answer
     }
 
-    /// Where a job is that has just come, unless the ring has turned since the last renewal.
+    /// Where a job is that has just come, unless the ring has turned since the last look.
     pub(crate) fn segment(&self) -> i16 {
         self.segment.load(Ordering::Relaxed)
     }
 
-    /// How many other workers claim from the queue, as far as is known.
+    /// How many other workers claim the same jobs, as far as is known.
     pub(crate) fn others(&self) -> i64 {
         self.others.load(Ordering::Relaxed)
     }
 
-    /// Takes note of what a renewal told: where new jobs go, and how many other workers there are.
+    /// Takes note of where new jobs go, and of how many other workers claim them.
     pub(crate) fn knows(&self, segment: i16, others: i64) {
         self.segment.store(segment, Ordering::Relaxed);
         self.others.store(others, Ordering::Relaxed);
