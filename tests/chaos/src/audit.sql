@@ -5,6 +5,7 @@ CREATE SCHEMA chaos;
 CREATE TABLE chaos.trail (
     seq        bigint  GENERATED ALWAYS AS IDENTITY,
     at         bigint  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    began      bigint  NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
     tx         bigint  NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     actor      text    NOT NULL DEFAULT current_setting('application_name'),
     job        bigint  NOT NULL,

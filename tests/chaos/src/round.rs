@@ -18,7 +18,7 @@ use crate::troupe::Part;
 const ENQUEUERS: u32 = 2;
 const WORKERS: usize = 4;
 /// How long all jobs may take to end when nothing is in their way any more.
-const DRAIN: Duration = Duration::from_mins(4);
+const DRAIN: Duration = Duration::from_mins(20);
 
 /// How a round is played.
 #[derive(Clone, Debug)]

@@ -12,6 +12,8 @@ use uuid::Uuid;
 pub(crate) struct Event {
     pub(crate) seq: i64,
     pub(crate) at: i64,
+    /// When the statement began that did it: what it decided, it decided then.
+    pub(crate) began: i64,
     pub(crate) tx: i64,
     pub(crate) actor: Arc<str>,
     pub(crate) job: i64,
@@ -76,7 +78,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<Event> {
         )
     };
     let asked = "SELECT seq, at, tx, actor, job, place::text, step::text, attempt, most, generation, crashes,
-                        refunds, lease, worker, state, reason, key, held_key, due
+                        refunds, lease, worker, state, reason, key, held_key, due, began
                  FROM chaos.trail ORDER BY job, seq";
     let mut rows = client
         .query_raw(asked, std::iter::empty::<i32>())
@@ -114,6 +116,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<Event> {
             key: row.get(16),
             held_key: row.get::<_, Option<String>>(17).map(&mut word),
             due: row.get(18),
+            began: row.get(19),
         });
     }
     events

@@ -306,11 +306,11 @@ fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     );
     let mine = tables.leases.iter().filter(|(_, lease)| lease.worker == me);
     let mine: Vec<Uuid> = mine.map(|(id, _)| *id).collect();
-    vec![
-        Row::default()
-            .with("leases", Type::UUID_ARRAY, &mine)
-            .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new()),
-    ]
+    vec![Row::default().with("leases", Type::UUID_ARRAY, &mine).with(
+        "cancelled",
+        Type::INT8_ARRAY,
+        &Vec::<i64>::new(),
+    )]
 }
 
 fn promote(tables: &mut Tables) -> Vec<Row> {

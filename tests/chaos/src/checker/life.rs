@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::checker::{Findings, Rule, Terms};
 use crate::trail::{Event, Place, Step};
 
-/// How long a statement may take from its snapshot to its last row, in microseconds.
+/// How long after it was written a renewal may be committed, in microseconds.
 const IN_FLIGHT: i64 = 250_000;
 
 /// What a job went through.
@@ -384,7 +384,7 @@ impl<'a> Teller<'a, '_> {
         // Only a reap counts a crash, and only it is another's to do.
         let is_reap = crashes == left.crashes + 1;
         if is_reap {
-            self.check_reap(left, first.at);
+            self.check_reap(left, first.began);
         } else if first.actor != left.actor {
             let text = format!("{} settled a lease of {}", first.actor, left.actor);
             self.found(Rule::Fenced, first.at, text);
@@ -545,7 +545,7 @@ impl<'a> Teller<'a, '_> {
     fn check_reap(&mut self, left: &Event, at: i64) {
         let worker = left.worker.unwrap_or_default();
         let renewed = self.renewed.get(&worker).map_or(&[][..], Vec::as_slice);
-        // One that came while the statement was at it, it could not see.
+        // One that was not committed when the statement began, it could not see.
         let seen = renewed.partition_point(|renewal| *renewal <= at - IN_FLIGHT);
         let last = renewed[..seen].last();
         let early = last.unwrap_or(&left.at) + self.terms.lease - at;

@@ -16,6 +16,7 @@ fn event(tx: i64, at: i64, place: Place, step: Step) -> Event {
     Event {
         seq: at * 10 + i64::from(step == Step::In),
         at,
+        began: at,
         tx,
         actor: Arc::from("worker-1.1"),
         job: JOB,
@@ -139,6 +140,7 @@ fn reaped(at: i64) -> Records {
     let mut records = tidy();
     records.effects.pop();
     records.trail[3].at = at;
+    records.trail[3].began = at;
     records.trail[3].actor = Arc::from("worker-2.1");
     let mut back = event(3, at, Place::Ready, Step::In);
     back.actor = Arc::from("worker-2.1");
@@ -147,6 +149,20 @@ fn reaped(at: i64) -> Records {
     records.remains.push(Remains {
         job: JOB,
         place: Place::Ready,
+    });
+    records
+}
+
+/// The same by a statement that took long: its worker renewed when it had begun.
+fn slowly_reaped() -> Records {
+    let mut records = reaped(1_000_006);
+    for event in &mut records.trail[3..] {
+        event.at += 900_000;
+    }
+    let worker = records.renewals[0].worker;
+    records.renewals.push(Renewal {
+        at: 1_000_106,
+        worker,
     });
     records
 }
@@ -162,7 +178,14 @@ fn rules(records: &Records) -> Vec<Rule> {
 
 #[test]
 fn lives_as_they_should_be_have_nothing_wrong() {
-    for records in [tidy(), retried(), died(), cancelled(), reaped(1_000_006)] {
+    for records in [
+        tidy(),
+        retried(),
+        died(),
+        cancelled(),
+        reaped(1_000_006),
+        slowly_reaped(),
+    ] {
         assert_eq!(rules(&records), [], "{records:#?}");
     }
 }
