@@ -52,6 +52,7 @@ mod redaction;
 mod retention;
 
 mod crash;
+mod deadlocks;
 mod durability;
 mod faults;
 mod leak;
