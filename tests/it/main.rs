@@ -59,6 +59,7 @@ mod leak;
 mod outage;
 mod reap;
 mod recovery;
+mod restore;
 mod suspect;
 
 mod pool;
