@@ -52,11 +52,14 @@ mod redaction;
 mod retention;
 
 mod crash;
+mod deadlocks;
+mod durability;
 mod faults;
 mod leak;
 mod outage;
 mod reap;
 mod recovery;
+mod restore;
 mod suspect;
 
 mod pool;

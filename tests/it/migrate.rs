@@ -51,7 +51,7 @@ fn migrate_at_once(test: &TestDatabase) {
     applied.sort_unstable();
     let versions = versions(test);
     assert_eq!(applied, versions, "each by one of them");
-    assert_eq!(versions, (1..=18).collect::<Vec<i32>>());
+    assert_eq!(versions, (1..=19).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
     assert_eq!(
         test.open().migrate().unwrap(),
@@ -77,8 +77,71 @@ fn a_missing_schema_is_told_as_a_migration_to_run() {
     assert!(error.to_string().contains("redrive migrate"), "{error}");
 }
 
+/// A database as an older version of redrive left it: with the migrations up to this one.
+fn as_of(version: i32) -> TestDatabase {
+    let script = redrive::migrate::print();
+    let next = format!("\n-- {:04}_", version + 1);
+    let (older, _) = script.split_once(&next).expect("a later migration");
+    let test = TestDatabase::empty();
+    let script = format!("{older}\nCOMMIT;");
+    test.client().batch_execute(&script).unwrap();
+    assert_eq!(versions(&test), (1..=version).collect::<Vec<i32>>());
+    test
+}
+
+/// What this library makes of a schema that an older one left, of whatever age: a clear error or
+/// its work, and a migration that ends where a new one does.
 #[test]
-fn a_half_migrated_schema_is_told_and_completed() {
+fn an_older_schema_is_told_and_completed() {
+    let all = TestDatabase::migrated();
+    let last = versions(&all).len();
+    let new = catalog(&all);
+    for version in [1, 5, 9, 15, 16, 18] {
+        let test = as_of(version);
+        let db = test.open();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let start = worker(&queue)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .map(drop);
+        for refused in [db.check_schema(), start] {
+            let error = refused.expect_err("migrations are missing");
+            assert!(error.is_migration_required(), "{version}: {error:?}");
+            let next = format!("{:04}_", version + 1);
+            assert!(error.to_string().contains(&next), "{version}: {error}");
+        }
+        // Nobody need check before an enqueue: it is stored, or refused as what it is.
+        let stored = match queue.enqueue(&Order { number: 1 }) {
+            Ok(id) => Some(id),
+            Err(error) => {
+                assert!(error.is_migration_required(), "{version}: {error:?}");
+                None
+            }
+        };
+        let older = catalog(&test);
+        assert!(older.len() < new.len(), "{version}: nothing was changed");
+
+        let applied = db.migrate().unwrap();
+        let applied: Vec<i32> = applied.iter().map(|applied| applied.version).collect();
+        assert_eq!(applied.len() + usize::try_from(version).unwrap(), last);
+        assert!(applied.is_sorted() && applied[0] == version + 1);
+        db.check_schema().unwrap();
+        let completed = catalog(&test);
+        let differing: Vec<&String> = completed.symmetric_difference(&new).collect();
+        assert!(differing.is_empty(), "{version}: {differing:#?}");
+
+        let worker = worker(&queue)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap();
+        drained(&queue);
+        let done = stop(worker).counts.done;
+        assert_eq!(done, u64::from(stored.is_some()), "{version}");
+    }
+}
+
+#[test]
+fn a_migration_that_was_left_out_is_refused_and_nothing_is_changed() {
     let test = TestDatabase::migrated();
     let db = test.open();
     test.client()
@@ -88,17 +151,44 @@ fn a_half_migrated_schema_is_told_and_completed() {
              redrive.mark_group, redrive.note_group, redrive.own_group",
         )
         .unwrap();
-    let error = db.check_schema().expect_err("a migration is missing");
-    assert!(error.is_migration_required(), "{error:?}");
-    assert!(error.to_string().contains("0009_create_audit"), "{error}");
-    let applied: Vec<i32> = db
-        .migrate()
-        .unwrap()
-        .iter()
-        .map(|applied| applied.version)
-        .collect();
-    assert_eq!(applied, [9]);
-    db.check_schema().unwrap();
+    let before = catalog(&test);
+    let queue = Queue::new(&db, "orders").unwrap();
+    let start = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .map(drop);
+    for refused in [db.check_schema(), db.migrate().map(drop), start] {
+        let error = refused.expect_err("a migration was left out");
+        assert!(error.is_invalid(), "{error:?}");
+        assert!(error.to_string().contains("0009_create_audit"), "{error}");
+    }
+    assert_eq!(before, catalog(&test));
+}
+
+/// An older migrator on a newer schema: it leaves it as it is, whether it may work there or not.
+#[test]
+fn a_newer_schema_is_never_taken_back() {
+    let later = "INSERT INTO redrive.migrations (version, name, checksum, breaking) \
+                 VALUES (900, '0900_later', 'x', $1)";
+    // Also when something is missing that it could apply: it cannot know what that would undo.
+    for (test, breaking) in [
+        (TestDatabase::migrated(), false),
+        (TestDatabase::migrated(), true),
+        (as_of(18), false),
+        (as_of(18), true),
+    ] {
+        test.client().execute(later, &[&breaking]).unwrap();
+        let before = catalog(&test);
+        let db = test.open();
+        let is_whole = versions(&test).len() == 20;
+        match db.migrate() {
+            Ok(applied) => assert!(is_whole && !breaking && applied.is_empty()),
+            Err(error) if breaking => assert!(error.is_schema_newer(), "{error:?}"),
+            Err(error) => assert!(!is_whole && error.is_invalid(), "{error:?}"),
+        }
+        assert_eq!(before, catalog(&test), "breaking: {breaking}");
+        assert_eq!(db.check_schema().is_ok(), is_whole && !breaking);
+    }
 }
 
 #[test]

@@ -29,6 +29,11 @@ pub struct Cluster {
 impl Cluster {
     /// Makes one; it is not started.
     pub fn new() -> Cluster {
+        Cluster::with("fsync = off")
+    }
+
+    /// Makes one with this setting beside the usual ones; it is not started.
+    pub fn with(setting: &str) -> Cluster {
         let mut shared = Client::connect(&server_url(), NoTls).expect("connect to the server");
         let mut ask = |question: &str| -> String {
             shared
@@ -69,7 +74,7 @@ impl Cluster {
         );
         let settings = format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = ''\n\
-             fsync = off\nshared_buffers = '16MB'\n"
+             {setting}\nshared_buffers = '16MB'\n"
         );
         cluster.set(&settings);
         cluster
@@ -132,6 +137,24 @@ impl Cluster {
             "pg_ctl",
             &["stop", "--wait", "--silent", "--mode=immediate"],
         );
+    }
+
+    /// Takes a base backup of it, beside its data.
+    pub fn back_up(&self) {
+        let backup = self.folder.join("backup");
+        let mut command = self.bare("pg_basebackup");
+        command
+            .arg(format!("--dbname={}", self.url()))
+            .arg("--pgdata")
+            .arg(backup)
+            .args(["--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
+        went_well("pg_basebackup", command);
+    }
+
+    /// Puts the backup where its data were; it must be stopped, and is not started.
+    pub fn restore(&self) {
+        fs::remove_dir_all(self.data()).expect("remove its data");
+        fs::rename(self.folder.join("backup"), self.data()).expect("put the backup there");
     }
 
     /// Kills one of its backends, after which it starts all of them anew.
@@ -210,25 +233,22 @@ impl Cluster {
 
     #[track_caller]
     fn run(&self, program: &str, arguments: &[&str]) {
-        let output = self
-            .command(program)
-            .args(arguments)
-            .output()
-            .expect("run a program of the server");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{program}: {}: {said}",
-            output.status
-        );
+        let mut command = self.command(program);
+        command.args(arguments);
+        went_well(program, command);
     }
 
+    /// One of its programs, on its data.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        let mut command = self.bare(program);
+        command.arg("--pgdata").arg(self.data());
         command
-            .arg("--pgdata")
-            .arg(self.data())
-            .current_dir(Path::new("/"));
+    }
+
+    /// One of its programs, as its account.
+    fn bare(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(Path::new("/"));
         // What the caller's shell says about another server is not about this one.
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("PG") {
@@ -259,6 +279,17 @@ impl Drop for Cluster {
         }
         drop(fs::remove_dir_all(&self.folder));
     }
+}
+
+#[track_caller]
+fn went_well(program: &str, mut command: Command) {
+    let output = command.output().expect("run a program of the server");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{program}: {}: {said}",
+        output.status
+    );
 }
 
 /// Processes of a server that do nothing, until this is dropped.

@@ -7,7 +7,8 @@
 -- $3 integer   max_crashes
 -- $4 integer   milliseconds of delay per crash from the second one on
 -- $5 text      the reason of a cancelled job: manual
--- Locks: the lease rows; one that somebody settles or reaps right now is skipped.
+-- Locks: the lease rows; one that somebody settles or reaps right now is skipped. The letters of
+--        redriven jobs that die, in the order of their ids, and their keys, in theirs.
 -- Index relied on: leases is small; the primary key of workers; unique_keys_by_job.
 -- Rows: the jobs taken back, `is_dead` for those that died. Zero rows: no lease is lost, or
 --       the server started less than a lease ago (its workers need time to renew).
@@ -81,6 +82,8 @@ died AS (
            u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid
     FROM undone u
     WHERE u.is_dead
+    -- As everybody who waits for several letters.
+    ORDER BY u.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
@@ -92,10 +95,16 @@ died AS (
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
--- A job that ended holds its key no longer; one that comes back keeps it.
+-- A job that ended holds its key no longer; one that comes back keeps it. In the order of the keys, in
+-- which an enqueue takes them.
 freed AS (
     DELETE FROM redrive.unique_keys k
-    WHERE k.job_id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT h.job_id
+        FROM redrive.unique_keys h
+        WHERE h.job_id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
+        ORDER BY h.queue, h.key
+        FOR UPDATE))
 ),
 -- The leases first: one whose jobs are all done has none left, and is lost all the same.
 counted AS (

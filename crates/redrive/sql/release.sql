@@ -8,7 +8,8 @@
 -- $5 bigint[]  ids of jobs whose handlers had started: their refunds are counted
 -- $6 integer   refunds that a job may have; after them its attempt stays charged
 -- $7 text      the reason of a cancelled job: manual
--- Locks: the lease rows; one that a handler's own transaction holds is left to it.
+-- Locks: the lease rows; one that a handler's own transaction holds is left to it. The letters of
+--        redriven jobs that die, in the order of their ids, and their keys, in theirs.
 -- Index relied on: leases_for_reap, unique_keys_by_job.
 -- Rows: the jobs given back, or dead because they were cancelled or had neither a refund nor
 --       an attempt left (exhausted). Zero rows: nothing was held.
@@ -61,6 +62,8 @@ died AS (
            coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key
     FROM released b
     WHERE b.attempt >= b.max_attempts OR b.is_cancelled
+    -- As everybody who waits for several letters.
+    ORDER BY b.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', reason = excluded.reason, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
@@ -70,12 +73,17 @@ died AS (
         discard_reason = NULL, pid = NULL, run_ms = NULL, unique_key = excluded.unique_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
--- A job that ended holds its key no longer.
+-- A job that ended holds its key no longer. In the order of the keys, in which an enqueue takes them.
 freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
-        SELECT b.id FROM released b
-        WHERE b.unique_key IS NOT NULL AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
+        SELECT h.job_id
+        FROM redrive.unique_keys h
+        WHERE h.job_id = ANY (ARRAY(
+            SELECT b.id FROM released b
+            WHERE b.unique_key IS NOT NULL AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
+        ORDER BY h.queue, h.key
+        FOR UPDATE))
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, words, counts)

@@ -17,7 +17,8 @@
 -- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 double precision[]
 --              what is to be counted: lease, word, label, cause, bucket, count, sum; see
 --              worker/cells.rs
--- Locks: the lease rows, the letters of redriven jobs.
+-- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the keys of jobs that
+--        end, in their order.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
 -- Rows: the verdicts that were written. A missing one bounced: its lease is lost, or the same
 --       call was answered into the void before and is repeated now.
@@ -112,6 +113,16 @@ delayed AS (
     FROM settled s
     WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0
 ),
+-- The letters of redriven jobs, before any of them is changed, in the order of their ids: so does
+-- everybody who waits for several, and nobody for each other.
+letters AS MATERIALIZED (
+    SELECT l.id
+    FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(
+        SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
+    ORDER BY l.id
+    FOR NO KEY UPDATE
+),
 -- A redriven job has a letter already: it opens again, one generation on.
 died AS (
     INSERT INTO redrive.dead_letters
@@ -123,7 +134,7 @@ died AS (
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
            $15::integer, s.run_ms
     FROM settled s
-    WHERE s.verdict = 'dead'
+    WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
     -- Oldest first, whatever the join made of the order.
     ORDER BY s.id
     ON CONFLICT (id) DO UPDATE
@@ -137,11 +148,17 @@ died AS (
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),
--- A job that ended holds its key no longer. By an array, so that no plan reads all the keys.
+-- A job that ended holds its key no longer. By an array, so that no plan reads all the keys; and in
+-- the order of the keys, in which an enqueue takes them.
 freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
-        SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
+        SELECT h.job_id
+        FROM redrive.unique_keys h
+        WHERE h.job_id = ANY (ARRAY(
+            SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
+        ORDER BY h.queue, h.key
+        FOR UPDATE))
 ),
 -- By an array, and the state in words that no index has: a server that has learnt that no letter
 -- is ever redriving would look through all of those for each job.
@@ -150,7 +167,7 @@ recovered AS (
     SET state = 'recovered', changed_at = clock_timestamp()
     WHERE l.id = ANY (ARRAY(
             SELECT s.id FROM settled s WHERE s.verdict = 'done' AND s.generation > 0))
-        AND l.state || '' = 'redriving'
+        AND l.state || '' = 'redriving' AND (SELECT count(*) FROM letters) >= 0
 ),
 -- What the worker counted, of leases that were held; and what it could not know.
 counted AS (

@@ -1,5 +1,7 @@
 //! Captures: foreign failures by the thousand.
 
+use postgres::error::SqlState;
+
 use crate::capture::{Capture, Captured};
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -69,6 +71,10 @@ impl Database {
                 // brackets in each other: let it look at each by itself.
                 Err(error) if error.is_invalid() => {
                     columns.parsed.fill(None);
+                    columns.send(session)
+                }
+                // It was ended in favour of another one that met the same new failures, and wrote nothing.
+                Err(error) if error.sql_state() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
                     columns.send(session)
                 }
                 answer => answer,

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use postgres::error::SqlState;
-use postgres::{IsolationLevel, SimpleQueryRow, Transaction};
+use postgres::{IsolationLevel, Row, SimpleQueryRow};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -58,6 +58,7 @@ migrations! {
     16 "0016_count_jobs";
     17 "0017_read_metrics";
     18 "0018_grant_roles";
+    19 "0019_order_captures";
 }
 
 /// Where it is written which migrations a database has had.
@@ -96,8 +97,9 @@ impl Database {
     ///
     /// # Errors
     /// *Schema newer* when a newer version of redrive made a breaking change; *invalid* when a
-    /// migration that was applied differs from the one in this library; *unavailable* when the
-    /// server is silent, also on another connection, for the time of a call.
+    /// migration that was applied differs from the one in this library, or one before it was not
+    /// applied; *unavailable* when the server is silent, also on another connection, for the time
+    /// of a call. In the first two cases nothing was changed.
     pub fn migrate(&self) -> Result<Vec<Applied>> {
         self.call_while_it_lives("migrate the schema", |session| {
             let mut applied = Vec::new();
@@ -109,8 +111,6 @@ impl Database {
                     });
                 }
             }
-            // Whatever is beyond what this library knows must be harmless to it.
-            examine(&ledger(session)?)?;
             Ok(applied)
         })
     }
@@ -119,7 +119,8 @@ impl Database {
     ///
     /// # Errors
     /// *Migration required* when it is missing or older; *schema newer* when a newer version of
-    /// redrive made a breaking change; *invalid* when an applied migration differs from ours.
+    /// redrive made a breaking change; *invalid* when an applied migration differs from ours, or
+    /// one before it was not applied.
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
             let ledger = ledger(session)?;
@@ -174,15 +175,17 @@ fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
             answer.map_err(|error| Error::from_postgres("read the schema's version", error))?
         }
     };
-    Ok(rows
-        .iter()
-        .map(|row| Entry {
-            version: row.get("version"),
-            name: row.get("name"),
-            checksum: row.get("checksum"),
-            breaking: row.get("breaking"),
-        })
-        .collect())
+    Ok(entries(&rows))
+}
+
+fn entries(rows: &[Row]) -> Vec<Entry> {
+    let entry = |row: &Row| Entry {
+        version: row.get("version"),
+        name: row.get("name"),
+        checksum: row.get("checksum"),
+        breaking: row.get("breaking"),
+    };
+    rows.iter().map(entry).collect()
 }
 
 /// Where the schema of a database stands.
@@ -244,7 +247,26 @@ fn examine(ledger: &[Entry]) -> Result<()> {
             None => {}
         }
     }
+    // Those after it stand on it, and it would undo what they changed.
+    let last = ledger.iter().max_by_key(|entry| entry.version);
+    if let Some((last, left_out)) = last.zip(left_out(ledger)) {
+        return Err(Error::invalid(format!(
+            "the schema `redrive` never had the migration `{left_out}` and had `{}` after it; \
+             migrations are applied in their order, so this one cannot be made up for",
+            last.name
+        )));
+    }
     Ok(())
+}
+
+/// The first of our migrations that was left out: a later one was applied, of whatever version.
+fn left_out(ledger: &[Entry]) -> Option<&'static str> {
+    let last = ledger.iter().map(|entry| entry.version).max()?;
+    let applied = |version| ledger.iter().any(|entry| entry.version == version);
+    MIGRATIONS
+        .iter()
+        .find(|migration| migration.version < last && !applied(migration.version))
+        .map(|migration| migration.name)
 }
 
 /// Applies one migration unless it was; the lock makes the look and the act one.
@@ -274,7 +296,17 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
     if !ledger_is_there {
         transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
     }
-    if was_applied(&mut transaction, migration).map_err(failed)? {
+    let rows = transaction
+        .query(sql::SCHEMA_VERSION.text, &[])
+        .map_err(failed)?;
+    // Before anything is changed, and under the lock: another version may be at it, too. Whatever is
+    // beyond what this library knows must be harmless to it.
+    let ledger = entries(&rows);
+    examine(&ledger)?;
+    if ledger
+        .iter()
+        .any(|entry| entry.version == migration.version)
+    {
         return Ok(false);
     }
     transaction.batch_execute(migration.text).map_err(failed)?;
@@ -286,17 +318,6 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
         .map_err(failed)?;
     transaction.commit().map_err(failed)?;
     Ok(true)
-}
-
-fn was_applied(
-    transaction: &mut Transaction<'_>,
-    migration: &Migration,
-) -> Result<bool, postgres::Error> {
-    let found = transaction.query_opt(
-        "SELECT FROM redrive.migrations WHERE version = $1",
-        &[&migration.version],
-    )?;
-    Ok(found.is_some())
 }
 
 /// A checksum against accidents, not against enemies: 64 bits of FNV-1a
@@ -336,5 +357,54 @@ mod tests {
         // Test vectors of the FNV authors.
         assert_eq!(checksum(""), "cbf29ce484222325");
         assert_eq!(checksum("foobar"), "85944171f73967e8");
+    }
+
+    /// The ledger of a database that had these, each with whether it breaks: ours when it is known.
+    fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
+        let entry = |&(version, breaking): &(i32, bool)| {
+            let ours = MIGRATIONS.iter().find(|ours| ours.version == version);
+            Entry {
+                version,
+                name: ours.map_or_else(|| format!("{version:04}_later"), |ours| ours.name.into()),
+                checksum: ours.map_or_else(String::new, |ours| checksum(ours.text)),
+                breaking,
+            }
+        };
+        versions.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn a_ledger_is_good_when_it_has_ours_from_the_first_on_and_nothing_that_breaks() {
+        let last = MIGRATIONS.last().expect("a migration").version;
+        let ours = || (1..=last).map(|version| (version, false));
+        for (had, missing_at_most, is_good) in [
+            (vec![], last, true),
+            (ours().take(1).collect(), last - 1, true),
+            (ours().collect(), 0, true),
+            (ours().chain([(last + 1, false)]).collect(), 0, true),
+            (ours().chain([(last + 1, true)]).collect(), 0, false),
+            (
+                ours().filter(|(version, _)| *version != 9).collect(),
+                1,
+                false,
+            ),
+            (ours().skip(1).collect(), 1, false),
+            // A later one, whatever it is, came after one of ours that is not there.
+            (
+                ours().take(3).chain([(last + 1, false)]).collect(),
+                last - 3,
+                false,
+            ),
+        ] {
+            let ledger = ledger(&had);
+            assert_eq!(examine(&ledger).is_ok(), is_good, "{had:?}");
+            let missing = i32::try_from(missing(&ledger).len());
+            assert_eq!(missing, Ok(missing_at_most), "{had:?}");
+        }
+        let gap = examine(&ledger(&[(1, true), (3, true)])).expect_err("2 is not there");
+        assert!(
+            gap.is_invalid() && gap.to_string().contains("0002_"),
+            "{gap}"
+        );
     }
 }

@@ -108,6 +108,7 @@ statements! {
     STATS_FAILURES = "stats_failures";
     SCHEMA_VERSION = "schema_version";
     IDENTIFY = "identify";
+    DURABILITY = "durability";
     METRIC_TOTALS = "metric_totals";
     METRICS_QUEUES = "metrics_queues";
     METRICS_LETTERS = "metrics_letters";

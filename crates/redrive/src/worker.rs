@@ -12,6 +12,7 @@ mod fetch;
 mod flood;
 mod gates;
 mod handlers;
+mod lapses;
 mod ledger;
 mod limits;
 mod notice;

@@ -127,8 +127,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "death-loses-its-letter",
         how: How::Statements(&[patch(
             "settle",
-            "WHERE s.verdict = 'dead'\n    -- Oldest",
-            "WHERE s.verdict = 'dead' AND s.id % 2 = 0\n    -- Oldest",
+            ">= 0\n    -- Oldest",
+            ">= 0 AND s.id % 2 = 0\n    -- Oldest",
         )]),
         scene: Scene::Work,
         rules: &[Rule::Verdict],

@@ -198,6 +198,7 @@ pub(super) const CALLS: &[Call] = &[
         how: How::Plain(|scene| scene.db.migrate().map(drop)),
     },
     usual("Database::check_schema", |scene| scene.db.check_schema()),
+    usual("Database::lapses", |scene| scene.db.lapses().map(drop)),
     usual("Queue::is_drained", |scene| {
         scene.queue().is_drained().map(drop)
     }),

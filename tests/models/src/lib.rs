@@ -36,6 +36,7 @@ mod library {
     pub(crate) mod breaker;
     pub(crate) mod cause;
     pub(crate) mod claim;
+    pub(crate) mod durability;
     pub(crate) mod error;
     pub(crate) mod failure;
     pub(crate) mod job;
@@ -74,5 +75,6 @@ pub mod scenes;
 mod server;
 mod session;
 mod statements;
+mod tripped;
 
 pub(crate) use elsewhere::{metrics, policy, redrive, retention};

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 use crate::floor::{Instant, clock, thread};
 use crate::job::Job;
 use crate::queue::Queue;
-use crate::server::{Server, Stored};
+use crate::server::{Lease, Server, Stored, Tables};
+use crate::tripped::State;
 use crate::worker::{Stopped, Worker, WorkerBuilder};
 
 /// No execution needs as many steps; one that does never ends.
@@ -85,8 +86,16 @@ struct Runs {
     of_leases: BTreeSet<(Uuid, i64)>,
     /// Suspects that run, by worker.
     suspects: BTreeMap<Uuid, usize>,
+    /// Probes that run, of all workers.
+    probes: usize,
+    /// The attempts that did not count to be the first.
+    charged: Vec<String>,
     broken: Vec<String>,
 }
+
+/// How late a worker may learn of a breaker that another one opened: a look for chores, and what it
+/// is at.
+const LATE: Duration = Duration::from_millis(1500);
 
 /// How a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +103,7 @@ pub(crate) enum End {
     Done,
     Retry,
     Reject,
+    Outage,
 }
 
 /// A server, and the record of what handlers did.
@@ -156,13 +166,20 @@ impl Stage {
     fn run(&self, job: &Job<Box<RawValue>>, time: Duration, end: End) -> Result<(), Failure> {
         let id = job.id().get();
         let lease: Uuid = serde_json::from_str(job.payload().get()).expect("the lease");
-        let suspect_of = self.begins(id, lease);
+        let begun = self.begins(id, lease);
+        if job.attempt() > 1 {
+            let charged = format!("job {id} runs for the {}. time", job.attempt());
+            self.runs().charged.push(charged);
+        }
         thread::sleep(time);
         let mut runs = self.runs();
-        if let Some(worker) = suspect_of {
+        if let Some(worker) = begun.suspect_of {
             runs.suspects
                 .entry(worker)
                 .and_modify(|suspects| *suspects -= 1);
+        }
+        if begun.probe.is_some() {
+            runs.probes -= 1;
         }
         match end {
             End::Done => {
@@ -171,11 +188,12 @@ impl Stage {
             }
             End::Retry => Err(Failure::retry("again").after(Duration::from_millis(20))),
             End::Reject => Err(Failure::reject("never")),
+            End::Outage => Err(Failure::outage("down")),
         }
     }
 
     /// A handler is called: the lease must be its worker's at this moment.
-    fn begins(&self, id: i64, lease: Uuid) -> Option<Uuid> {
+    fn begins(&self, id: i64, lease: Uuid) -> Begun {
         let now = Instant::now();
         let mut tables = self.server.tables();
         tables.note(|| format!("job {id} begins in lease {lease}"));
@@ -195,6 +213,17 @@ impl Stage {
         let mut runs = self.runs();
         runs.begun.entry(id).or_default().push(now);
         let mut suspect_of = None;
+        let probe = tables.leases.get(&lease).and_then(|lease| lease.probe);
+        if probe.is_some() {
+            runs.probes += 1;
+            if runs.probes > 1 {
+                runs.broken.push(format!("two probes at once, {id} is one"));
+            }
+        }
+        if let Some(lease) = tables.leases.get(&lease) {
+            let why = gated(&tables, lease, now);
+            runs.broken.extend(why.map(|why| format!("job {id} {why}")));
+        }
         match held {
             Some((worker, Some(until), Some(is_suspect), false)) if until > now => {
                 if is_suspect {
@@ -215,7 +244,7 @@ impl Stage {
             runs.broken
                 .push(format!("job {id} begins twice in lease {lease}"));
         }
-        suspect_of
+        Begun { suspect_of, probe }
     }
 
     /// Waits until nothing is left to be done.
@@ -286,6 +315,12 @@ impl Stage {
         }
     }
 
+    /// Whether no job was charged an attempt for an outage.
+    pub(crate) fn check_nothing_is_charged(&self) {
+        let runs = self.runs();
+        assert!(runs.charged.is_empty(), "{}", runs.charged.join("\n"));
+    }
+
     /// Whether nothing is held by anybody.
     pub(crate) fn check_nothing_is_held(&self) {
         let tables = self.server.tables();
@@ -300,4 +335,33 @@ impl Stage {
             tables.workers
         );
     }
+}
+
+/// What is to be undone when a handler ends.
+struct Begun {
+    /// The worker whose suspect it is.
+    suspect_of: Option<Uuid>,
+    /// The number of the probe that it is.
+    probe: Option<i64>,
+}
+
+/// Why a job of this lease must not begin now, as far as breakers are concerned.
+fn gated(tables: &Tables, lease: &Lease, now: Instant) -> Option<String> {
+    let open = tables.breakers.values();
+    let open = open.filter(|breaker| breaker.state != State::Closed);
+    for breaker in open {
+        let is_its = breaker.state == State::HalfOpen
+            && breaker.prober == Some(lease.worker)
+            && lease.probe == Some(breaker.probes);
+        let is_late = now > breaker.opened_at + LATE;
+        match lease.probe {
+            Some(_) if is_its => {}
+            Some(number) => {
+                return Some(format!("is probe {number} without the right: {breaker:?}"));
+            }
+            None if is_late => return Some(format!("begins in an outage: {breaker:?}")),
+            None => {}
+        }
+    }
+    None
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::floor::{Instant, thread};
 use crate::scene::{End, Stage, play, random, random_time};
 use crate::server::Mood;
+use crate::tripped::State;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,6 +56,11 @@ pub const SCENES: &[Scene] = &[
         name: "outage",
         weight: 4,
         play: outage,
+    },
+    Scene {
+        name: "tripped",
+        weight: 4,
+        play: tripped,
     },
     Scene {
         name: "distrusted",
@@ -147,13 +153,17 @@ fn woken() {
 }
 
 /// Jobs that lost a worker before, among others.
+///
+/// There are more of them than of the others, and the server takes its time: so it happens that a
+/// round which claims twice finds nothing but suspects, and has the right to one of them.
 fn suspects() {
-    let stage = Stage::new(6, 4 * MS);
-    stage.suspect([1, 2, 4]);
+    let jobs = 12;
+    let stage = Stage::new(jobs, 8 * MS);
+    stage.suspect((1..=jobs).filter(|id| *id != 3 && *id != 8));
     let worker = stage.worker(any_end).start().expect("a worker");
     stage.wait_until_drained();
     stage.stop(worker, SECOND);
-    stage.check(6);
+    stage.check(jobs);
     stage.check_nothing_is_held();
 }
 
@@ -210,6 +220,39 @@ fn outage() {
     }
     stage.check(5);
     stage.check_nothing_is_held();
+}
+
+/// Something that all jobs need is down at first, for up to some seconds: two workers, each of which
+/// may open the breaker, probe and close it.
+fn tripped() {
+    let jobs = 6;
+    let stage = Stage::new(jobs, 4 * MS);
+    let down_for = random_time(6 * SECOND);
+    let until = Instant::now() + down_for;
+    let plan = move |_| {
+        let end = match Instant::now() < until {
+            true => End::Outage,
+            false => End::Done,
+        };
+        (random_time(30 * MS), end)
+    };
+    let worker = || stage.worker(plan).breaker_after(2).start();
+    let workers = [(); 2].map(|()| worker().expect("a worker"));
+    stage.wait_until_drained();
+    for worker in workers {
+        stage.stop(worker, SECOND);
+    }
+    stage.check(jobs);
+    stage.check_nothing_is_charged();
+    stage.check_nothing_is_held();
+    let tables = stage.server.tables();
+    assert_eq!(tables.done.len(), 6, "an outage is nobody's end");
+    let breaker = tables.breakers.get("queue:q");
+    if down_for > SECOND {
+        let breaker = breaker.expect("a breaker");
+        assert_eq!(breaker.state, State::Closed, "{breaker:?}");
+        assert!(breaker.openings >= 1 && breaker.probes >= 1, "{breaker:?}");
+    }
 }
 
 /// Jobs that were claimed because all were quick, and wait behind two that are slow, while the

@@ -14,6 +14,7 @@ use crate::rows::Row;
 use crate::scene::random_time;
 use crate::session::Parameter;
 use crate::statements;
+use crate::tripped::Breaker;
 
 /// A job, wherever it is.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Lease {
     pub(crate) claimed_at: Instant,
     pub(crate) jobs: Vec<Stored>,
     pub(crate) done: BTreeSet<i64>,
+    /// The number of the probe that it was claimed for.
+    pub(crate) probe: Option<i64>,
 }
 
 /// The row of a worker.
@@ -46,6 +49,20 @@ impl Present {
     }
 }
 
+/// How often was notified of what, so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) jobs: u64,
+    pub(crate) breakers: u64,
+}
+
+/// What a notification is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Jobs,
+    Breakers,
+}
+
 /// What the server knows.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -55,8 +72,11 @@ pub(crate) struct Tables {
     pub(crate) workers: BTreeMap<Uuid, Present>,
     pub(crate) done: BTreeSet<i64>,
     pub(crate) dead: BTreeSet<i64>,
-    /// Notifications of jobs so far.
-    pub(crate) told: u64,
+    pub(crate) breakers: BTreeMap<String, Breaker>,
+    /// The right to a probe that a worker has just taken, and has claimed nothing for yet.
+    pub(crate) right: Option<(Uuid, i64)>,
+    /// Notifications so far.
+    pub(crate) told: Told,
     /// What took effect, for whoever reads a failure.
     pub(crate) log: Vec<String>,
 }
@@ -139,16 +159,23 @@ impl Server {
         self.mood() == Mood::Away
     }
 
-    pub(crate) fn told(&self) -> u64 {
+    pub(crate) fn told(&self) -> Told {
         self.tables().told
     }
 
-    /// Waits for a notification after these; false: none came in time.
-    pub(crate) fn wait_to_be_told(&self, heard: u64, patience: Duration) -> bool {
-        let heard_it = || {
-            (matches!(self.mood(), Mood::Well | Mood::Slow) && self.told() > heard).then_some(())
+    /// Waits for a notification after these; none: it did not come in time.
+    pub(crate) fn wait_to_be_told(&self, heard: Told, patience: Duration) -> Option<News> {
+        let news = || {
+            if !matches!(self.mood(), Mood::Well | Mood::Slow) {
+                return None;
+            }
+            let told = self.told();
+            match told.jobs > heard.jobs {
+                true => Some(News::Jobs),
+                false => (told.breakers > heard.breakers).then_some(News::Breakers),
+            }
         };
-        clock::wait(Some(Instant::now() + patience), heard_it).is_some()
+        clock::wait(Some(Instant::now() + patience), news)
     }
 
     /// Commits jobs of an enqueue that looked for waiting workers when it began.
@@ -163,7 +190,7 @@ impl Server {
                 };
                 tables.ready.insert(id, job);
             }
-            tables.told += u64::from(notify);
+            tables.told.jobs += u64::from(notify);
             tables.note(|| format!("enqueued {ids:?}, told: {notify}"));
         });
     }

@@ -9,7 +9,7 @@ use postgres::types::{ToSql, Type};
 
 use crate::error::{Error, Result};
 use crate::rows::Row;
-use crate::server::Server;
+use crate::server::{News, Server, Told};
 use crate::sql::{self, Sql};
 
 /// A parameter of a statement.
@@ -69,8 +69,8 @@ impl Session {
 /// The driver's client, as far as a worker uses it.
 pub(crate) struct Client {
     server: Arc<Server>,
-    /// How many notifications it has heard. None: it does not listen.
-    heard: Option<u64>,
+    /// The notifications that it has heard. None: it does not listen.
+    heard: Option<Told>,
 }
 
 impl Client {
@@ -142,23 +142,35 @@ impl FallibleIterator for Iter<'_> {
         let Some(heard) = &mut self.0.heard else {
             return Ok(None);
         };
-        if !self.0.server.wait_to_be_told(*heard, self.1) {
+        let Some(news) = self.0.server.wait_to_be_told(*heard, self.1) else {
             return Ok(None);
+        };
+        match news {
+            News::Jobs => heard.jobs += 1,
+            News::Breakers => heard.breakers += 1,
         }
-        *heard += 1;
-        Ok(Some(Notification(self.0.server.queue().to_owned())))
+        Ok(Some(Notification {
+            news,
+            payload: self.0.server.queue().to_owned(),
+        }))
     }
 }
 
-/// That there are jobs.
-pub(crate) struct Notification(String);
+/// That there are jobs, or that a breaker changed.
+pub(crate) struct Notification {
+    news: News,
+    payload: String,
+}
 
 impl Notification {
     pub(crate) fn channel(&self) -> &'static str {
-        "redrive_ready"
+        match self.news {
+            News::Jobs => "redrive_ready",
+            News::Breakers => "redrive_breaker",
+        }
     }
 
     pub(crate) fn payload(&self) -> &str {
-        &self.0
+        &self.payload
     }
 }

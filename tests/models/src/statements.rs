@@ -11,6 +11,10 @@ use crate::payload::Json;
 use crate::rows::{Row, parameter};
 use crate::server::{Lease, Present, Stored, Tables};
 use crate::session::Parameter;
+use crate::tripped;
+
+/// The kind of every job.
+pub(crate) const KIND: &str = "k";
 
 /// Applies a statement; answers its rows.
 pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> Vec<Row> {
@@ -43,11 +47,16 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
                 .with("segment", Type::INT2, &0_i16)
                 .with("others", Type::INT8, &0_i64),
         ],
-        "open_breakers" | "unserved" | "free_key" => Vec::new(),
+        "trip_breaker" => tripped::trip(tables, given),
+        "open_breakers" => tripped::open(tables),
+        "take_probe" => tripped::take_probe(tables, given),
+        "end_probe" => tripped::end_probe(tables, given),
+        "durability" => vec![durability()],
+        "unserved" | "free_key" => Vec::new(),
         other => panic!("the model does not know the statement `{other}`"),
     };
     let is_news = match name {
-        "chores" | "promote" | "open_breakers" | "turn_ring" => false,
+        "chores" | "promote" | "open_breakers" | "turn_ring" | "durability" => false,
         "claim" | "claim_one" => !answer.is_empty(),
         _ => true,
     };
@@ -57,7 +66,17 @@ pub(crate) fn act(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) -> V
     answer
 }
 
-fn uuid(given: &[Parameter<'_>], number: usize) -> Uuid {
+/// A server that keeps what it has committed.
+fn durability() -> Row {
+    ["fsync", "full_page_writes", "synchronous_commit"]
+        .into_iter()
+        .fold(Row::default(), |row, name| {
+            row.with(name, Type::TEXT, &"on")
+        })
+        .with("unlogged", Type::TEXT_ARRAY, &Vec::<String>::new())
+}
+
+pub(crate) fn uuid(given: &[Parameter<'_>], number: usize) -> Uuid {
     parameter(given, number, &Type::UUID)
 }
 
@@ -69,7 +88,7 @@ fn ids(given: &[Parameter<'_>], number: usize) -> Vec<i64> {
     parameter(given, number, &Type::INT8_ARRAY)
 }
 
-fn milliseconds(ms: i64) -> Duration {
+pub(crate) fn milliseconds(ms: i64) -> Duration {
     Duration::from_millis(ms.max(0).unsigned_abs())
 }
 
@@ -78,8 +97,14 @@ fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let limit: i64 = parameter(given, 4, &Type::INT8);
     let mut suspects: i32 = parameter(given, 6, &Type::INT4);
     let (shared, worker) = (uuid(given, 7), uuid(given, 8));
+    let except: Option<Vec<String>> = parameter(given, 12, &Type::TEXT_ARRAY);
+    let is_left = is_left(except);
+    let probe = tables
+        .right
+        .take_if(|(whose, _)| *whose == worker)
+        .map(|(_, number)| number);
     let mut taken = Vec::new();
-    for job in tables.ready.values() {
+    for job in tables.ready.values().filter(|_| !is_left) {
         if i64::try_from(taken.len()).unwrap_or(i64::MAX) >= limit {
             break;
         }
@@ -93,15 +118,24 @@ fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     }
     let hand_out = |job: Stored| {
         let own = (job.crashes > 0 || !alone.is_empty()).then(Uuid::new_v4);
-        lease(tables, job, own, shared, worker)
+        lease(tables, job, own, shared, worker, probe)
     };
     taken.into_iter().map(hand_out).collect()
 }
 
+/// Whether a claim leaves what there is: all jobs are of one kind.
+fn is_left(except: Option<Vec<String>>) -> bool {
+    except.is_some_and(|except| except.iter().any(|kind| kind == KIND))
+}
+
 fn claim_one(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let (shared, worker) = (uuid(given, 5), uuid(given, 6));
-    let first = tables.ready.values().find(|job| job.crashes == 0).cloned();
-    let first = first.map(|job| lease(tables, job, None, shared, worker));
+    let except: Option<Vec<String>> = parameter(given, 3, &Type::TEXT_ARRAY);
+    let first = match is_left(except) {
+        true => None,
+        false => tables.ready.values().find(|job| job.crashes == 0).cloned(),
+    };
+    let first = first.map(|job| lease(tables, job, None, shared, worker, None));
     first.into_iter().collect()
 }
 
@@ -112,6 +146,7 @@ fn lease(
     own: Option<Uuid>,
     shared: Uuid,
     worker: Uuid,
+    probe: Option<i64>,
 ) -> Row {
     tables.ready.remove(&job.id);
     job.attempt += 1;
@@ -123,6 +158,7 @@ fn lease(
         claimed_at: Instant::now(),
         jobs: Vec::new(),
         done: BTreeSet::new(),
+        probe,
     });
     lease.jobs.push(job);
     row
@@ -135,7 +171,7 @@ fn claimed(job: &Stored, own: Option<Uuid>, lease: Uuid) -> Row {
     Row::default()
         .with("own_lease", Type::UUID, &own)
         .with("id", Type::INT8, &job.id)
-        .with("kind", Type::TEXT, &"k")
+        .with("kind", Type::TEXT, &KIND)
         .with("payload", Type::JSONB, &payload)
         .with("attempt", Type::INT4, &job.attempt)
         .with("max_attempts", Type::INT4, &1000)
@@ -288,7 +324,7 @@ fn give_back(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
 fn wake(tables: &mut Tables, but: Option<Uuid>, rows: &[Row]) {
     let waits = |(id, worker): (&Uuid, &Present)| worker.is_told() && Some(*id) != but;
     if !rows.is_empty() && tables.workers.iter().any(waits) {
-        tables.told += 1;
+        tables.told.jobs += 1;
     }
 }
 
@@ -344,7 +380,8 @@ fn chores(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let time: i64 = parameter(given, 2, &Type::INT8);
     let is_lost = |lease| is_lost(tables, lease, milliseconds(time));
     let lost = tables.leases.values().any(is_lost);
-    let chores: Vec<&str> = lost.then_some("reap").into_iter().collect();
+    let open = tripped::any_is_open(tables).then_some("breakers");
+    let chores: Vec<&str> = lost.then_some("reap").into_iter().chain(open).collect();
     vec![Row::default().with("chores", Type::TEXT_ARRAY, &chores)]
 }
 

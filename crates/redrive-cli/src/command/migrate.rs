@@ -1,12 +1,13 @@
 //! `redrive migrate`: the schema.
 
 use clap::Args;
+use redrive::Database;
 use serde_json::json;
 
 use crate::args::Arguments;
 use crate::connect::{self, Patience};
 use crate::error::Result;
-use crate::render::json_line;
+use crate::render::{json_line, one_line};
 use crate::{Ending, Streams};
 
 /// Create the schema `redrive`, or bring it up to this version.
@@ -37,6 +38,7 @@ impl Migrate {
         if self.check {
             return match db.check_schema() {
                 Ok(()) => {
+                    warn(&db, io);
                     say(
                         arguments,
                         io,
@@ -70,7 +72,15 @@ impl Migrate {
         if applied.is_empty() && !arguments.json {
             writeln!(io.out, "the schema is up to date")?;
         }
+        warn(&db, io);
         Ok(Ending::Done)
+    }
+}
+
+/// Says why the server may lose what it has committed. The schema is what it is, whatever the answer.
+fn warn(db: &Database, io: &mut Streams<'_>) {
+    for lapse in db.lapses().into_iter().flatten() {
+        io.say(format!("warning: {}", one_line(&lapse.to_string())));
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use redrive::{
-    BreakerState, Database, FailureGroup, GroupState, Groups, Letters, QueueStats, RunState,
+    BreakerState, Database, FailureGroup, GroupState, Groups, Lapse, Letters, QueueStats, RunState,
 };
 use serde_json::{Value, json};
 
@@ -108,6 +108,8 @@ struct Screen {
     more_groups: bool,
     runs: Vec<Going>,
     breakers: Vec<Going>,
+    /// Why the server may lose what it has committed.
+    lapses: Vec<Lapse>,
 }
 
 /// Shows the screen.
@@ -129,6 +131,8 @@ pub(super) fn run(arguments: &Arguments, io: &mut Streams<'_>) -> Result<Ending>
         more_groups,
         runs: runs(&db)?,
         breakers: breakers(&db)?,
+        // What can be shown is, whatever comes of this.
+        lapses: db.lapses().unwrap_or_default(),
     };
     if arguments.json {
         json_line(io.out, &screen.object())?;
@@ -148,7 +152,25 @@ impl Screen {
         self.failures(out, looks, charset)?;
         self.oldest(out, looks)?;
         going(out, looks, "Redrive runs in progress", &self.runs)?;
-        going(out, looks, "Breakers that are open", &self.breakers)
+        going(out, looks, "Breakers that are open", &self.breakers)?;
+        self.losses(out, looks)
+    }
+
+    /// What a crash may cost, because of how the server is set up.
+    fn losses(&self, out: &mut dyn Write, looks: Looks) -> Result<()> {
+        if self.lapses.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n{}", looks.heading("What a crash may lose"))?;
+        for lapse in &self.lapses {
+            let told = one_line(&lapse.to_string());
+            let mut indent = "  ";
+            for line in wrapped(&told, WIDTH - 8) {
+                writeln!(out, "{indent}{line}")?;
+                indent = "        ";
+            }
+        }
+        Ok(())
     }
 
     fn depths(&self) -> Table {
@@ -274,6 +296,7 @@ impl Screen {
             "groups": self.groups.iter().map(object).collect::<Vec<_>>(),
             "runs": objects(&self.runs),
             "breakers": objects(&self.breakers),
+            "lapses": self.lapses.iter().map(Lapse::to_string).collect::<Vec<_>>(),
         })
     }
 }
@@ -288,4 +311,31 @@ fn going(out: &mut dyn Write, looks: Looks, heading: &str, all: &[Going]) -> Res
         writeln!(out, "        {}", one.next)?;
     }
     Ok(())
+}
+
+/// A text in lines of so many characters, broken between words where it can be.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let word = cut(word, width);
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            Some(_) | None => lines.push(word),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words_and_none_is_too_long() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a longer one", 5), ["a", "long…", "one"]);
+    }
 }
