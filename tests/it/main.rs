@@ -60,6 +60,7 @@ mod recovery;
 mod suspect;
 
 mod pool;
+mod pooler;
 mod stop;
 mod threads;
 mod tls;
