@@ -138,6 +138,19 @@ impl Server {
         self.port
     }
 
+    /// The name of the database of the actors.
+    pub(crate) fn database(&self) -> &'static str {
+        DATABASE
+    }
+
+    /// Makes a folder or file belong to whom it runs as, and a command run as that.
+    pub(crate) fn adopt(&self, path: &Path, command: &mut Command) {
+        if let Some((uid, gid)) = self.account {
+            chown(path, Some(uid), Some(gid)).expect("give a folder to the account");
+            command.uid(uid).gid(gid);
+        }
+    }
+
     /// The URL of the database, past every proxy.
     pub(crate) fn url(&self) -> String {
         self.url_of(DATABASE)
