@@ -93,7 +93,7 @@ fn left(client: &mut Client) -> Vec<String> {
     let answer = client.simple_query(ASKED).unwrap();
     let rows = answer.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
-        _ => None,
+        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
     });
     rows.collect()
 }

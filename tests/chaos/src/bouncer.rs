@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::page::free_port;
-use crate::server::Server;
+use crate::server::{DATABASE, Server};
 
 /// How many connections to the server all actors share: fewer than they have.
 const CONNECTIONS: u32 = 8;
@@ -77,9 +77,8 @@ impl Bouncer {
 
 /// Writes its settings.
 fn write(folder: &TempDir, port: u16, server: &Server) {
-    let database = server.database();
     let settings = format!(
-        "[databases]\n{database} = host=127.0.0.1 port={} user=postgres\n\
+        "[databases]\n{DATABASE} = host=127.0.0.1 port={} user=postgres\n\
          [pgbouncer]\npool_mode = transaction\ndefault_pool_size = {CONNECTIONS}\n\
          listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
          max_client_conn = 500\nserver_login_retry = 0.2\nserver_connect_timeout = 5\n\

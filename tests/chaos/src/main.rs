@@ -81,7 +81,12 @@ struct Programs {
     #[arg(long, value_name = "FOLDER", env = "REDRIVE_POSTGRES_BIN")]
     postgres: PathBuf,
     /// The program `pgbouncer`
-    #[arg(long, value_name = "FILE", env = "PGBOUNCER", default_value = "pgbouncer")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PGBOUNCER",
+        default_value = "pgbouncer"
+    )]
     pgbouncer: PathBuf,
 }
 

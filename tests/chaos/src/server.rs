@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// How long a server may take to start, stop or recover.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The database of the actors.
-const DATABASE: &str = "chaos";
+pub(crate) const DATABASE: &str = "chaos";
 
 /// Where a server keeps its write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,11 +136,6 @@ impl Server {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
-    }
-
-    /// The name of the database of the actors.
-    pub(crate) fn database(&self) -> &'static str {
-        DATABASE
     }
 
     /// Makes a folder or file belong to whom it runs as, and a command run as that.
