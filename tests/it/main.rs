@@ -63,6 +63,7 @@ mod restore;
 mod suspect;
 
 mod pool;
+mod pooler;
 mod stop;
 mod threads;
 mod tls;

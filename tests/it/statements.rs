@@ -1,6 +1,7 @@
 //! The statements: each is valid, documented, and has the plan it relies on.
 
 use postgres::Client;
+use postgres::types::Type;
 use redrive::Job;
 use redrive_tests::{Order, TestDatabase, counted, drained, statement, stop, worker};
 use serde_json::Value;
@@ -34,6 +35,22 @@ fn every_statement_is_valid_in_a_migrated_database() {
         }
     }
     assert!(statements > 20, "only {statements} statements");
+}
+
+#[test]
+fn the_header_of_every_statement_tells_the_types_of_its_parameters() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let texts = redrive::statements().map(|(_, text)| text);
+    for ((name, told), text) in redrive::signatures().zip(texts) {
+        let prepared = client.prepare(text).expect(name);
+        assert_eq!(told, prepared.params(), "{name}.sql");
+        // Of any other type the driver asks by statements that it prepares, and keeps, by name.
+        for column in prepared.columns() {
+            let known = Type::from_oid(column.type_().oid());
+            assert!(known.is_some(), "{name}.sql answers {column:?}");
+        }
+    }
 }
 
 #[test]

@@ -3,16 +3,15 @@
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use postgres::{Client, NoTls};
 use redrive::Database;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
-use uuid::Uuid;
+use rustix::process::{Pid, Signal, kill_process};
 
+use crate::account::Account;
 use crate::database::server_url;
 
 /// A PostgreSQL server with its data in a temporary folder; stopped and removed when dropped.
@@ -20,8 +19,7 @@ use crate::database::server_url;
 pub struct Cluster {
     /// Where its programs are: those of the server that the tests share.
     programs: PathBuf,
-    /// Whom servers run as when we are root.
-    account: Option<(u32, u32)>,
+    account: Account,
     folder: PathBuf,
     port: u16,
 }
@@ -35,29 +33,14 @@ impl Cluster {
     /// Makes one with this setting beside the usual ones; it is not started.
     pub fn with(setting: &str) -> Cluster {
         let mut shared = Client::connect(&server_url(), NoTls).expect("connect to the server");
-        let mut ask = |question: &str| -> String {
-            shared
-                .query_one(question, &[])
-                .expect("ask the server")
-                .get(0)
-        };
-        let programs = ask("SELECT setting FROM pg_config WHERE name = 'BINDIR'").into();
-        let account = geteuid().is_root().then(|| {
-            let data = ask("SELECT current_setting('data_directory')");
-            let owner = fs::metadata(data).expect("the server is on this machine");
-            (owner.uid(), owner.gid())
-        });
-        let folder = std::env::temp_dir().join(format!("redrive-{}", Uuid::new_v4().simple()));
-        fs::create_dir(&folder).expect("make a folder for a server");
-        if let Some((uid, gid)) = account {
-            chown(&folder, Some(uid), Some(gid)).expect("give the folder to the account");
-        }
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let asked = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
+        let row = shared.query_one(asked, &[]).expect("ask the server");
+        let programs: String = row.get(0);
+        let account = Account::of_the_server();
+        let folder = account.folder();
+        let port = free_port();
         let cluster = Cluster {
-            programs,
+            programs: programs.into(),
             account,
             folder,
             port,
@@ -92,9 +75,7 @@ impl Cluster {
         let file = self.folder.join(name);
         fs::write(&file, text).expect("write a file");
         fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("close a file");
-        if let Some((uid, gid)) = self.account {
-            chown(&file, Some(uid), Some(gid)).expect("give a file to the account");
-        }
+        self.account.owns(&file);
         file
     }
 
@@ -255,9 +236,7 @@ impl Cluster {
                 command.env_remove(variable);
             }
         }
-        if let Some((uid, gid)) = self.account {
-            command.uid(uid).gid(gid);
-        }
+        self.account.runs(&mut command);
         command
     }
 }
@@ -290,6 +269,14 @@ fn went_well(program: &str, mut command: Command) {
         "{program}: {}: {said}",
         output.status
     );
+}
+
+/// A port of this machine that nobody has.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
 }
 
 /// Processes of a server that do nothing, until this is dropped.

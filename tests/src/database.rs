@@ -11,12 +11,17 @@ use postgres::{Client, NoTls};
 use redrive::{Database, Queue};
 use uuid::Uuid;
 
+use crate::bouncer::Bouncer;
 use crate::wait::{SOON, wait_until};
 
 /// Where the tests find their server.
 const SERVER: &str = "REDRIVE_TEST_DATABASE_URL";
 /// Set to anything, it makes a test that fails keep its database and tell its name.
 const KEEP: &str = "REDRIVE_TEST_KEEP";
+/// Set to anything, it puts a PgBouncer in transaction mode before the handles of every test.
+const POOLER: &str = "REDRIVE_TEST_POOLER";
+/// How many connections each of them has to the server.
+const POOLED: u32 = 5;
 /// The advisory lock of those who make the template: a number that only the tests use.
 const TEMPLATE_LOCK: i64 = 7_304_114_902;
 
@@ -32,6 +37,8 @@ pub fn server_url() -> String {
 pub struct TestDatabase {
     name: String,
     url: String,
+    /// What handles go through, where that was asked for.
+    bouncer: Option<Bouncer>,
 }
 
 impl TestDatabase {
@@ -66,7 +73,8 @@ impl TestDatabase {
             .batch_execute(&format!("CREATE DATABASE {name} {how}"))
             .expect("create a database for the test");
         let url = url_of(&name);
-        TestDatabase { name, url }
+        let bouncer = env::var_os(POOLER).map(|_| Bouncer::before(&url, POOLED));
+        TestDatabase { name, url, bouncer }
     }
 
     /// Its URL.
@@ -81,7 +89,10 @@ impl TestDatabase {
 
     /// A new handle to it, with a pool of its own.
     pub fn open(&self) -> Database {
-        redrive::connect(&self.url).expect("connect to the database of the test")
+        match &self.bouncer {
+            Some(bouncer) => bouncer.open(),
+            None => redrive::connect(&self.url).expect("connect to the database of the test"),
+        }
     }
 
     /// A queue in it, with a pool of its own.

@@ -10,6 +10,8 @@
     reason = "a harness reports by panicking: that is how a test fails"
 )]
 
+mod account;
+mod bouncer;
 mod cable;
 mod cluster;
 mod database;
@@ -26,6 +28,7 @@ mod tally;
 mod wait;
 mod work;
 
+pub use bouncer::Bouncer;
 pub use cable::Cable;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};

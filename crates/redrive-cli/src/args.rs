@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand};
+use redrive::Pooler;
 
 use crate::command::audit::Audit;
 use crate::command::breaker::Breaker;
@@ -44,6 +45,17 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     pub(crate) database_url: Option<String>,
+
+    /// What is between here and the database: `transaction` for a pooler in transaction mode, such
+    /// as PgBouncer; `session` for one in session mode, or none.
+    #[arg(
+        long,
+        global = true,
+        value_name = "MODE",
+        env = "REDRIVE_POOLER",
+        default_value_t
+    )]
+    pub(crate) pooler: Pooler,
 
     /// Print one JSON object a line instead of text for people.
     #[arg(long, global = true)]

@@ -40,7 +40,7 @@ pub(crate) fn database(
     let begin = Instant::now();
     let mut said: Option<Instant> = None;
     loop {
-        let error = match open(url, arguments.answer_within) {
+        let error = match open(url, arguments) {
             Err(error) if error.is_unavailable() => Error::from(error),
             answer => return Ok(answer?),
         };
@@ -55,10 +55,10 @@ pub(crate) fn database(
     }
 }
 
-/// Opens it, with the deadlines that were asked for.
-fn open(url: &str, answer_within: Option<Duration>) -> redrive::Result<Database> {
-    let mut builder = Database::builder(url);
-    if let Some(time) = answer_within {
+/// Opens it, behind the pooler and with the deadlines that were named.
+fn open(url: &str, arguments: &Arguments) -> redrive::Result<Database> {
+    let mut builder = Database::builder(url).pooler(arguments.pooler);
+    if let Some(time) = arguments.answer_within {
         builder = builder.call_timeout(time).bulk_timeout(time * 4);
     }
     builder.open()

@@ -23,15 +23,6 @@ const DRIVERS_IDLE: Duration = Duration::from_hours(2);
 /// The name of our sessions in `pg_stat_activity`.
 pub(crate) const APPLICATION: &str = "redrive_exporter";
 
-/// The fence around everything that is run there. The reader narrows what it runs by the time that
-/// it has; these bound it when the reader is gone.
-const SETTINGS: &str = "\
-    SET default_transaction_read_only = on; \
-    SET lock_timeout = '250ms'; \
-    SET statement_timeout = '30s'; \
-    SET idle_in_transaction_session_timeout = '10s'; \
-    SET jit = off";
-
 /// Where the URL is.
 #[derive(Clone)]
 pub(crate) enum Source {
@@ -73,13 +64,13 @@ impl Source {
     }
 
     /// Opens a connection. It waits for as long as the server says nothing.
+    ///
+    /// Nothing is set on it, because with a pooler in between it may be others', too: what is asked
+    /// brings its own settings along.
     pub(crate) fn connect(&self) -> Result<Client> {
-        const FAILED: &str = "could not connect to the database";
-        let connected = self.address()?.connect();
-        let mut client = connected.map_err(|error| Error::caused_by(FAILED, error))?;
-        let set = client.batch_execute(SETTINGS);
-        set.map_err(|error| Error::caused_by(FAILED, error))?;
-        Ok(client)
+        self.address()?
+            .connect()
+            .map_err(|error| Error::caused_by("could not connect to the database", error))
     }
 
     fn address(&self) -> Result<Address> {

@@ -8,7 +8,6 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use postgres::GenericClient;
-use postgres::types::Type;
 
 use crate::job::{JobId, NewJob};
 use crate::sql;
@@ -26,7 +25,7 @@ pub(crate) fn enqueue(
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
     let reserved = client.query_typed_one(
         sql::RESERVE_IDS.text,
-        &[(&count, Type::INT8), (&queue, Type::TEXT)],
+        &sql::RESERVE_IDS.typed(&[&count, &queue]),
     )?;
     let ids: Vec<i64> = reserved.get("ids");
     let segment: i16 = reserved.get("segment");
@@ -48,7 +47,7 @@ pub(crate) fn enqueue(
             |row, job| row.timestamp(now + job.delay),
         )?;
     }
-    client.query_typed(sql::WAKE.text, &[(&queue, Type::TEXT)])?;
+    client.query_typed(sql::WAKE.text, &sql::WAKE.typed(&[&queue]))?;
     Ok(ids.into_iter().map(JobId::new).collect())
 }
 
@@ -59,6 +58,8 @@ fn copy<'a>(
     queue: &str,
     second_column: impl Fn(&mut Encoder, &NewJob),
 ) -> Result<(), postgres::Error> {
+    // The one statement that the driver can only prepare by name. It closes it again at once, in the
+    // same transaction, so a pooler sees nothing of it.
     let mut writer = client.copy_in(statement.text)?;
     let mut rows = Encoder(Vec::with_capacity(CHUNK_BYTES * 2));
     rows.header();

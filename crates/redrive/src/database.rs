@@ -12,6 +12,7 @@ use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
 use crate::pool::OwnPool;
+use crate::pooler::Pooler;
 use crate::session::{Connection, Session, Statements};
 use crate::stuck::Stuck;
 
@@ -46,6 +47,7 @@ pub struct Database {
 
 struct Shared {
     source: Source,
+    pooler: Pooler,
     connections: u32,
     timeouts: Timeouts,
     /// Lanes that nobody uses right now. They hold no connection.
@@ -88,6 +90,7 @@ impl Database {
     pub fn builder(url: &str) -> DatabaseBuilder {
         DatabaseBuilder {
             url: url.to_owned(),
+            pooler: Pooler::default(),
             connections: CONNECTIONS,
             timeouts: TIMEOUTS,
         }
@@ -96,7 +99,8 @@ impl Database {
     /// Uses a pool of yours, with whatever TLS its manager does.
     ///
     /// A worker holds up to four of its connections; give the pool that many more than your own
-    /// threads need. Every call waits up to the pool's own timeout for a connection.
+    /// threads need. Every call waits up to the pool's own timeout for a connection. When the pool
+    /// connects to a pooler in transaction mode, say so with [`Database::pooler`].
     pub fn from_pool<M>(pool: Pool<M>) -> Database
     where
         M: ManageConnection<Connection = Client>,
@@ -113,13 +117,41 @@ impl Database {
             connect: patience,
             ..TIMEOUTS
         };
-        Database::over(source, connections, timeouts)
+        Database::over(source, Pooler::default(), connections, timeouts)
     }
 
-    fn over(source: Source, connections: u32, timeouts: Timeouts) -> Database {
+    /// The same pool, behind this [pooler](Pooler). For a pool of yours; a pool of the library's own
+    /// is told by [`DatabaseBuilder::pooler`].
+    ///
+    /// ```
+    /// use redrive::postgres::NoTls;
+    /// use redrive::r2d2_postgres::PostgresConnectionManager;
+    /// use redrive::{Database, Pooler};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = std::env::var("DATABASE_URL")?.parse()?;
+    /// let pool = redrive::r2d2::Pool::new(PostgresConnectionManager::new(config, NoTls))?;
+    /// let db = Database::from_pool(pool).pooler(Pooler::Transaction);
+    /// db.migrate()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn pooler(self, pooler: Pooler) -> Database {
+        let Shared {
+            source,
+            connections,
+            timeouts,
+            ..
+        } = &*self.shared;
+        let source = source.giving(move |session| session.behind(pooler));
+        Database::over(source, pooler, *connections, *timeouts)
+    }
+
+    fn over(source: Source, pooler: Pooler, connections: u32, timeouts: Timeouts) -> Database {
         Database {
             shared: Arc::new(Shared {
                 source,
+                pooler,
                 connections,
                 timeouts,
                 idle: Mutex::default(),
@@ -130,6 +162,11 @@ impl Database {
     /// How many connections the pool may have.
     pub(crate) fn connections(&self) -> u32 {
         self.shared.connections
+    }
+
+    /// What is between us and the server.
+    pub(crate) fn stands_behind(&self) -> Pooler {
+        self.shared.pooler
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {
@@ -226,6 +263,7 @@ impl Database {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")
+            .field("pooler", &self.shared.pooler)
             .field("connections", &self.shared.connections)
             .field("call_timeout", &self.shared.timeouts.call)
             .finish_non_exhaustive()
@@ -236,6 +274,7 @@ impl fmt::Debug for Database {
 #[derive(Clone)]
 pub struct DatabaseBuilder {
     url: String,
+    pooler: Pooler,
     connections: u32,
     timeouts: Timeouts,
 }
@@ -245,6 +284,14 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn connections(mut self, connections: u32) -> DatabaseBuilder {
         self.connections = connections;
+        self
+    }
+
+    /// What is between us and the server. Defaults to [`Pooler::Session`]: nothing, or a pooler that
+    /// keeps a connection for us.
+    #[must_use]
+    pub fn pooler(mut self, pooler: Pooler) -> DatabaseBuilder {
+        self.pooler = pooler;
         self
     }
 
@@ -327,7 +374,8 @@ impl DatabaseBuilder {
             connect: patience,
             ..self.timeouts
         };
-        Ok(Database::over(pool.source(), self.connections, timeouts))
+        let db = Database::over(pool.source(), Pooler::default(), self.connections, timeouts);
+        Ok(db.pooler(self.pooler))
     }
 }
 
@@ -351,6 +399,7 @@ impl fmt::Debug for DatabaseBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The URL may hold a password.
         f.debug_struct("DatabaseBuilder")
+            .field("pooler", &self.pooler)
             .field("connections", &self.connections)
             .field("connect_timeout", &self.timeouts.connect)
             .field("call_timeout", &self.timeouts.call)

@@ -1,6 +1,5 @@
 //! Enqueue: jobs into the database, one, many, and in the caller's own transaction.
 
-use postgres::types::Type;
 use postgres::{GenericClient, Row};
 
 use crate::copy;
@@ -107,8 +106,7 @@ impl Queue {
             if jobs.len() <= COPY_ABOVE {
                 let columns = Columns::of(&jobs);
                 let name = &*queue;
-                let typed = columns.parameters(&name);
-                let parameters: Vec<_> = typed.iter().map(|(value, _)| *value).collect();
+                let parameters = columns.parameters(&name);
                 let rows = session.query(&doing, columns.statement(), &parameters)?;
                 return Ok(columns.answers(&rows));
             }
@@ -187,10 +185,13 @@ impl Queue {
             return Ok(ids.into_iter().map(Unique::Inserted).collect());
         }
         let columns = Columns::of(jobs);
-        let queue = self.name();
+        let (queue, statement) = (self.name(), columns.statement());
         // Unprepared: one round trip on a connection whose statements are not ours to keep.
         let rows = client
-            .query_typed(columns.statement().text, &columns.parameters(&queue))
+            .query_typed(
+                statement.text,
+                &statement.typed(&columns.parameters(&queue)),
+            )
             .map_err(failed)?;
         Ok(columns.answers(&rows))
     }
@@ -291,30 +292,30 @@ impl<'a> Columns<'a> {
         rows.iter().map(answer).collect()
     }
 
-    /// What the statement takes, each with its type.
-    fn parameters<'p>(&'p self, queue: &'p &'p str) -> Vec<(Parameter<'p>, Type)> {
-        let columns: [(Parameter<'p>, Type); 5] = match (&self.keys, &*self.delays) {
+    /// What the statement takes.
+    fn parameters<'p>(&'p self, queue: &'p &'p str) -> Vec<Parameter<'p>> {
+        let columns: [Parameter<'p>; 5] = match (&self.keys, &*self.delays) {
             (None, [0]) => {
                 return vec![
-                    (queue, Type::TEXT),
-                    (&self.kinds[0], Type::TEXT),
-                    (self.payloads[0], Type::JSONB),
-                    (&self.priorities[0], Type::INT2),
-                    (&self.attempts[0], Type::INT4),
+                    queue,
+                    &self.kinds[0],
+                    self.payloads[0],
+                    &self.priorities[0],
+                    &self.attempts[0],
                 ];
             }
             _ => [
-                (&self.kinds, Type::TEXT_ARRAY),
-                (&self.payloads, Type::JSONB_ARRAY),
-                (&self.delays, Type::INT8_ARRAY),
-                (&self.priorities, Type::INT2_ARRAY),
-                (&self.attempts, Type::INT4_ARRAY),
+                &self.kinds,
+                &self.payloads,
+                &self.delays,
+                &self.priorities,
+                &self.attempts,
             ],
         };
         let keys = self.keys.as_ref();
-        std::iter::once((queue as Parameter<'p>, Type::TEXT))
+        std::iter::once(queue as Parameter<'p>)
             .chain(columns)
-            .chain(keys.map(|keys| (keys as Parameter<'p>, Type::TEXT_ARRAY)))
+            .chain(keys.map(|keys| keys as Parameter<'p>))
             .collect()
     }
 }

@@ -7,7 +7,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use postgres::error::SqlState;
+use postgres::error::{DbError, Severity, SqlState};
 
 use crate::refusal::Refusal;
 
@@ -31,6 +31,8 @@ enum Kind {
     Unavailable,
     MigrationRequired,
     SchemaNewer,
+    /// A pooler in transaction mode that we were not told of.
+    Pooled,
     Database,
 }
 
@@ -73,6 +75,11 @@ impl Error {
         None
     }
 
+    /// Whether a pooler in transaction mode is in the way: no patience mends that.
+    pub(crate) fn is_of_a_pooler(&self) -> bool {
+        self.0.kind == Kind::Pooled
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(Kind::Invalid, message.into(), None)
     }
@@ -97,21 +104,24 @@ impl Error {
     /// Turns a driver error into ours; `doing` names the operation and its subject.
     pub(crate) fn from_postgres(doing: impl Into<String>, source: postgres::Error) -> Error {
         let message = format!("could not {}", doing.into());
-        let kind = match source.code() {
+        let kind = match source.as_db_error() {
             _ if source.is_closed() => Kind::Unavailable,
-            Some(state) => kind_of(state),
-            // Without a code it is the driver's own.
+            Some(server) if is_anothers_statement(server) => Kind::Pooled,
+            Some(server) => kind_of(server.code()),
+            // It is the driver's own.
             None => kind_of_driver(&source.to_string()),
         };
-        if kind == Kind::MigrationRequired {
-            return Error::new(
-                kind,
-                format!(
-                    "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
-                ),
-                Some(Box::new(Refusal::from(source))),
-            );
-        }
+        let message = match kind {
+            Kind::MigrationRequired => format!(
+                "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
+            ),
+            Kind::Pooled => format!(
+                "{message}: a pooler in transaction mode is between this program and the database, and \
+                 was not told of: set `Pooler::Transaction`, on the command line \
+                 `--pooler transaction` or REDRIVE_POOLER=transaction"
+            ),
+            Kind::Invalid | Kind::Unavailable | Kind::SchemaNewer | Kind::Database => message,
+        };
         Error::new(kind, message, Some(Box::new(Refusal::from(source))))
     }
 
@@ -138,6 +148,13 @@ fn kind_of_driver(said: &str) -> Kind {
     }
 }
 
+/// Whether what is prepared under a name of ours takes other parameters: a pooler, which has no such
+/// severity, gave us a connection where somebody else has prepared it.
+fn is_anothers_statement(server: &DbError) -> bool {
+    *server.code() == SqlState::PROTOCOL_VIOLATION
+        && server.parsed_severity() == Some(Severity::Error)
+}
+
 /// What a SQLSTATE means for the caller.
 fn kind_of(state: &SqlState) -> Kind {
     if [
@@ -150,6 +167,16 @@ fn kind_of(state: &SqlState) -> Kind {
     .contains(state)
     {
         return Kind::MigrationRequired;
+    }
+    // Statements are prepared under names of the driver's, each once a connection: one that is there
+    // already is another program's, and one that is gone is on another connection of the server.
+    if [
+        SqlState::DUPLICATE_PSTATEMENT,
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+    ]
+    .contains(state)
+    {
+        return Kind::Pooled;
     }
     // A null of ours never reaches the server, so class 23 is a CHECK that the input broke.
     match &state.code()[..2] {
@@ -201,6 +228,8 @@ mod tests {
             (SqlState::TOO_MANY_CONNECTIONS, Kind::Unavailable),
             (SqlState::T_R_DEADLOCK_DETECTED, Kind::Unavailable),
             (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
+            (SqlState::DUPLICATE_PSTATEMENT, Kind::Pooled),
+            (SqlState::INVALID_SQL_STATEMENT_NAME, Kind::Pooled),
         ] {
             assert_eq!(kind_of(&state), kind, "{state:?}");
         }

@@ -38,6 +38,18 @@ impl Source {
     pub(crate) fn session(&self) -> Result<Session> {
         (self.give)()
     }
+
+    /// The same pool, each of whose sessions is made into another before it is given.
+    pub(crate) fn giving(
+        &self,
+        made: impl Fn(Session) -> Session + Send + Sync + 'static,
+    ) -> Source {
+        let give = Arc::clone(&self.give);
+        Source {
+            give: Arc::new(move || give().map(&made)),
+            stuck: self.stuck.clone(),
+        }
+    }
 }
 
 /// What a lane does with its session between calls.

@@ -22,6 +22,7 @@ mod durability;
 mod lane;
 pub mod migrate;
 mod pool;
+mod pooler;
 mod session;
 mod sql;
 mod stuck;
@@ -100,6 +101,7 @@ pub use live::{Cancelled, LiveJob, Place};
 pub use name::NAME_CHARACTERS;
 pub use payload::{PAYLOAD_BYTES, Payload};
 pub use policy::{Hours, LARGEST_POLICY_BATCH, Policy, PolicyBreaker, PolicyMode, PolicyStatus};
+pub use pooler::Pooler;
 pub use queue::Queue;
 pub use reap::MAX_CRASHES;
 pub use reason::Reason;
@@ -111,6 +113,8 @@ pub use redrive::{
 pub use registry::Handlers;
 pub use retention::{Retention, RetentionAction, RetentionDue};
 pub use sink::{Deliveries, Sink, Undelivered};
+#[doc(hidden)]
+pub use sql::signatures;
 pub use sql::statements;
 pub use stats::{FailureCount, QueueStats};
 pub use validate::{Validation, Validators};

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use postgres::error::SqlState;
+use postgres::types::Type;
 use postgres::{IsolationLevel, Row, SimpleQueryRow};
 
 use crate::database::Database;
@@ -169,11 +170,11 @@ struct Entry {
 }
 
 fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
-    let rows = match session.client().query(sql::SCHEMA_VERSION.text, &[]) {
-        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(Vec::new()),
-        answer => {
-            answer.map_err(|error| Error::from_postgres("read the schema's version", error))?
+    let rows = match session.query("read the schema's version", &sql::SCHEMA_VERSION, &[]) {
+        Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => {
+            return Ok(Vec::new());
         }
+        answer => answer?,
     };
     Ok(entries(&rows))
 }
@@ -290,14 +291,14 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
         .batch_execute("SET LOCAL lock_timeout = '5s'")
         .map_err(failed)?;
     let ledger_is_there: bool = transaction
-        .query_one(LEDGER_IS_THERE, &[])
+        .query_typed_one(LEDGER_IS_THERE, &[])
         .map_err(failed)?
         .get(0);
     if !ledger_is_there {
         transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
     }
     let rows = transaction
-        .query(sql::SCHEMA_VERSION.text, &[])
+        .query_typed(sql::SCHEMA_VERSION.text, &[])
         .map_err(failed)?;
     // Before anything is changed, and under the lock: another version may be at it, too. Whatever is
     // beyond what this library knows must be harmless to it.
@@ -311,9 +312,14 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
     }
     transaction.batch_execute(migration.text).map_err(failed)?;
     transaction
-        .execute(
+        .execute_typed(
             "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
-            &[&migration.version, &migration.name, &checksum(migration.text), &migration.is_breaking()],
+            &[
+                (&migration.version, Type::INT4),
+                (&migration.name, Type::TEXT),
+                (&checksum(migration.text), Type::TEXT),
+                (&migration.is_breaking(), Type::BOOL),
+            ],
         )
         .map_err(failed)?;
     transaction.commit().map_err(failed)?;

@@ -1,14 +1,21 @@
 //! A session: one connection of the pool, whatever its TLS, with its prepared statements.
+//!
+//! Behind a pooler in transaction mode it has none, and nothing else that outlives a transaction:
+//! each statement is sent with the types of its parameters, and a worker's settings with each
+//! transaction.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use postgres::error::SqlState;
-use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
 use r2d2::{ManageConnection, PooledConnection};
 
 use crate::error::{Error, Result};
+use crate::pooler::Pooler;
+pub(crate) use crate::sql::Parameter;
 use crate::sql::Sql;
 
 /// A connection with the type of its manager (and so of its TLS) erased.
@@ -59,17 +66,61 @@ const SETTINGS: [(&str, &str); 8] = [
     ("idle_in_transaction_session_timeout", "'30s'"),
 ];
 
+/// For how long the server waits in the middle of a transaction that is wrapped around a statement.
+/// Whoever stands still there holds locks: a truncation is one of those statements.
+const MIDWAY: Duration = Duration::from_secs(2);
+
+/// The begin of a transaction with the [settings](SETTINGS) of a worker, one round trip.
+static BEGIN_AS_WORKER: LazyLock<String> = LazyLock::new(|| {
+    // The setting of the isolation is for transactions that begin later.
+    let set = SETTINGS.map(|(name, value)| format!("SET LOCAL {name} = {value}"));
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; {}; \
+         SET LOCAL idle_in_transaction_session_timeout = {}",
+        set.join("; "),
+        MIDWAY.as_millis()
+    )
+});
+
+/// Whose settings the statements of a session run with.
+#[derive(Clone, Copy, Debug)]
+enum Settings {
+    /// Those that the connection came with.
+    Users,
+    /// The [settings](SETTINGS) of a worker's own.
+    Workers,
+}
+
+/// What a statement is sent in.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    /// A transaction of its own.
+    Statement,
+    /// One that has [begun](Session::begin) and has not ended.
+    Transaction,
+}
+
 /// One connection, held by the thread that uses it.
 pub(crate) struct Session {
     connection: Box<dyn Connection>,
+    pooler: Pooler,
+    settings: Settings,
+    scope: Scope,
 }
-
-/// A parameter of a statement.
-pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 
 impl Session {
     pub(crate) fn new(connection: Box<dyn Connection>) -> Session {
-        Session { connection }
+        Session {
+            connection,
+            pooler: Pooler::default(),
+            settings: Settings::Users,
+            scope: Scope::Statement,
+        }
+    }
+
+    /// The same connection, with this between us and the server.
+    pub(crate) fn behind(self, pooler: Pooler) -> Session {
+        Session { pooler, ..self }
     }
 
     /// The driver's client, for transactions, COPY and LISTEN.
@@ -83,23 +134,83 @@ impl Session {
 
     /// Gives the connection the [settings](SETTINGS) of a worker's own.
     pub(crate) fn pin(&mut self) -> Result<()> {
-        let set = SETTINGS.map(|(name, value)| format!("SET {name} = {value}"));
-        self.client()
-            .batch_execute(&set.join("; "))
-            .map_err(|error| Error::from_postgres("set up a connection", error))
+        self.settings = Settings::Workers;
+        match self.pooler {
+            Pooler::Session => {
+                let set = SETTINGS.map(|(name, value)| format!("SET {name} = {value}"));
+                self.execute("set up a connection", &set.join("; "))
+            }
+            // The next transaction may be another connection of the server: each sets them.
+            Pooler::Transaction => Ok(()),
+        }
     }
 
     /// Undoes [`pin`](Session::pin), and nothing of the user's, before the connection goes back
     /// to the user's pool.
     pub(crate) fn unpin(&mut self) -> Result<()> {
-        let reset = SETTINGS.map(|(name, _)| format!("RESET {name}"));
-        self.client()
-            .batch_execute(&format!("{}; UNLISTEN *", reset.join("; ")))
-            .map_err(|error| Error::from_postgres("reset a connection", error))
+        self.settings = Settings::Users;
+        match self.pooler {
+            Pooler::Session => {
+                let reset = SETTINGS.map(|(name, _)| format!("RESET {name}"));
+                let reset = format!("{}; UNLISTEN *", reset.join("; "));
+                self.execute("reset a connection", &reset)
+            }
+            Pooler::Transaction => Ok(()),
+        }
     }
 
-    /// Runs a statement, prepared once a connection. `doing` names operation and subject.
+    /// Begins a transaction that lasts over several statements and calls; `also`: what to set for
+    /// as long as it lasts.
+    pub(crate) fn begin(&mut self, doing: &str, also: &str) -> Result<()> {
+        let begin = match (self.pooler, self.settings) {
+            (Pooler::Transaction, Settings::Workers) => BEGIN_AS_WORKER.as_str(),
+            (Pooler::Transaction, Settings::Users) | (Pooler::Session, _) => "BEGIN",
+        };
+        self.scope = Scope::Transaction;
+        match self.execute(doing, &format!("{begin}; {also}")) {
+            Ok(()) => Ok(()),
+            // It may have begun, and is of no use any more.
+            Err(error) => self.end(doing, Err(error)),
+        }
+    }
+
+    /// Ends the transaction: commits what went well, and takes the rest back.
+    pub(crate) fn end<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
+        self.scope = Scope::Statement;
+        let ended = match done {
+            Ok(_) => self.execute(doing, "COMMIT"),
+            Err(_) => self.execute(doing, "ROLLBACK"),
+        };
+        // What went wrong first is what is told.
+        done.and_then(|done| ended.map(|()| done))
+    }
+
+    fn execute(&mut self, doing: &str, sql: &str) -> Result<()> {
+        self.client()
+            .batch_execute(sql)
+            .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// Runs a statement. `doing` names operation and subject.
     pub(crate) fn query(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        match (self.pooler, self.settings, self.scope) {
+            (Pooler::Session, ..) => self.query_prepared(doing, sql, parameters),
+            (Pooler::Transaction, Settings::Workers, Scope::Statement) => {
+                self.begin(doing, "")?;
+                let rows = self.query_unnamed(doing, sql, parameters);
+                self.end(doing, rows)
+            }
+            (Pooler::Transaction, ..) => self.query_unnamed(doing, sql, parameters),
+        }
+    }
+
+    /// Prepared once a connection.
+    fn query_prepared(
         &mut self,
         doing: &str,
         sql: &'static Sql,
@@ -108,7 +219,7 @@ impl Session {
         let statement = self.prepared(doing, sql)?;
         match self.client().query(&statement, parameters) {
             Err(error) if is_stale(&error) => {
-                // The schema changed under the plan, or a pooler gave us another backend.
+                // The schema changed under the plan, or somebody deallocated it.
                 self.connection.statements().0.remove(sql.name);
                 let statement = self.prepared(doing, sql)?;
                 self.client().query(&statement, parameters)
@@ -116,6 +227,18 @@ impl Session {
             answer => answer,
         }
         .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// In one round trip, and without a name on the connection.
+    fn query_unnamed(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.client()
+            .query_typed(sql.text, &sql.typed(parameters))
+            .map_err(|error| Error::from_postgres(doing, error))
     }
 
     /// Runs a statement that always answers exactly one row.

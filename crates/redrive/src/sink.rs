@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::act::Act;
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::failure::{Failure, Story, clip};
 use crate::filter::Letters;
 use crate::job::JobId;
@@ -194,21 +194,17 @@ impl Hand {
         let doing = format!("take letter {id}");
         self.lane.call(&doing.clone(), self.step, move |session| {
             // The sink may take longer than the worker's connections may be idle.
-            execute(
-                &doing,
-                session,
-                "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0",
-            )?;
+            session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
             let taken = session
                 .query(&doing, &sql::TAKE_LETTER, &[&filter])
                 .and_then(|rows| match rows.is_empty() {
                     true => Ok(None),
                     false => crate::letter::read(session, &filter),
                 });
-            if !matches!(taken, Ok(Some(_))) {
-                execute(&doing, session, "ROLLBACK")?;
+            match taken {
+                Ok(Some(letter)) => Ok(Some(letter)),
+                taken => session.end(&doing, taken),
             }
-            taken
         })
     }
 
@@ -221,20 +217,9 @@ impl Hand {
         let doing = format!("write down the delivery of letter {id}");
         self.lane.call(&doing.clone(), self.step, move |session| {
             let written = write(&doing, session);
-            let end = match written {
-                Ok(()) => "COMMIT",
-                Err(_) => "ROLLBACK",
-            };
-            written.and(execute(&doing, session, end))
+            session.end(&doing, written)
         })
     }
-}
-
-fn execute(doing: &str, session: &mut Session, sql: &str) -> Result<()> {
-    session
-        .client()
-        .batch_execute(sql)
-        .map_err(|error| Error::from_postgres(doing, error))
 }
 
 /// Why a sink did not take a letter; `None`: it did.

@@ -3,11 +3,36 @@
 //! There is no other SQL text in the library. [`ALL`] lets a test prepare every statement
 //! against a migrated database.
 
+mod signature;
+
+use std::sync::OnceLock;
+
+use postgres::types::{ToSql, Type};
+
+/// A parameter of a statement.
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
 /// A statement: its name (the file's) and its text.
 #[derive(Debug)]
 pub(crate) struct Sql {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
+    /// What its header says, once it was asked for.
+    signature: OnceLock<Vec<Type>>,
+}
+
+impl Sql {
+    /// The types of its parameters, in their order.
+    fn signature(&self) -> &[Type] {
+        self.signature
+            .get_or_init(|| signature::signature(self.text))
+    }
+
+    /// Its parameters with their types, as it takes them when it is not prepared.
+    pub(crate) fn typed<'a>(&self, parameters: &[Parameter<'a>]) -> Vec<(Parameter<'a>, Type)> {
+        let types = self.signature().iter().cloned();
+        parameters.iter().copied().zip(types).collect()
+    }
 }
 
 macro_rules! statements {
@@ -15,6 +40,7 @@ macro_rules! statements {
         $(pub(crate) static $constant: Sql = Sql {
             name: $name,
             text: include_str!(concat!("../sql/", $name, ".sql")),
+            signature: OnceLock::new(),
         };)*
 
         /// Every statement, for the test that prepares them.
@@ -121,4 +147,10 @@ statements! {
 /// Name and text of every statement, for tools and tests.
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().map(|sql| (sql.name, sql.text))
+}
+
+/// Name and types of the parameters of every statement, for tests.
+#[doc(hidden)]
+pub fn signatures() -> impl Iterator<Item = (&'static str, &'static [Type])> {
+    ALL.iter().map(|sql| (sql.name, sql.signature()))
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::cargo::{typed, workspace};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::prometheus::promtool;
+use crate::prometheus::PROMTOOL;
 
 /// How long promtool may take for all tests.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -33,7 +33,7 @@ pub(crate) fn run(interrupt: &Interrupt) -> Result<()> {
 /// Checks the rules, runs their tests, and hunts for changes that no test notices. Answers a
 /// remark with the numbers.
 pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
-    let promtool = promtool(interrupt)?;
+    let promtool = PROMTOOL.find(interrupt)?;
     written::check(root)?;
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&promtool);

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::cargo::{cargo, typed, workspace};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::pgbouncer::PGBOUNCER;
 use crate::postgres::Binaries;
 
 /// The longest round, in minutes: a longer play is several rounds, each with a server and a seed
@@ -31,11 +32,14 @@ pub(crate) struct Options {
     /// About how many jobs; 300 a second unless said
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
+    /// Everybody talks to the server through a PgBouncer in transaction mode
+    #[arg(long)]
+    pooler: bool,
     /// Instead: mutants of redrive, each of which a scene must turn red
-    #[arg(long, conflicts_with_all = ["faults", "jobs", "poison"])]
+    #[arg(long, conflicts_with_all = ["faults", "jobs", "poison", "pooler"])]
     mutants: bool,
     /// Instead: one job that kills its workers among ten thousand that do not
-    #[arg(long, conflicts_with_all = ["faults", "jobs"])]
+    #[arg(long, conflicts_with_all = ["faults", "jobs", "pooler"])]
     poison: bool,
 }
 
@@ -43,7 +47,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
     if options.mutants {
-        return play(&root, interrupt, &["mutants".to_owned()]);
+        return play(&root, interrupt, &with_pooler("mutants", interrupt)?);
     }
     if options.poison {
         return play(&root, interrupt, &["poison".to_owned()]);
@@ -68,13 +72,23 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
             .iter()
             .map(|faults| format!("--faults={faults}")),
     );
+    if options.pooler {
+        arguments.extend(with_pooler("--pooler=transaction", interrupt)?);
+    }
     play(&root, interrupt, &arguments)
 }
 
 /// What `cargo xtask test` has time for: five rounds of a minute, every scene, every mutant, and the
 /// poison, side by side.
 pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    play(root, interrupt, &["budget".to_owned()])
+    play(root, interrupt, &with_pooler("budget", interrupt)?)
+}
+
+/// An argument that takes a PgBouncer, and where that is.
+fn with_pooler(argument: &str, interrupt: &Interrupt) -> Result<[String; 2]> {
+    let program = PGBOUNCER.find(interrupt)?;
+    let program = format!("--pgbouncer={}", program.display());
+    Ok([argument.to_owned(), program])
 }
 
 fn play(root: &Path, interrupt: &Interrupt, arguments: &[String]) -> Result<()> {

@@ -28,6 +28,8 @@ mod demo;
 mod error;
 mod fuzz;
 mod interrupt;
+mod packaged;
+mod pgbouncer;
 mod postgres;
 mod prometheus;
 mod test;

@@ -1,37 +1,22 @@
-//! The programs of Prometheus: found, or installed where that is ours to do.
+//! The programs of Prometheus.
 
-use std::env;
-use std::ffi::OsString;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::packaged::Packaged;
 
-use crate::account::is_root;
-use crate::error::{During, Error, Result};
-use crate::interrupt::Interrupt;
+/// It checks and tests rules, configurations and pages of metrics.
+pub(crate) const PROMTOOL: Packaged = Packaged {
+    program: "promtool",
+    variable: "PROMTOOL",
+    package: "prometheus",
+    what_to_do: WHAT_TO_DO,
+};
 
-/// `promtool`: it checks and tests rules, configurations and pages of metrics.
-///
-/// `PROMTOOL` names it; otherwise it is looked for in `PATH`, and Debian's package `prometheus` is
-/// installed when we are root and there is `apt-get`.
-///
-/// # Errors
-///
-/// It says what to do when there is none and it is not ours to install it.
-pub(crate) fn promtool(interrupt: &Interrupt) -> Result<PathBuf> {
-    find("promtool", "PROMTOOL", interrupt)
-}
-
-/// `prometheus`, the server.
-///
-/// `PROMETHEUS` names it; otherwise as [`promtool`], with which it comes.
-///
-/// # Errors
-///
-/// As [`promtool`].
-pub(crate) fn prometheus(interrupt: &Interrupt) -> Result<PathBuf> {
-    find("prometheus", "PROMETHEUS", interrupt)
-}
+/// The server, with which `promtool` comes.
+pub(crate) const PROMETHEUS: Packaged = Packaged {
+    program: "prometheus",
+    variable: "PROMETHEUS",
+    package: "prometheus",
+    what_to_do: WHAT_TO_DO,
+};
 
 const WHAT_TO_DO: &str = "Install Prometheus, then run this again:
     Debian, Ubuntu   sudo apt-get install --no-install-recommends prometheus
@@ -39,116 +24,3 @@ const WHAT_TO_DO: &str = "Install Prometheus, then run this again:
     elsewhere        unpack a release of prometheus.io: it holds `prometheus` and `promtool`
 or say where its programs are:
     PROMTOOL=/path/to/promtool PROMETHEUS=/path/to/prometheus cargo xtask ...";
-
-fn find(program: &str, variable: &str, interrupt: &Interrupt) -> Result<PathBuf> {
-    let named = env::var_os(variable).filter(|value| !value.is_empty());
-    if let Some(found) = look(program, variable, named, &path())? {
-        return Ok(found);
-    }
-    let missing = || {
-        Error::new(format!(
-            "no `{program}` found: {variable} is not set, and it is not in PATH.\n{WHAT_TO_DO}"
-        ))
-    };
-    if !is_root() || on_path("apt-get", &path()).is_none() {
-        return Err(missing());
-    }
-    // Two of us at once would meet at the lock of the package lists, which does not wait. Who waited
-    // finds what the other one has installed.
-    let lock = env::temp_dir().join("redrive-apt.lock");
-    let held = File::create(&lock).during(|| format!("cannot write {}", lock.display()))?;
-    held.lock()
-        .during(|| format!("cannot lock {}", lock.display()))?;
-    if on_path(program, &path()).is_none() {
-        install(interrupt)?;
-    }
-    on_path(program, &path()).ok_or_else(missing)
-}
-
-/// Where the program is: where it is said to be, or in `PATH`.
-fn look(
-    program: &str,
-    variable: &str,
-    named: Option<OsString>,
-    path: &OsString,
-) -> Result<Option<PathBuf>> {
-    let Some(named) = named.map(PathBuf::from) else {
-        return Ok(on_path(program, path));
-    };
-    if named.is_file() {
-        return Ok(Some(named));
-    }
-    Err(Error::new(format!(
-        "there is no `{program}` at {} (named by {variable}).\n\
-         Name the program itself, or unset {variable} to have it looked for.",
-        named.display()
-    )))
-}
-
-fn path() -> OsString {
-    env::var_os("PATH").unwrap_or_default()
-}
-
-fn on_path(program: &str, path: &OsString) -> Option<PathBuf> {
-    env::split_paths(path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-}
-
-/// Installs Debian's package and leaves its service stopped: we want the programs only.
-fn install(interrupt: &Interrupt) -> Result<()> {
-    println!("    No Prometheus here: installing Debian's package `prometheus`.");
-    let apt = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command
-            .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        interrupt.run(&mut command)
-    };
-    let install = ["install", "-y", "--no-install-recommends", "prometheus"];
-    // A fresh container has no package lists; where there are some, they usually do.
-    let done =
-        apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success());
-    if !done {
-        return Err(Error::new(format!(
-            "`apt-get install prometheus` failed; its own words are above.\n{WHAT_TO_DO}"
-        )));
-    }
-    // In a container nothing was started. Where something was, the package did it, not the user.
-    if Path::new("/run/systemd/system").is_dir() {
-        interrupt.run(Command::new("systemctl").args(["disable", "--now", "prometheus"]))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::look;
-
-    #[test]
-    fn a_named_program_goes_before_the_path_and_must_be_there() {
-        let place = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| place.path().join(name);
-        let path = place.path().as_os_str().to_owned();
-        let find = |named: Option<&str>| {
-            look(
-                "promtool",
-                "PROMTOOL",
-                named.map(|name| at(name).into()),
-                &path,
-            )
-        };
-        assert_eq!(find(None).expect("looked"), None, "nothing anywhere");
-
-        fs::write(at("promtool"), "").expect("a file");
-        fs::write(at("other"), "").expect("a file");
-        assert_eq!(find(None).expect("looked"), Some(at("promtool")));
-        assert_eq!(find(Some("other")).expect("looked"), Some(at("other")));
-
-        let error = find(Some("gone")).expect_err("not there").to_string();
-        assert!(error.contains("named by PROMTOOL"), "{error}");
-    }
-}

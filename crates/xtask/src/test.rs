@@ -17,8 +17,9 @@ use crate::cluster::{Cluster, Durability};
 use crate::dashboards;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::pgbouncer::PGBOUNCER;
 use crate::postgres::Binaries;
-use crate::prometheus::promtool;
+use crate::prometheus::PROMTOOL;
 
 /// What of it to run.
 #[derive(Debug, Args)]
@@ -164,7 +165,9 @@ impl Bench<'_> {
             Step::Tests => {
                 let mut tests = self.runner()?;
                 // It checks the exporter's page.
-                tests.env("PROMTOOL", promtool(self.interrupt)?);
+                tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
+                // They put it before their server.
+                tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
                 self.run_on_postgres(tests.args(runner))?;
             }
             Step::DocTests => self.run_on_postgres(&mut cargo([

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use redrive::{Database, Payload};
+use redrive::{Database, Payload, Pooler};
 use serde::{Deserialize, Serialize};
 
 use crate::record::Log;
@@ -72,6 +72,9 @@ pub(crate) struct Options {
     pub(crate) role: Role,
     #[arg(long)]
     pub(crate) url: String,
+    /// What it leads through.
+    #[arg(long, default_value_t)]
+    pub(crate) pooler: Pooler,
     /// Its name and which life of it.
     #[arg(long)]
     pub(crate) name: String,
@@ -106,6 +109,7 @@ impl Options {
     /// Opens the database as this actor: the trail knows it by its name.
     fn open(&self) -> redrive::Result<Database> {
         Database::builder(&self.address())
+            .pooler(self.pooler)
             .connect_timeout(Duration::from_secs(2))
             .call_timeout(Duration::from_secs(4))
             .open()

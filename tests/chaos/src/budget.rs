@@ -1,11 +1,12 @@
 //! The budget: what a check of a change has time for. Rounds with faults, every scene and every
 //! mutant, and the poison, side by side.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
+use redrive::Pooler;
 
+use crate::Programs;
 use crate::fault::Fault;
 use crate::hunt;
 use crate::playbill::{Play, play_all};
@@ -21,7 +22,7 @@ const ROUND_WEIGHT: usize = 2;
 const RATE: u32 = 100;
 
 /// Plays it, so many scenes at a time; whether nothing was found and every mutant was killed.
-pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
+pub(crate) fn spend(programs: &Programs, at_once: usize) -> bool {
     let begin = Instant::now();
     if !hunt::fits() {
         return false;
@@ -38,6 +39,7 @@ pub(crate) fn spend(programs: &Path, at_once: usize) -> bool {
                     length: ROUND,
                     faults: Fault::value_variants().to_vec(),
                     rate: RATE,
+                    pooler: Pooler::Session,
                 };
                 round.play().is_green()
             }),

@@ -1,8 +1,8 @@
 //! The hunt: every mutant in its scene, and every scene without one.
 
-use std::path::Path;
 use std::time::Instant;
 
+use crate::Programs;
 use crate::mutant::{MUTANTS, Mutant, misfits};
 use crate::playbill::{Play, play_all};
 use crate::report;
@@ -25,7 +25,7 @@ pub(crate) fn fits() -> bool {
 }
 
 /// Hunts all mutants, or those with these names; whether all are dead and all scenes green.
-pub(crate) fn hunt(programs: &Path, only: &[String]) -> bool {
+pub(crate) fn hunt(programs: &Programs, only: &[String]) -> bool {
     if !fits() {
         return false;
     }
@@ -49,11 +49,13 @@ pub(crate) fn hunt(programs: &Path, only: &[String]) -> bool {
 }
 
 /// The mutants with these names, or all, each in its scene; and each of these scenes without one.
-pub(crate) fn plays<'a>(programs: &'a Path, only: &[String]) -> Vec<Play<'a, bool>> {
+pub(crate) fn plays<'a>(programs: &'a Programs, only: &[String]) -> Vec<Play<'a, bool>> {
     let is_meant =
         |mutant: &&Mutant| only.is_empty() || only.iter().any(|name| name == mutant.name);
     let mutants: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
     let mut scenes: Vec<Scene> = mutants.iter().map(|mutant| mutant.scene).collect();
+    // No mutant needs it.
+    scenes.extend(only.is_empty().then_some(Scene::Pooler));
     scenes.sort_unstable();
     scenes.dedup();
     let scenes = scenes.into_iter().map(|scene| Play {
@@ -70,7 +72,7 @@ pub(crate) fn plays<'a>(programs: &'a Path, only: &[String]) -> Vec<Play<'a, boo
     scenes.chain(mutants).collect()
 }
 
-fn play_as_it_should_be(programs: &Path, scene: Scene) -> bool {
+fn play_as_it_should_be(programs: &Programs, scene: Scene) -> bool {
     let begin = Instant::now();
     let (records, findings) = scene.play(programs, None);
     let time = begin.elapsed().as_secs_f64();
@@ -84,7 +86,7 @@ fn play_as_it_should_be(programs: &Path, scene: Scene) -> bool {
     is_green
 }
 
-fn kills(programs: &Path, scene: Scene, mutant: &Mutant) -> bool {
+fn kills(programs: &Programs, scene: Scene, mutant: &Mutant) -> bool {
     let begin = Instant::now();
     let (records, findings) = scene.play(programs, Some(mutant));
     let (time, name) = (begin.elapsed().as_secs_f64(), mutant.name);

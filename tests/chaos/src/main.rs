@@ -16,6 +16,7 @@
 
 mod account;
 mod actor;
+mod bouncer;
 mod budget;
 mod checker;
 mod clock;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
+use redrive::Pooler;
 
 use crate::account::{Account, Outcome};
 use crate::fault::Fault;
@@ -72,11 +74,20 @@ enum Command {
     Actor(actor::Options),
 }
 
-#[derive(Debug, Args)]
+/// Programs that are not ours.
+#[derive(Clone, Debug, Args)]
 struct Programs {
     /// The folder of the server's programs
     #[arg(long, value_name = "FOLDER", env = "REDRIVE_POSTGRES_BIN")]
     postgres: PathBuf,
+    /// The program `pgbouncer`
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PGBOUNCER",
+        default_value = "pgbouncer"
+    )]
+    pgbouncer: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +115,9 @@ struct RunOptions {
     /// No fault at all
     #[arg(long, conflicts_with = "faults")]
     calm: bool,
+    /// What is between the actors and the server: `transaction` for a PgBouncer in that mode
+    #[arg(long, value_name = "MODE", default_value_t)]
+    pooler: Pooler,
 }
 
 #[derive(Debug, Args)]
@@ -131,9 +145,9 @@ fn main() -> ExitCode {
     }
     let ok = match command {
         Command::Run(options) => run(&options),
-        Command::Mutants(options) => hunt::hunt(&options.programs.postgres, &options.only),
-        Command::Poison(programs) => poison::isolate(&programs.postgres),
-        Command::Budget(options) => budget::spend(&options.programs.postgres, options.at_once),
+        Command::Mutants(options) => hunt::hunt(&options.programs, &options.only),
+        Command::Poison(programs) => poison::isolate(&programs),
+        Command::Budget(options) => budget::spend(&options.programs, options.at_once),
         Command::Actor(options) => {
             actor::run(&options);
             true
@@ -153,7 +167,7 @@ fn run(options: &RunOptions) -> bool {
         (false, None) => Fault::value_variants().to_vec(),
     };
     let begin = Instant::now();
-    let programs = &options.programs.postgres;
+    let programs = &options.programs;
     let plays = (options.seed..options.seed + options.rounds).map(|seed| {
         let round = Round {
             programs,
@@ -161,6 +175,7 @@ fn run(options: &RunOptions) -> bool {
             length: Duration::from_secs(options.seconds),
             faults: faults.clone(),
             rate: options.rate,
+            pooler: options.pooler,
         };
         Play {
             name: seed.to_string(),

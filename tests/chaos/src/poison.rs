@@ -1,10 +1,10 @@
 //! Poison: one job that kills whoever runs it, among thousands that do no harm.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use redrive::{LetterState, Letters, NewJob, Queue, Reason};
+use redrive::{LetterState, Letters, NewJob, Pooler, Queue, Reason};
 
+use crate::Programs;
 use crate::actor::{ATTEMPTS, Plan, QUEUE, Work};
 use crate::checker;
 use crate::record::{Said, Verb};
@@ -19,9 +19,9 @@ const INNOCENTS: i64 = 10_000;
 const WORKERS: usize = 4;
 
 /// Whether exactly the killer becomes a letter, and everybody else is done.
-pub(crate) fn isolate(programs: &Path) -> bool {
+pub(crate) fn isolate(programs: &Programs) -> bool {
     let begin = Instant::now();
-    let mut stage = Stage::set_up(programs, Disk::Plain, 1, &[]);
+    let mut stage = Stage::set_up(programs, Pooler::Session, Disk::Plain, 1, &[]);
     let log = stage.log("poisoner");
     let db =
         redrive::connect(&format!("{}&application_name=poisoner", stage.url())).expect("connect");

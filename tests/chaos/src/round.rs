@@ -1,8 +1,10 @@
 //! A round: everybody at work for a while, with a seeded plan of faults, and a check at the end.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use redrive::Pooler;
+
+use crate::Programs;
 use crate::account::Outcome;
 use crate::actor::Diet;
 use crate::checker;
@@ -23,12 +25,14 @@ const DRAIN: Duration = Duration::from_mins(20);
 /// How a round is played.
 #[derive(Clone, Debug)]
 pub(crate) struct Round<'a> {
-    pub(crate) programs: &'a Path,
+    pub(crate) programs: &'a Programs,
     pub(crate) seed: u64,
     pub(crate) length: Duration,
     pub(crate) faults: Vec<Fault>,
     /// Jobs a second.
     pub(crate) rate: u32,
+    /// What is between the actors and the server.
+    pub(crate) pooler: Pooler,
 }
 
 impl Round<'_> {
@@ -46,7 +50,7 @@ impl Round<'_> {
             println!("    no file system can be mounted here: no full disk");
             faults.retain(|fault| *fault != Fault::DiskFull);
         }
-        let mut stage = Stage::set_up(self.programs, disk, self.seed, QUICK);
+        let mut stage = Stage::set_up(self.programs, self.pooler, disk, self.seed, QUICK);
         for _ in 0..WORKERS {
             stage.add(Part::worker());
         }
@@ -98,12 +102,15 @@ impl Round<'_> {
     pub(crate) fn again(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         format!(
-            "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --postgres {}",
+            "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --pooler {} \
+             --postgres {} --pgbouncer {}",
             self.seed,
             self.length.as_secs(),
             self.rate,
             faults.join(","),
-            self.programs.display(),
+            self.pooler,
+            self.programs.postgres.display(),
+            self.programs.pgbouncer.display(),
         )
     }
 }

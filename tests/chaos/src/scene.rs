@@ -1,12 +1,13 @@
 //! The scenes: short plays, each of which brings one kind of mistake to light. Without a mutant
 //! they are green.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use redrive::Pooler;
 use rustix::process::Signal;
 
+use crate::Programs;
 use crate::actor::{Diet, Flaw, Role};
 use crate::checker::{self, Findings, Records};
 use crate::fault::Fault;
@@ -47,11 +48,13 @@ pub(crate) enum Scene {
     Ring,
     /// Answers are lost
     Lossy,
+    /// Everybody is behind a PgBouncer in transaction mode, and a little of everything happens
+    Pooler,
 }
 
 impl Scene {
     /// Plays it, with a mutant or as it should be.
-    pub(crate) fn play(self, programs: &Path, mutant: Option<&Mutant>) -> (Records, Findings) {
+    pub(crate) fn play(self, programs: &Programs, mutant: Option<&Mutant>) -> (Records, Findings) {
         let mut patches: Vec<Patch> = QUICK.to_vec();
         let mut flaw = Flaw::None;
         let mut functions = Vec::new();
@@ -61,7 +64,7 @@ impl Scene {
             Some(How::Client(how)) => flaw = how,
             None => {}
         }
-        let mut stage = Stage::set_up(programs, Disk::Plain, 1, &patches);
+        let mut stage = Stage::set_up(programs, self.pooler(), Disk::Plain, 1, &patches);
         for (function, changes) in functions {
             stage.replace(function, changes);
         }
@@ -69,6 +72,14 @@ impl Scene {
         let wound = stage.wind_up(PATIENCE);
         let findings = checker::check(&wound.records);
         (wound.records, findings)
+    }
+
+    /// What is between the actors and the server.
+    fn pooler(self) -> Pooler {
+        match self {
+            Scene::Pooler => Pooler::Transaction,
+            _ => Pooler::Session,
+        }
     }
 
     #[expect(clippy::too_many_lines, reason = "a scene after the other")]
@@ -185,6 +196,27 @@ impl Scene {
                         stage.troupe.proxy(enqueuer).lose_answers(1);
                     }
                 }
+            }
+            Scene::Pooler => {
+                workers(stage, 3);
+                stage.add(enqueuer(80, Diet::Mixed));
+                stage.add(Part::operator());
+                let (ms, at_once) = (Duration::from_millis, Duration::ZERO);
+                for (whom, fault, lasting) in [
+                    (0, Fault::Kill, at_once),
+                    (1, Fault::LoseAnswers, at_once),
+                    (2, Fault::Cut, at_once),
+                    (3, Fault::LoseAnswers, at_once),
+                    (1, Fault::Terminate, at_once),
+                    (0, Fault::KillBackend, at_once),
+                    (0, Fault::Silence, ms(1500)),
+                    (0, Fault::KillClient, at_once),
+                    (0, Fault::Crash, ms(150)),
+                ] {
+                    wait(stage, ms(900));
+                    stage.do_to_them(fault, lasting, whom);
+                }
+                wait(stage, seconds(1));
             }
         }
     }

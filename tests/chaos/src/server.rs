@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// How long a server may take to start, stop or recover.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The database of the actors.
-const DATABASE: &str = "chaos";
+pub(crate) const DATABASE: &str = "chaos";
 
 /// Where a server keeps its write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,14 @@ impl Server {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Makes a folder or file belong to whom it runs as, and a command run as that.
+    pub(crate) fn adopt(&self, path: &Path, command: &mut Command) {
+        if let Some((uid, gid)) = self.account {
+            chown(path, Some(uid), Some(gid)).expect("give a folder to the account");
+            command.uid(uid).gid(gid);
+        }
     }
 
     /// The URL of the database, past every proxy.

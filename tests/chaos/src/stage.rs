@@ -2,15 +2,18 @@
 //! written down.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
+use redrive::Pooler;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::Programs;
 use crate::actor::{LEASE, Role};
+use crate::bouncer::Bouncer;
 use crate::checker::{Records, Remains, Terms};
 use crate::clock;
 use crate::fault::Fault;
@@ -31,6 +34,8 @@ const STILL: Duration = Duration::from_secs(20);
 /// Where it all happens.
 #[derive(Debug)]
 pub(crate) struct Stage {
+    /// What the proxies lead to, if it is not the server.
+    bouncer: Option<Bouncer>,
     server: Server,
     folder: TempDir,
     pub(crate) troupe: Troupe,
@@ -44,8 +49,14 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// A server with the schema and the trail, and nobody there yet.
-    pub(crate) fn set_up(programs: &Path, disk: Disk, seed: u64, patches: &[Patch]) -> Stage {
-        let server = Server::start_new(programs, disk);
+    pub(crate) fn set_up(
+        programs: &Programs,
+        pooler: Pooler,
+        disk: Disk,
+        seed: u64,
+        patches: &[Patch],
+    ) -> Stage {
+        let server = Server::start_new(&programs.postgres, disk);
         let db = redrive::connect(&server.url()).expect("connect to the new server");
         db.migrate().expect("migrate");
         let mut client = server.client();
@@ -54,8 +65,13 @@ impl Stage {
             .prefix("redrive-chaos-records-")
             .tempdir()
             .expect("make a folder");
-        let troupe = Troupe::new(folder.path(), seed);
+        let troupe = Troupe::new(folder.path(), seed, pooler);
+        let bouncer = match pooler {
+            Pooler::Session => None,
+            Pooler::Transaction => Some(Bouncer::start(&programs.pgbouncer, &server)),
+        };
         let mut stage = Stage {
+            bouncer,
             server,
             folder,
             troupe,
@@ -89,7 +105,9 @@ impl Stage {
 
     /// Somebody comes.
     pub(crate) fn add(&mut self, part: Part) {
-        self.troupe.add(part, self.server.port(), &self.patches);
+        let bouncer = self.bouncer.as_ref().map(Bouncer::port);
+        let port = bouncer.unwrap_or_else(|| self.server.port());
+        self.troupe.add(part, port, &self.patches);
         self.troupe.tend();
     }
 
@@ -330,8 +348,12 @@ impl Stage {
         self.forgiven.push((from, to));
         // It was there before: of its start nobody had to be spared.
         self.server = standby;
-        for proxy in self.troupe.proxies() {
-            proxy.aim(self.server.port());
+        match &self.bouncer {
+            Some(bouncer) => bouncer.aim(&self.server),
+            None => {
+                let port = self.server.port();
+                self.troupe.proxies().for_each(|proxy| proxy.aim(port));
+            }
         }
         self.troupe.note("the standby took over");
     }

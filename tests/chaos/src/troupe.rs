@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
+use redrive::Pooler;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::actor::{Diet, Flaw, Role};
@@ -78,6 +79,8 @@ pub(crate) struct Troupe {
     actors: Vec<Actor>,
     folder: PathBuf,
     seed: u64,
+    /// What is between them and the server.
+    pooler: Pooler,
     /// How many there have been: nobody gets the name of somebody else.
     born: u32,
     log: Log,
@@ -105,11 +108,12 @@ impl Actor {
 }
 
 impl Troupe {
-    pub(crate) fn new(folder: &Path, seed: u64) -> Troupe {
+    pub(crate) fn new(folder: &Path, seed: u64, pooler: Pooler) -> Troupe {
         Troupe {
             actors: Vec::new(),
             folder: folder.to_owned(),
             seed,
+            pooler,
             born: 0,
             log: Log::open(&folder.join("client-stage.jsonl"), "stage"),
             faker: faker(),
@@ -162,6 +166,7 @@ impl Troupe {
 
     fn start(&mut self, at: usize) {
         let (folder, seed, faker) = (self.folder.clone(), self.seed, self.faker.clone());
+        let pooler = self.pooler;
         let actor = &mut self.actors[at];
         actor.life += 1;
         let role = actor
@@ -202,6 +207,7 @@ impl Troupe {
                 &actor.part.grace.as_millis().to_string(),
             ])
             .args(["--port", &actor.part.port.to_string()])
+            .args(["--pooler", pooler.as_str()])
             .args(["--diet", &value(actor.part.diet.to_possible_value())])
             .args(["--flaw", &value(actor.part.flaw.to_possible_value())])
             .stdin(Stdio::null())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lane::{Between, Lane, Source};
+use crate::pooler::Pooler;
 use crate::server::Server;
 use crate::session::Session;
 use crate::stuck::Stuck;
@@ -23,6 +24,10 @@ impl Database {
 
     pub(crate) fn connections(&self) -> u32 {
         100
+    }
+
+    pub(crate) fn stands_behind(&self) -> Pooler {
+        Pooler::Session
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {

@@ -44,6 +44,7 @@ mod library {
     pub(crate) mod lane;
     pub(crate) mod name;
     pub(crate) mod payload;
+    pub(crate) mod pooler;
     pub(crate) mod promote;
     pub(crate) mod queue;
     pub(crate) mod reap;

@@ -10,10 +10,8 @@ use postgres::types::{ToSql, Type};
 use crate::error::{Error, Result};
 use crate::rows::Row;
 use crate::server::{News, Server, Told};
+pub(crate) use crate::sql::Parameter;
 use crate::sql::{self, Sql};
-
-/// A parameter of a statement.
-pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 
 pub(crate) struct Session {
     client: Client,

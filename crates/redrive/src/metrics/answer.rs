@@ -13,7 +13,8 @@ use crate::sql::Sql;
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Asks in a transaction of its own that can write nothing, and ends it when the time is over. One
-/// round trip: settings, question and end go together.
+/// round trip: settings, question and end go together, and nothing of it stays on the connection, so
+/// a pooler may stand in between, in whatever mode.
 pub(crate) fn ask(
     client: &mut Client,
     doing: &str,
@@ -26,6 +27,7 @@ pub(crate) fn ask(
     let question = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
+         SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
          SET LOCAL application_name = 'redrive-metrics'; \
          {}\n; COMMIT",
         sql.text

@@ -53,7 +53,7 @@ pub struct WorkerBuilder {
     handlers: Handlers,
     slots: usize,
     lease: Duration,
-    poll: Duration,
+    poll: Option<Duration>,
     hold_for: Duration,
     backoff: Backoff,
     deadline: Duration,
@@ -71,7 +71,7 @@ impl WorkerBuilder {
             handlers: Handlers::default(),
             slots: thread::available_parallelism().map_or(4, usize::from),
             lease: limits::LEASE,
-            poll: limits::POLL,
+            poll: None,
             hold_for: limits::HOLD_FOR,
             backoff: Backoff::default(),
             deadline: limits::DEADLINE,
@@ -100,11 +100,17 @@ impl WorkerBuilder {
     }
 
     /// How often an idle worker looks for jobs when no notification tells it, give or take a
-    /// fifth. Defaults to 3 seconds; 5 milliseconds to 1 minute.
+    /// fifth. Defaults to 3 seconds, and behind a [pooler in transaction mode](crate::Pooler), where
+    /// it looks again soon when it found something and then ever later, to 1. 5 ms to 1 minute.
     #[must_use]
     pub fn poll(mut self, poll: Duration) -> WorkerBuilder {
-        self.poll = poll;
+        self.poll = Some(poll);
         self
+    }
+
+    fn poll_every(&self) -> Duration {
+        self.poll
+            .unwrap_or(limits::poll(self.queue.database().stands_behind()))
     }
 
     /// For how long jobs may wait in this worker while each of its slots runs one and the same job;
@@ -264,7 +270,7 @@ impl WorkerBuilder {
     pub fn recovery(&self) -> Recovery {
         let db = self.queue.database();
         let (call, connect) = (db.call_timeout(), db.connect_timeout());
-        Recovery::of(self.lease, self.poll, call, connect)
+        Recovery::of(self.lease, self.poll_every(), call, connect)
     }
 
     /// Starts the threads of the worker. It warns in the log of what
@@ -300,13 +306,13 @@ impl WorkerBuilder {
             pid: std::process::id().cast_signed(),
         };
         let config = Config {
+            poll: self.poll_every(),
             queue: self.queue,
             kinds: self.handlers.kinds(),
             alone: self.handlers.kinds_in_transactions(),
             handlers: self.handlers,
             slots: self.slots,
             lease: self.lease,
-            poll: self.poll,
             hold_for: self.hold_for,
             backoff: self.backoff,
             deadline: self.deadline,
@@ -401,8 +407,9 @@ impl WorkerBuilder {
         if !within(&self.lease, limits::SHORTEST_LEASE, limits::LONGEST_LEASE) {
             return refuse(format!("has a lease of {:?}, not 2 s to 1 h", self.lease));
         }
-        if !within(&self.poll, limits::SHORTEST_POLL, limits::LONGEST_POLL) {
-            return refuse(format!("has a poll of {:?}, not 5 ms to 1 min", self.poll));
+        let poll = self.poll_every();
+        if !within(&poll, limits::SHORTEST_POLL, limits::LONGEST_POLL) {
+            return refuse(format!("has a poll of {poll:?}, not 5 ms to 1 min"));
         }
         if !within(&self.hold_for, limits::SHORTEST_HOLD, limits::LONGEST_HOLD) {
             return refuse(format!(

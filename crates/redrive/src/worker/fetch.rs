@@ -50,6 +50,12 @@ pub(crate) fn work(
     wake: &Receiver<Wake>,
     room: &Receiver<()>,
 ) {
+    let notice = || {
+        Notice::new(
+            state.config.queue.database().stands_behind(),
+            Instant::now(),
+        )
+    };
     let mut fetcher = Fetcher {
         state,
         claimer,
@@ -58,7 +64,7 @@ pub(crate) fn work(
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
-        notice: Notice::new(Instant::now()),
+        notice: notice(),
         change: None,
         pause: PAUSE,
         unserved_at: Instant::now(),
@@ -69,7 +75,7 @@ pub(crate) fn work(
         let trusts = state.trust.holds(Instant::now());
         if !trusts {
             // Its row may be forgotten, and with it that it asked to be told.
-            fetcher.notice = Notice::new(Instant::now());
+            fetcher.notice = notice();
         }
         if demand == 0 || !trusts {
             select! {
@@ -100,7 +106,7 @@ pub(crate) fn work(
                 }
                 if let Some(way) = fetcher.change.take() {
                     fetcher.say(way);
-                } else if (fetcher.notice.way(), found) == (Way::Looks, Found::Less) {
+                } else if fetcher.notice.way() != Way::Told && found == Found::Less {
                     // Many come, one by one: what comes in a moment is claimed together.
                     fetcher.rest(LOOK_AGAIN);
                 }
@@ -270,8 +276,8 @@ impl Fetcher<'_> {
     fn promote_every(&self) -> Duration {
         match self.notice.way() {
             Way::Told => PROMOTE_EVERY,
-            // Nobody notifies a busy worker of a delayed job.
-            Way::Looks => PROMOTE_EVERY_BUSY,
+            // Nobody notifies a busy worker of a delayed job, nor one that cannot be told.
+            Way::Looks | Way::Polls => PROMOTE_EVERY_BUSY,
         }
     }
 
@@ -299,7 +305,7 @@ impl Fetcher<'_> {
         }
         let nap = self.notice.nap();
         let nap = match self.notice.way() {
-            Way::Told => self.naptime().min(nap),
+            Way::Told | Way::Polls => self.naptime().min(nap),
             Way::Looks => nap,
         };
         self.mention_unserved();
@@ -386,11 +392,7 @@ impl Fetcher<'_> {
 
     /// The database is away, or refuses: waits with jitter, longer each time.
     fn trouble(&mut self, error: &Error) {
-        if error.is_unavailable() {
-            log::warn!("queue `{}`: {error}; trying again", self.state.queue());
-        } else {
-            log::error!("queue `{}`: {error:?}; trying again", self.state.queue());
-        }
+        self.state.complain(error);
         let nap = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.rest(nap);

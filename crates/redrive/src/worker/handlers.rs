@@ -257,16 +257,13 @@ fn transact<P>(
     let ended = transaction
         .query_typed(
             sql::SETTLE_OWN.text,
-            &[
-                (&lease, postgres::types::Type::UUID),
-                (&job.id().get(), postgres::types::Type::INT8),
-                (
-                    &bucket(BOUNDS.attempts, job.attempt().into()),
-                    postgres::types::Type::INT2,
-                ),
-                (&wait, postgres::types::Type::FLOAT8),
-                (&bucket(BOUNDS.wait, wait), postgres::types::Type::INT2),
-            ],
+            &sql::SETTLE_OWN.typed(&[
+                &lease,
+                &job.id().get(),
+                &bucket(BOUNDS.attempts, job.attempt().into()),
+                &wait,
+                &bucket(BOUNDS.wait, wait),
+            ]),
         )
         .map_err(|error| failed("settle", error))?;
     if ended.is_empty() {
@@ -275,10 +272,7 @@ fn transact<P>(
     function(job, &mut transaction)?;
     if job.facts.is_unique {
         transaction
-            .query_typed(
-                sql::FREE_KEY.text,
-                &[(&job.id().get(), postgres::types::Type::INT8)],
-            )
+            .query_typed(sql::FREE_KEY.text, &sql::FREE_KEY.typed(&[&job.id().get()]))
             .map_err(|error| failed("free the key of", error))?;
     }
     transaction

@@ -5,10 +5,14 @@
 //! another can. Looking is free for them, and finds a job [a moment](LOOK_AGAIN) later. So a
 //! worker asks to be told while little comes, and looks by itself while much does: it has always
 //! found as many jobs as it asked for, or is told [more often](OFTEN) than it wants to be.
+//!
+//! Behind a pooler in transaction mode nobody can be told. A worker there looks by itself, and the
+//! less often the longer it has found nothing.
 
 use std::time::Duration;
 
 use crate::floor::Instant;
+use crate::pooler::Pooler;
 
 /// How often a worker looks that is not told.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -28,6 +32,8 @@ pub(crate) enum Way {
     Told,
     /// It looks by itself, every [`LOOK_AGAIN`].
     Looks,
+    /// It looks by itself, because it cannot be told: soon after a job, and then ever later.
+    Polls,
 }
 
 /// What a claim got of what it asked for.
@@ -51,15 +57,19 @@ pub(crate) struct Notice {
     jobs: u64,
     /// Notifications at its beginning.
     told: u64,
-    /// How long it waits at most when nothing was found, since it asked to be told.
+    /// How long it waits at most when nothing was found, since it asked to be told, or since
+    /// something was found.
     patience: Duration,
 }
 
 impl Notice {
-    /// A worker that starts: it has never asked to be told, and may at once.
-    pub(crate) fn new(now: Instant) -> Notice {
+    /// A worker that starts: it has never asked to be told, and may at once, if it can be told.
+    pub(crate) fn new(pooler: Pooler, now: Instant) -> Notice {
         Notice {
-            way: Way::Looks,
+            way: match pooler {
+                Pooler::Session => Way::Looks,
+                Pooler::Transaction => Way::Polls,
+            },
             since: now.checked_sub(LOOK_FOR).unwrap_or(now),
             all_since: None,
             window_began: now.checked_sub(WINDOW).unwrap_or(now),
@@ -92,7 +102,7 @@ impl Notice {
         let often = (window >= WINDOW).then(|| {
             let came = match self.way {
                 Way::Told => told - self.told,
-                Way::Looks => self.jobs,
+                Way::Looks | Way::Polls => self.jobs,
             };
             (self.jobs, self.told, self.window_began) = (0, told, now);
             u128::from(came) * WINDOW.as_millis() >= u128::from(OFTEN) * window.as_millis()
@@ -103,17 +113,23 @@ impl Notice {
                 let long_enough = now.duration_since(self.since) >= LOOK_FOR;
                 (long_enough && found == Found::Less && often == Some(false)).then_some(Way::Told)
             }
+            Way::Polls => {
+                if jobs > 0 {
+                    self.patience = LOOK_AGAIN;
+                }
+                None
+            }
         }
     }
 
-    /// Takes note that it goes another way now.
+    /// Takes note that it goes another way now; who cannot be told never does.
     pub(crate) fn goes(&mut self, way: Way, now: Instant, told: u64) {
         *self = Notice {
             way,
             since: now,
             window_began: now,
             told,
-            ..Notice::new(now)
+            ..Notice::new(Pooler::Session, now)
         };
     }
 
@@ -125,7 +141,7 @@ impl Notice {
     pub(crate) fn nap(&mut self) -> Duration {
         match self.way {
             Way::Looks => LOOK_AGAIN,
-            Way::Told => {
+            Way::Told | Way::Polls => {
                 let nap = self.patience;
                 self.patience = nap.saturating_mul(2);
                 nap
@@ -142,7 +158,7 @@ mod tests {
 
     /// A worker that asked to be told at `now`.
     fn told(now: Instant) -> Notice {
-        let mut notice = Notice::new(now);
+        let mut notice = Notice::new(Pooler::Session, now);
         notice.goes(Way::Told, now, 0);
         notice
     }
@@ -150,9 +166,9 @@ mod tests {
     #[test]
     fn a_worker_that_starts_with_nothing_to_do_asks_at_once() {
         let now = Instant::now();
-        let mut notice = Notice::new(now);
+        let mut notice = Notice::new(Pooler::Session, now);
         assert_eq!(notice.claimed(now, 0, Found::Less, 0), Some(Way::Told));
-        let mut notice = Notice::new(now);
+        let mut notice = Notice::new(Pooler::Session, now);
         assert_eq!(notice.claimed(now, 500, Found::All, 0), None, "a backlog");
     }
 
@@ -205,6 +221,23 @@ mod tests {
         assert_eq!(notice.claimed(now + 1100 * MS, 0, Found::Less, 0), None);
         let after = notice.claimed(now + 1200 * MS, 0, Found::Less, 0);
         assert_eq!(after, Some(Way::Told), "the next window is empty");
+    }
+
+    #[test]
+    fn who_cannot_be_told_looks_ever_later_until_something_comes() {
+        let now = Instant::now();
+        let mut notice = Notice::new(Pooler::Transaction, now);
+        for (jobs, found) in [(0, Found::Less), (500, Found::All), (1, Found::Less)] {
+            let later = now + 5000 * MS;
+            assert_eq!(notice.claimed(later, jobs, found, 0), None, "{jobs}");
+            assert_eq!(notice.way(), Way::Polls);
+        }
+        let naps: Vec<Duration> = (0..4).map(|_| notice.nap()).collect();
+        assert_eq!(naps, [5 * MS, 10 * MS, 20 * MS, 40 * MS]);
+        notice.claimed(now + 6000 * MS, 0, Found::Less, 0);
+        assert_eq!(notice.nap(), 80 * MS, "nothing came");
+        notice.claimed(now + 6000 * MS, 1, Found::Less, 0);
+        assert_eq!(notice.nap(), LOOK_AGAIN, "something came");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::floor::channel::{Sender, TryRecvError};
 use crate::floor::{Instant, Notification};
 use crate::job::milliseconds;
 use crate::lane::Lane;
+use crate::pooler::Pooler;
 use crate::session::Session;
 use crate::settle::{Held, release};
 use crate::sql;
@@ -46,6 +47,7 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
         state,
         lane,
         wake,
+        over,
         renew_at: now + state.config.lease / RENEWALS,
         chores: Chores::new(state),
         listening: Listening::No,
@@ -53,11 +55,7 @@ pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &E
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = pulse.beat() {
-            if error.is_unavailable() {
-                log::warn!("queue `{}`: {error}; trying again", state.queue());
-            } else {
-                log::error!("queue `{}`: {error:?}; trying again", state.queue());
-            }
+            state.complain(&error);
             pulse.listening = Listening::No;
             // Ends early when the worker does.
             _ = over.recv_timeout(PAUSE);
@@ -77,6 +75,7 @@ struct Pulse<'a> {
     state: &'a Arc<State>,
     lane: Lane,
     wake: &'a Sender<Wake>,
+    over: &'a Ended,
     renew_at: Instant,
     chores: Chores<'a>,
     listening: Listening,
@@ -104,7 +103,15 @@ impl Pulse<'_> {
             // Full means that the fetcher will look anyway.
             _ = self.wake.try_send(Wake::Work);
         }
-        self.listen()
+        match self.state.config.queue.database().stands_behind() {
+            Pooler::Session => self.listen(),
+            // Nobody who listens there is told. What a renewal and the look for chores tell is enough.
+            Pooler::Transaction => {
+                // Ends early when the worker does.
+                _ = self.over.recv_timeout(LISTEN);
+                Ok(())
+            }
+        }
     }
 
     /// Tells the running jobs that an operator cancelled.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 use crate::claim::LeaseId;
 use crate::claim::demand::{demand, wanted};
+use crate::error::Error;
 use crate::floor::atomic::{AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::floor::channel::{Receiver, Sender, bounded};
 use crate::floor::{Instant, Mutex, MutexGuard};
@@ -248,6 +249,18 @@ impl State {
                 .is_some_and(|running| running.signal.replaced.load(Ordering::Relaxed))
         };
         lock(&self.seats).iter().any(|seat| !replaced(seat))
+    }
+
+    /// Says what is wrong with the database. It is tried again, unless no patience mends it: then the
+    /// worker stops.
+    pub(crate) fn complain(&self, error: &Error) {
+        if error.is_of_a_pooler() {
+            self.fail(error.to_string());
+        } else if error.is_unavailable() {
+            log::warn!("queue `{}`: {error}; trying again", self.queue());
+        } else {
+            log::error!("queue `{}`: {error:?}; trying again", self.queue());
+        }
     }
 
     /// Stops the worker because of a trouble that it cannot overcome.

@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Durability};
 use crate::error::{During, Error, Result};
 use crate::interrupt::{Interrupt, Running};
 use crate::postgres::Binaries;
-use crate::prometheus::prometheus;
+use crate::prometheus::PROMETHEUS;
 
 /// How often Prometheus scrapes, in seconds: often, so that a minute has many samples.
 const SCRAPE: u64 = 1;
@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
     /// Starts everything.
     pub(crate) fn set(root: &Path, interrupt: &'a Interrupt) -> Result<Stage<'a>> {
         let programs = Programs::build(root, interrupt)?;
-        let program = prometheus(interrupt)?;
+        let program = PROMETHEUS.find(interrupt)?;
         let place = tempfile::tempdir().during(|| "cannot make a temporary folder")?;
         let binaries = Binaries::find(interrupt)?;
         let cluster = Cluster::start(&binaries, Durability::Throwaway, interrupt)?;

@@ -13,7 +13,7 @@ use super::screen::Screen;
 use crate::cargo::workspace;
 use crate::error::{During, Error, Result};
 use crate::interrupt::{Interrupt, Running};
-use crate::prometheus::prometheus;
+use crate::prometheus::PROMETHEUS;
 
 /// How long a program may take to begin to serve.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,7 +80,7 @@ impl Numbers {
         screen: &mut Screen,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        let program = prometheus(interrupt)?;
+        let program = PROMETHEUS.find(interrupt)?;
         let address = free(USUAL_OF_PROMETHEUS)?;
         let rules = rules()?;
         let file = place.join("prometheus.yml");

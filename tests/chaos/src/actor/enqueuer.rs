@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use postgres::types::{ToSql, Type};
 use postgres::{Client, NoTls};
 use redrive::{Error, NewJob, Queue, Result, Unique};
 
@@ -189,7 +190,14 @@ impl Enqueuer<'_> {
         };
         let attempts = ATTEMPTS.cast_signed();
         let asked = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
-        match client.query_one(asked, &[&QUEUE, &"work", &payload, &attempts]) {
+        // Not prepared: there may be a pooler.
+        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+            (&QUEUE, Type::TEXT),
+            (&"work", Type::TEXT),
+            (&payload, Type::TEXT),
+            (&attempts, Type::INT4),
+        ];
+        match client.query_typed_one(asked, &parameters) {
             Ok(row) => {
                 self.log.say(
                     op,

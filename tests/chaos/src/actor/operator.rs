@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use postgres::types::Type;
 use postgres::{Client, NoTls};
 use redrive::{Act, Database, Driven, Edit, JobId, Letters, Rate, Result, RunOptions};
 
@@ -108,7 +109,10 @@ fn live(options: &Options, dice: &mut fastrand::Rng) -> Option<i64> {
     let mut client =
         Client::connect(&format!("{}&connect_timeout=2", options.address()), NoTls).ok()?;
     let asked = "SELECT id FROM redrive.live_jobs ORDER BY id DESC LIMIT 1 OFFSET $1";
-    let row = client.query_opt(asked, &[&dice.i64(0..20)]).ok()??;
+    // Not prepared: there may be a pooler.
+    let row = client
+        .query_typed_opt(asked, &[(&dice.i64(0..20), Type::INT8)])
+        .ok()??;
     Some(row.get(0))
 }
 

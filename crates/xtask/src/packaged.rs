@@ -1,0 +1,156 @@
+//! Programs that come with a package of Debian: found, or installed where that is ours to do.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::account::is_root;
+use crate::error::{During, Error, Result};
+use crate::interrupt::Interrupt;
+
+/// Where Debian keeps servers; it is not in the `PATH` of everybody.
+const SERVERS: &str = "/usr/sbin";
+
+/// A program, and how it is had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packaged {
+    pub(crate) program: &'static str,
+    /// The environment variable that names it.
+    pub(crate) variable: &'static str,
+    /// Debian's package, and the name of the service that it starts.
+    pub(crate) package: &'static str,
+    /// What a person is told to do who has to do it.
+    pub(crate) what_to_do: &'static str,
+}
+
+impl Packaged {
+    /// Finds it: where its variable says, or in `PATH`. Installs the package when it is nowhere, we
+    /// are root and there is `apt-get`.
+    ///
+    /// # Errors
+    ///
+    /// It says what to do when there is none and it is not ours to install it.
+    pub(crate) fn find(self, interrupt: &Interrupt) -> Result<PathBuf> {
+        let Packaged {
+            program, variable, ..
+        } = self;
+        let named = env::var_os(variable).filter(|value| !value.is_empty());
+        if let Some(found) = self.look(named, &path())? {
+            return Ok(found);
+        }
+        let missing = || {
+            Error::new(format!(
+                "no `{program}` found: {variable} is not set, and it is not in PATH.\n{}",
+                self.what_to_do
+            ))
+        };
+        if !is_root() || on_path("apt-get", &path()).is_none() {
+            return Err(missing());
+        }
+        // Two of us at once would meet at the lock of the package lists, which does not wait. Who
+        // waited finds what the other one has installed.
+        let lock = env::temp_dir().join("redrive-apt.lock");
+        let held = File::create(&lock).during(|| format!("cannot write {}", lock.display()))?;
+        held.lock()
+            .during(|| format!("cannot lock {}", lock.display()))?;
+        if on_path(program, &path()).is_none() {
+            self.install(interrupt)?;
+        }
+        on_path(program, &path()).ok_or_else(missing)
+    }
+
+    /// Where the program is: where it is said to be, or in `PATH`.
+    fn look(self, named: Option<OsString>, path: &OsString) -> Result<Option<PathBuf>> {
+        let Packaged {
+            program, variable, ..
+        } = self;
+        let Some(named) = named.map(PathBuf::from) else {
+            return Ok(on_path(program, path));
+        };
+        if named.is_file() {
+            return Ok(Some(named));
+        }
+        Err(Error::new(format!(
+            "there is no `{program}` at {} (named by {variable}).\n\
+             Name the program itself, or unset {variable} to have it looked for.",
+            named.display()
+        )))
+    }
+
+    /// Installs the package and leaves its service stopped: we want the programs only.
+    fn install(self, interrupt: &Interrupt) -> Result<()> {
+        let Packaged {
+            program, package, ..
+        } = self;
+        println!("    No {program} here: installing Debian's package `{package}`.");
+        let apt = |arguments: &[&str]| {
+            let mut command = Command::new("apt-get");
+            command
+                .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
+                .args(arguments)
+                .env("DEBIAN_FRONTEND", "noninteractive");
+            interrupt.run(&mut command)
+        };
+        let install = ["install", "-y", "--no-install-recommends", package];
+        // A fresh container has no package lists; where there are some, they usually do.
+        let done =
+            apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success());
+        if !done {
+            return Err(Error::new(format!(
+                "`apt-get install {package}` failed; its own words are above.\n{}",
+                self.what_to_do
+            )));
+        }
+        // In a container nothing was started. Where something was, the package did it, not the user.
+        if Path::new("/run/systemd/system").is_dir() {
+            interrupt.run(Command::new("systemctl").args(["disable", "--now", package]))?;
+        }
+        Ok(())
+    }
+}
+
+fn path() -> OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(SERVERS);
+    path
+}
+
+fn on_path(program: &str, path: &OsString) -> Option<PathBuf> {
+    env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::Packaged;
+
+    const PROMTOOL: Packaged = Packaged {
+        program: "promtool",
+        variable: "PROMTOOL",
+        package: "prometheus",
+        what_to_do: "Install it.",
+    };
+
+    #[test]
+    fn a_named_program_goes_before_the_path_and_must_be_there() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| place.path().join(name);
+        let path = place.path().as_os_str().to_owned();
+        let find = |named: Option<&str>| PROMTOOL.look(named.map(|name| at(name).into()), &path);
+        assert_eq!(find(None).expect("looked"), None, "nothing anywhere");
+
+        fs::write(at("promtool"), "").expect("a file");
+        fs::write(at("other"), "").expect("a file");
+        assert_eq!(find(None).expect("looked"), Some(at("promtool")));
+        assert_eq!(find(Some("other")).expect("looked"), Some(at("other")));
+
+        let error = find(Some("gone")).expect_err("not there").to_string();
+        assert!(error.contains("named by PROMTOOL"), "{error}");
+    }
+}
