@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use clap::ValueEnum as _;
+
 use crate::Programs;
 use crate::mutant::{MUTANTS, Mutant, misfits};
 use crate::playbill::{Play, play_all};
@@ -48,12 +50,18 @@ pub(crate) fn hunt(programs: &Programs, only: &[String]) -> bool {
     red.is_empty() && played.len() == all
 }
 
-/// The mutants with these names, or all, each in its scene; and each of these scenes without one.
+/// The mutants with these names, or all, each in its scene; and each of these scenes without one, as
+/// well as those that are named.
 pub(crate) fn plays<'a>(programs: &'a Programs, only: &[String]) -> Vec<Play<'a, bool>> {
     let is_meant =
         |mutant: &&Mutant| only.is_empty() || only.iter().any(|name| name == mutant.name);
     let mutants: Vec<&Mutant> = MUTANTS.iter().filter(is_meant).collect();
     let mut scenes: Vec<Scene> = mutants.iter().map(|mutant| mutant.scene).collect();
+    let is_named = |scene: &Scene| {
+        let name = scene.to_possible_value();
+        name.is_some_and(|name| only.iter().any(|only| only == name.get_name()))
+    };
+    scenes.extend(Scene::value_variants().iter().copied().filter(is_named));
     // No mutant needs it.
     scenes.extend(only.is_empty().then_some(Scene::Pooler));
     scenes.sort_unstable();

@@ -124,7 +124,7 @@ struct RunOptions {
 struct MutantOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Only these
+    /// Only these, or scenes, which are played as they should be
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
 }
