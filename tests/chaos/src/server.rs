@@ -112,18 +112,29 @@ impl Server {
     pub(crate) fn standby(&self) -> Server {
         let standby = Server::new(&self.programs, Disk::Plain);
         let source = format!("postgres://postgres@127.0.0.1:{}/", self.port);
-        // It may recover from what was done to it before.
-        drop(self.client());
-        let mut copy = standby.program("pg_basebackup");
-        copy.arg("--pgdata").arg(standby.data());
-        copy.args([
-            "--dbname",
-            &source,
-            "--write-recovery-conf",
-            "--checkpoint=fast",
-            "--no-sync",
-        ]);
-        succeed(&mut copy);
+        let begin = Instant::now();
+        loop {
+            // It may recover from what was done to it before, or not have noticed it yet.
+            drop(self.client());
+            let mut copy = standby.program("pg_basebackup");
+            copy.arg("--pgdata").arg(standby.data());
+            copy.args([
+                "--dbname",
+                &source,
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+            ]);
+            if begin.elapsed() > PATIENCE {
+                succeed(&mut copy);
+                break;
+            }
+            // It leaves nothing behind when it fails.
+            let output = copy.output().expect("start a program of the server");
+            if output.status.success() {
+                break;
+            }
+        }
         standby.set(&format!("port = {}\n", standby.port));
         standby.start();
         standby

@@ -30,7 +30,7 @@ use crate::worker::recovery::Recovery;
 use crate::worker::second::Second;
 use crate::worker::slot::{self, Bench};
 use crate::worker::state::{Config, End, Redact, State};
-use crate::worker::{Worker, fetch, lapses, pulse, settling, watch, watched};
+use crate::worker::{Worker, fetch, pulse, settling, watch, watched};
 
 /// The connections that a worker needs for itself: fetcher, settler, pulse, and one for calls.
 pub const WORKER_CONNECTIONS: u32 = 4;
@@ -353,10 +353,7 @@ impl WorkerBuilder {
             })?,
             watched::start(&state, "pulse", {
                 let (state, over) = (Arc::clone(&state), over.clone());
-                move || {
-                    lapses::mention(&state, &mut pulse_lane);
-                    pulse::work(&state, pulse_lane, &wake, &over);
-                }
+                move || pulse::work(&state, pulse_lane, &wake, &over)
             })?,
             watched::start(&state, "fetcher", {
                 let state = Arc::clone(&state);

@@ -22,6 +22,7 @@ use crate::settle::{Held, release};
 use crate::sql;
 use crate::worker::chores::Chores;
 use crate::worker::fetch::Wake;
+use crate::worker::lapses;
 use crate::worker::limits::RENEWALS;
 use crate::worker::recovery::LISTEN;
 use crate::worker::state::{Ended, State, lock};
@@ -41,7 +42,8 @@ pub(crate) fn register(state: &Arc<State>, lane: &mut Lane) -> Result<()> {
 }
 
 /// Beats until the worker is over.
-pub(crate) fn work(state: &Arc<State>, lane: Lane, wake: &Sender<Wake>, over: &Ended) {
+pub(crate) fn work(state: &Arc<State>, mut lane: Lane, wake: &Sender<Wake>, over: &Ended) {
+    lapses::mention(state, &mut lane);
     let now = Instant::now();
     let mut pulse = Pulse {
         state,
