@@ -273,8 +273,7 @@ impl WorkerBuilder {
         Recovery::of(self.lease, self.poll_every(), call, connect)
     }
 
-    /// Starts the threads of the worker. It warns in the log of what
-    /// [`Database::lapses`](crate::Database::lapses) answers.
+    /// Starts the threads of the worker. It warns in the log of each [`Lapse`](crate::Lapse).
     ///
     /// # Errors
     /// *Invalid* for a mistake in the configuration: no handler, two for a kind, a number out of
