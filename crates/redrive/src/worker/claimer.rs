@@ -74,11 +74,10 @@ impl Claimer {
     /// Claims up to `limit` jobs.
     pub(crate) fn claim(&mut self, limit: usize) -> Result<(Look, Vec<Claimed>)> {
         let lead = self.lead(limit);
-        let (look, mut claimed) = self.claim_from(lead, limit)?;
-        if look == Look::Marked && lead > 0 && claimed.len() < limit {
-            // Past what the others are at there is no more; they may have left some.
-            let (_, mut left) = self.claim_from(0, limit - claimed.len())?;
-            claimed.append(&mut left);
+        let (look, claimed) = self.claim_from(lead, limit)?;
+        if look == Look::Marked && lead > 0 && claimed.is_empty() {
+            // Past what the others are at there is nothing; they may have left some.
+            return self.claim_from(0, limit);
         }
         Ok((look, claimed))
     }
