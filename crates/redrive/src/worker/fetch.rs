@@ -169,7 +169,12 @@ impl Fetcher<'_> {
             && self.last_look == Look::Marked
             && self.claimer.look() == Look::Full
         {
-            claimed.append(&mut self.claim(demand - claimed.len())?);
+            match self.claim(demand - claimed.len()) {
+                Ok(mut more) => claimed.append(&mut more),
+                Err(error) if claimed.is_empty() => return Err(error),
+                // What came runs; what did not is asked for in the next round.
+                Err(error) => self.state.complain(&error),
+            }
         }
         // What came may be a delayed job: then this tells when it is due.
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
