@@ -4,7 +4,6 @@
 //   node render.mjs --prometheus URL --from SECONDS --to SECONDS --out FOLDER
 //                   [--scrape SECONDS] [--width PIXELS] [--mode dark|light] DASHBOARD.json…
 
-import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -15,13 +14,11 @@ import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 
 import { Ranges } from '../check/ranges.mjs';
+import { PATIENCE, browse } from './browser.mjs';
 import { pack } from './png.mjs';
 
-// How long a page may take, in milliseconds.
-const PATIENCE = 90_000;
 // Pixels of the axes alone are more.
 const LEAST_INK = 200;
-const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome'];
 
 const { values: options, positionals: files } = parseArgs({
   allowPositionals: true,
@@ -181,31 +178,4 @@ async function text(request) {
     parts.push(part);
   }
   return Buffer.concat(parts).toString('utf8');
-}
-
-function browse(url, { profile, picture, width, height }) {
-  const flags = [
-    '--headless=new',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--disable-dev-shm-usage',
-    '--no-first-run',
-    '--hide-scrollbars',
-    '--force-color-profile=srgb',
-    `--user-data-dir=${profile}`,
-    `--window-size=${width},${height}`,
-    '--virtual-time-budget=20000',
-    `--screenshot=${picture}`,
-    url,
-  ];
-  return new Promise((resolve, reject) => {
-    const start = ([name, ...others]) => {
-      const child = spawn(process.env.CHROMIUM ?? name, flags, { stdio: 'ignore', timeout: PATIENCE });
-      child.once('error', (error) =>
-        others.length > 0 ? start(others) : reject(new Error(`no browser: install chromium, or name one in CHROMIUM (${error.message})`)),
-      );
-      child.once('exit', resolve);
-    };
-    start(BROWSERS);
-  });
 }

@@ -2,6 +2,7 @@
 //! words in colour when a terminal looks.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
@@ -153,14 +154,14 @@ impl Looks {
     /// The looks of what goes to stdout.
     pub(crate) fn of_stdout() -> Looks {
         Looks {
-            coloured: io::stdout().is_terminal() && wants_colour(),
+            coloured: wanted(&io::stdout(), |name| std::env::var_os(name)),
         }
     }
 
     /// The looks of what goes to stderr.
     pub(crate) fn of_stderr() -> Looks {
         Looks {
-            coloured: io::stderr().is_terminal() && wants_colour(),
+            coloured: wanted(&io::stderr(), |name| std::env::var_os(name)),
         }
     }
 
@@ -210,15 +211,42 @@ impl Looks {
     }
 }
 
-/// What <https://no-color.org> asks for, and terminals that know no colours.
-fn wants_colour() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+/// Whether colour is wanted on a stream: on a terminal that knows it, unless `NO_COLOR` says no
+/// (<https://no-color.org>); elsewhere when `CLICOLOR_FORCE` says so
+/// (<https://bixense.com/clicolors>), as for `redrive dlq | less -R`.
+fn wanted(stream: &impl IsTerminal, variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let value = |name| variable(name).filter(|value| !value.is_empty());
+    if value("NO_COLOR").is_some() {
+        return false;
+    }
+    let forced = value("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    let knows = value("TERM").is_none_or(|term| term != "dumb");
+    forced || (knows && stream.is_terminal())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_unless_told_otherwise() {
+        let file = std::fs::File::open("/dev/null").expect("what is no terminal");
+        for (set, expected) in [
+            (&[][..], false),
+            (&[("CLICOLOR_FORCE", "1")], true),
+            (&[("CLICOLOR_FORCE", "0")], false),
+            (&[("CLICOLOR_FORCE", "")], false),
+            (&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], true),
+            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "")], true),
+        ] {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(set, _)| *set == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(wanted(&file, variable), expected, "{set:?}");
+        }
+    }
 
     #[test]
     fn nothing_of_the_database_reaches_the_terminal_as_a_command() {

@@ -82,6 +82,7 @@ fn check_and_draw(
         gates.check_scenes(&life),
         gates.check_queries(&life),
         gates.draw(&life, modes, pictures),
+        gates.draw_screen(&life, pictures),
     ];
     told.into_iter().collect()
 }

@@ -24,6 +24,7 @@ mod cargo;
 mod chaos;
 mod cluster;
 mod dashboards;
+mod debian;
 mod demo;
 mod error;
 mod fuzz;

@@ -2,12 +2,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::account::is_root;
-use crate::error::{During, Error, Result};
+use crate::debian::{install, is_ours};
+use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
 /// Where Debian keeps servers; it is not in the `PATH` of everybody.
@@ -46,17 +45,16 @@ impl Packaged {
                 self.what_to_do
             ))
         };
-        if !is_root() || on_path("apt-get", &path()).is_none() {
+        if !is_ours() {
             return Err(missing());
         }
-        // Two of us at once would meet at the lock of the package lists, which does not wait. Who
-        // waited finds what the other one has installed.
-        let lock = env::temp_dir().join("redrive-apt.lock");
-        let held = File::create(&lock).during(|| format!("cannot write {}", lock.display()))?;
-        held.lock()
-            .during(|| format!("cannot lock {}", lock.display()))?;
-        if on_path(program, &path()).is_none() {
-            self.install(interrupt)?;
+        let wanted =
+            || Ok(on_path(program, &path()).map_or_else(|| vec![self.package], |_| vec![]));
+        let installed = install(wanted, self.what_to_do, interrupt)?;
+        // In a container nothing was started. Where something was, the package did it, not the user,
+        // and we want the programs only.
+        if !installed.is_empty() && Path::new("/run/systemd/system").is_dir() {
+            interrupt.run(Command::new("systemctl").args(["disable", "--now", self.package]))?;
         }
         on_path(program, &path()).ok_or_else(missing)
     }
@@ -77,37 +75,6 @@ impl Packaged {
              Name the program itself, or unset {variable} to have it looked for.",
             named.display()
         )))
-    }
-
-    /// Installs the package and leaves its service stopped: we want the programs only.
-    fn install(self, interrupt: &Interrupt) -> Result<()> {
-        let Packaged {
-            program, package, ..
-        } = self;
-        println!("    No {program} here: installing Debian's package `{package}`.");
-        let apt = |arguments: &[&str]| {
-            let mut command = Command::new("apt-get");
-            command
-                .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
-                .args(arguments)
-                .env("DEBIAN_FRONTEND", "noninteractive");
-            interrupt.run(&mut command)
-        };
-        let install = ["install", "-y", "--no-install-recommends", package];
-        // A fresh container has no package lists; where there are some, they usually do.
-        let done =
-            apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success());
-        if !done {
-            return Err(Error::new(format!(
-                "`apt-get install {package}` failed; its own words are above.\n{}",
-                self.what_to_do
-            )));
-        }
-        // In a container nothing was started. Where something was, the package did it, not the user.
-        if Path::new("/run/systemd/system").is_dir() {
-            interrupt.run(Command::new("systemctl").args(["disable", "--now", package]))?;
-        }
-        Ok(())
     }
 }
 

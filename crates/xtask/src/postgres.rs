@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::account::is_root;
+use crate::debian::{install, is_ours};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
@@ -14,6 +14,8 @@ use crate::interrupt::Interrupt;
 const OVERRIDE: &str = "REDRIVE_POSTGRES_BIN";
 /// The programs that a cluster takes. A client package has none of them.
 const PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
+/// Debian's package of them.
+const PACKAGE: &str = "postgresql";
 /// Where Debian and its children keep one folder per major version.
 const PACKAGED: &str = "/usr/lib/postgresql";
 /// How long a program may take to tell about itself.
@@ -33,12 +35,12 @@ impl Binaries {
         let search = Search::of_this_machine(interrupt)?;
         let folder = match search.folder()? {
             Some(folder) => folder,
-            None if is_root() && search.on_path(&["apt-get"]).is_some() => {
-                install(interrupt)?;
+            None if is_ours() => {
+                let again = || Search::of_this_machine(interrupt)?.folder();
+                let wanted = || Ok(again()?.map_or_else(|| vec![PACKAGE], |_| vec![]));
+                install(wanted, WHAT_TO_DO, interrupt)?;
                 // The package may have brought `pg_config` along: look again everywhere.
-                Search::of_this_machine(interrupt)?
-                    .folder()?
-                    .ok_or_else(|| Error::new(format!("{MISSING}{WHAT_TO_DO}")))?
+                again()?.ok_or_else(|| Error::new(format!("{MISSING}{WHAT_TO_DO}")))?
             }
             None => return Err(Error::new(format!("{MISSING}{WHAT_TO_DO}"))),
         };
@@ -172,26 +174,6 @@ impl Search {
 
 fn holds(folder: &Path, programs: &[&str]) -> bool {
     programs.iter().all(|name| folder.join(name).is_file())
-}
-
-/// Installs Debian's package.
-fn install(interrupt: &Interrupt) -> Result<()> {
-    println!("No PostgreSQL server here: installing Debian's package `postgresql`.");
-    let apt = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        interrupt.run(&mut command)
-    };
-    let install = ["install", "-y", "--no-install-recommends", "postgresql"];
-    // A fresh container has no package lists; where there are some, they usually do.
-    if apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success()) {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "`apt-get install postgresql` failed; its own words are above.\n{WHAT_TO_DO}"
-    )))
 }
 
 /// `15.13` out of `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.

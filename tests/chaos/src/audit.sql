@@ -28,6 +28,7 @@ CREATE TABLE chaos.trail (
 CREATE TABLE chaos.renewals (
     seq    bigint GENERATED ALWAYS AS IDENTITY,
     at     bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    began  bigint NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
     actor  text   NOT NULL DEFAULT current_setting('application_name'),
     worker uuid   NOT NULL
 );

@@ -247,13 +247,10 @@ impl Findings {
 }
 
 /// When each worker renewed, in order.
-fn renewed(renewals: &[Renewal]) -> HashMap<Uuid, Vec<i64>> {
-    let mut by_worker: HashMap<Uuid, Vec<i64>> = HashMap::new();
+fn renewed(renewals: &[Renewal]) -> HashMap<Uuid, Vec<&Renewal>> {
+    let mut by_worker: HashMap<Uuid, Vec<&Renewal>> = HashMap::new();
     for renewal in renewals {
-        by_worker
-            .entry(renewal.worker)
-            .or_default()
-            .push(renewal.at);
+        by_worker.entry(renewal.worker).or_default().push(renewal);
     }
     by_worker
 }

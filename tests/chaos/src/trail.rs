@@ -57,6 +57,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
     pub(crate) at: i64,
+    /// When its statement began: it lasts from some moment between the two.
+    pub(crate) began: i64,
     pub(crate) worker: Uuid,
 }
 
@@ -124,12 +126,16 @@ pub(crate) fn read(client: &mut Client) -> Vec<Event> {
 
 /// Reads when workers renewed, in that order.
 pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
-    let rows = client.query("SELECT at, worker FROM chaos.renewals ORDER BY seq", &[]);
+    let rows = client.query(
+        "SELECT at, worker, began FROM chaos.renewals ORDER BY seq",
+        &[],
+    );
     rows.expect("read the renewals")
         .iter()
         .map(|row| Renewal {
             at: row.get(0),
             worker: row.get(1),
+            began: row.get(2),
         })
         .collect()
 }

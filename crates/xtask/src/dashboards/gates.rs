@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::stage::Life;
 use super::{catalogue, files};
@@ -12,6 +13,9 @@ use crate::interrupt::Interrupt;
 
 /// What the packages of node are installed from.
 const MANIFESTS: [&str; 2] = ["package.json", "package-lock.json"];
+
+/// How long the screen of whoever is on call may take.
+const SCREEN: Duration = Duration::from_secs(20);
 
 /// The gates, with the packages that the quick ones need.
 #[derive(Debug)]
@@ -84,6 +88,24 @@ impl<'a> Gates<'a> {
             gate.args(["--mode", mode]);
         }
         self.run(gate.args(&self.dashboards))
+    }
+
+    /// Draws the screen of whoever is on call, as a terminal shows it.
+    pub(crate) fn draw_screen(&self, life: &Life, pictures: &Path) -> Result<()> {
+        let mut screen = Command::new(&life.programs.redrive);
+        screen.arg("dlq").env("DATABASE_URL", &life.url);
+        screen.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
+        let shown = self
+            .interrupt
+            .output(&mut screen, SCREEN)?
+            .filter(|output| output.status.success())
+            .ok_or_else(|| Error::new("`redrive dlq` shows no screen"))?;
+        let text = self.copy.join("on-call.txt");
+        fs::write(&text, shown.stdout).during(|| format!("cannot write {}", text.display()))?;
+        let mut gate = self.node("render/terminal.mjs");
+        gate.arg("--text").arg(text);
+        gate.args(["--title", "redrive dlq", "--out"]);
+        self.run(gate.arg(pictures.join("on-call.png")))
     }
 
     fn catalogue(&self) -> PathBuf {

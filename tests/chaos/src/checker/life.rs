@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::checker::{Findings, Rule, Terms};
-use crate::trail::{Event, Place, Step};
+use crate::trail::{Event, Place, Renewal, Step};
 
 /// How long after it was written a renewal may be committed, in microseconds.
 const IN_FLIGHT: i64 = 250_000;
@@ -88,7 +88,7 @@ struct Now<'a> {
 pub(super) fn of(
     events: &[Event],
     terms: &Terms,
-    renewed: &HashMap<Uuid, Vec<i64>>,
+    renewed: &HashMap<Uuid, Vec<&Renewal>>,
     mates: &HashMap<Uuid, u32>,
     findings: &mut Findings,
 ) -> Life {
@@ -131,7 +131,7 @@ struct Teller<'a, 'f> {
     now: Now<'a>,
     granted: HashSet<Uuid>,
     terms: &'a Terms,
-    renewed: &'a HashMap<Uuid, Vec<i64>>,
+    renewed: &'a HashMap<Uuid, Vec<&'a Renewal>>,
     mates: &'a HashMap<Uuid, u32>,
     findings: &'f mut Findings,
 }
@@ -546,9 +546,11 @@ impl<'a> Teller<'a, '_> {
         let worker = left.worker.unwrap_or_default();
         let renewed = self.renewed.get(&worker).map_or(&[][..], Vec::as_slice);
         // One that was not committed when the statement began, it could not see.
-        let seen = renewed.partition_point(|renewal| *renewal <= at - IN_FLIGHT);
-        let last = renewed[..seen].last();
-        let early = last.unwrap_or(&left.at) + self.terms.lease - at;
+        let seen = renewed.partition_point(|renewal| renewal.at <= at - IN_FLIGHT);
+        let last = renewed[..seen]
+            .last()
+            .map_or(left.at, |renewal| renewal.began);
+        let early = last + self.terms.lease - at;
         if early > 0 {
             self.found(
                 Rule::LawfulReap,

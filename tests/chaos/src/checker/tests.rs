@@ -76,7 +76,8 @@ fn tidy() -> Records {
         lines: vec![line(-1, asked), line(1, Said::Ok { ids: vec![JOB] })],
         trail: vec![stored, event(2, 10, Place::Ready, Step::Out), leased, ended],
         renewals: vec![Renewal {
-            at: 5,
+            at: 7,
+            began: 5,
             worker: Uuid::from_u128(9),
         }],
         effects: vec![effect(15, Edge::Begin), effect(25, Edge::Done)],
@@ -162,6 +163,7 @@ fn slowly_reaped() -> Records {
     let worker = records.renewals[0].worker;
     records.renewals.push(Renewal {
         at: 1_000_106,
+        began: 1_000_100,
         worker,
     });
     records
