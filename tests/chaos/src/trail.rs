@@ -14,6 +14,8 @@ pub(crate) struct Event {
     pub(crate) at: i64,
     /// When the statement began that did it: what it decided, it decided then.
     pub(crate) began: i64,
+    /// When its transaction was committed; others may see it a moment later.
+    pub(crate) committed: i64,
     pub(crate) tx: i64,
     pub(crate) actor: Arc<str>,
     pub(crate) job: i64,
@@ -80,7 +82,8 @@ pub(crate) fn read(client: &mut Client) -> Vec<Event> {
         )
     };
     let asked = "SELECT seq, at, tx, actor, job, place::text, step::text, attempt, most, generation, crashes,
-                        refunds, lease, worker, state, reason, key, held_key, due, began
+                        refunds, lease, worker, state, reason, key, held_key, due, began,
+                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at)
                  FROM chaos.trail ORDER BY job, seq";
     let mut rows = client
         .query_raw(asked, std::iter::empty::<i32>())
@@ -119,6 +122,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<Event> {
             held_key: row.get::<_, Option<String>>(17).map(&mut word),
             due: row.get(18),
             began: row.get(19),
+            committed: row.get(20),
         });
     }
     events

@@ -134,7 +134,7 @@ fn existing(
     let lived = lives.get(&id).is_some_and(|life| {
         life.held
             .iter()
-            .any(|held| held.from.1 <= at && held.to.1 >= act.at)
+            .any(|held| held.from.1 <= at && held.seen_to >= act.at)
     });
     if !lived && !records.terms.forgives(at) {
         let text = format!(

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use crate::checker::{Findings, Rule, Terms};
 use crate::trail::{Event, Place, Renewal, Step};
 
-/// How long after it was written a renewal may be committed, in microseconds.
+/// How long after it was written a renewal may be committed, and after its commit anything be seen,
+/// in microseconds.
 const IN_FLIGHT: i64 = 250_000;
 
 /// What a job went through.
@@ -28,6 +29,8 @@ pub(crate) struct Life {
     pub(crate) is_letter: bool,
     pub(crate) done: Vec<i32>,
     pub(crate) deaths: i64,
+    /// When it died as somebody's wish.
+    pub(crate) manual: Option<i64>,
 }
 
 /// A unique key that a job held.
@@ -36,6 +39,8 @@ pub(crate) struct Held {
     pub(crate) key: Arc<str>,
     pub(crate) from: (i64, i64),
     pub(crate) to: (i64, i64),
+    /// Until when others may have seen it live: until the commit of what ended it.
+    pub(crate) seen_to: i64,
 }
 
 /// A stay in a lease.
@@ -95,6 +100,10 @@ pub(super) fn of(
     let mut teller = Teller {
         life: Life {
             job: events[0].job,
+            manual: events
+                .iter()
+                .find(|event| event.reason.as_deref() == Some("manual"))
+                .map(|event| event.at),
             ..Life::default()
         },
         now: Now {
@@ -116,6 +125,7 @@ pub(super) fn of(
         && teller.now.place.is_some()
     {
         held.to = (i64::MAX, i64::MAX);
+        held.seen_to = i64::MAX;
     }
     teller.life.end = match (&teller.now.place, &teller.now.letter) {
         (Some(event), _) => Some(event.place),
@@ -578,12 +588,14 @@ impl<'a> Teller<'a, '_> {
                         key: Arc::clone(key),
                         from,
                         to: (i64::MAX, i64::MAX),
+                        seen_to: i64::MAX,
                     });
                 }
             }
             (Some(_), None) => {
                 if let Some(held) = self.life.held.last_mut() {
                     held.to = (last.seq, last.at);
+                    held.seen_to = last.committed + IN_FLIGHT;
                 }
             }
             _ => {}

@@ -170,7 +170,9 @@ fn verdict(
                 ("exhausted", None) => stay.refunds >= terms.refunds,
                 ("manual", Some(said)) => said != Edge::Done || !terms.is_calm,
                 // Charged although it was given back: too often, as above.
-                ("manual", None) => run.is_some() && stay.refunds >= terms.refunds,
+                ("manual", None) if run.is_some() => stay.refunds >= terms.refunds,
+                // Its handler's own transaction could not begin.
+                ("manual", None) => !terms.is_calm,
                 _ => false,
             };
             if !is_right {

@@ -17,6 +17,7 @@ fn event(tx: i64, at: i64, place: Place, step: Step) -> Event {
         seq: at * 10 + i64::from(step == Step::In),
         at,
         began: at,
+        committed: at,
         tx,
         actor: Arc::from("worker-1.1"),
         job: JOB,
@@ -133,6 +134,42 @@ fn cancelled() -> Records {
     records.effects.clear();
     records.trail[4].attempt = 0;
     records.trail[4].reason = Some(Arc::from("manual"));
+    let asked = Said::Asked {
+        verb: Verb::Cancel,
+        keys: Vec::new(),
+        ids: vec![JOB],
+    };
+    records.lines.push(line(12, asked));
+    records
+}
+
+/// It was cancelled in the lease of a worker whose own transaction for it could not begin.
+fn cancelled_before_it_began() -> Records {
+    let mut records = cancelled();
+    records.trail[4].attempt = 1;
+    records.terms.is_calm = false;
+    records
+}
+
+/// It has a key, and the commit of its end took so long that others still saw it live.
+fn slowly_ended() -> Records {
+    let mut records = tidy();
+    for event in &mut records.trail {
+        event.held_key = Some(Arc::from("k"));
+    }
+    records.trail[3].committed = 900_000;
+    let asked = Said::Asked {
+        verb: Verb::Enqueue,
+        keys: vec![KEY + 1],
+        ids: Vec::new(),
+    };
+    let answer = Said::Ok { ids: vec![-JOB] };
+    records.lines.extend(
+        [(800_000, asked), (800_001, answer)].map(|(at, said)| Line {
+            op: 2,
+            ..line(at, said)
+        }),
+    );
     records
 }
 
@@ -185,6 +222,8 @@ fn lives_as_they_should_be_have_nothing_wrong() {
         retried(),
         died(),
         cancelled(),
+        cancelled_before_it_began(),
+        slowly_ended(),
         reaped(1_000_006),
         slowly_reaped(),
     ] {
@@ -415,6 +454,24 @@ fn one_thing_wrong_is_noticed() {
                 r.trail.push(mate);
             },
             Rule::SuspectsAlone,
+        ),
+        (
+            "cancelled by nobody",
+            cancelled,
+            |r| drop(r.lines.pop()),
+            Rule::Reason,
+        ),
+        (
+            "cancelled and charged, and nothing kept it from running",
+            cancelled_before_it_began,
+            |r| r.terms.is_calm = true,
+            Rule::Reason,
+        ),
+        (
+            "told of a key that was free",
+            slowly_ended,
+            |r| r.trail[3].committed = 500_000,
+            Rule::OneOfAKey,
         ),
         (
             "a key held twice",

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::checker::{Findings, Life, Records, Rule};
-use crate::record::Said;
+use crate::record::{Said, Verb};
 use crate::trail::Place;
 
 pub(super) fn check(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
     remains(records, lives, findings);
     stops(records, lives, findings);
+    cancels(records, lives, findings);
     suspects(findings);
     counters(records, lives, findings);
 }
@@ -81,6 +82,30 @@ fn stops(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings)
                 let text = format!("{} ended well and held it", stay.actor);
                 findings.found(Rule::CleanStop, Some(life.job), at, text);
             }
+        }
+    }
+}
+
+/// Who died as somebody's wish, was cancelled by somebody.
+fn cancels(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
+    let asked: HashSet<i64> = records
+        .lines
+        .iter()
+        .filter_map(|line| match &line.said {
+            Said::Asked {
+                verb: Verb::Cancel,
+                ids,
+                ..
+            } => Some(ids),
+            _ => None,
+        })
+        .flatten()
+        .copied()
+        .collect();
+    for life in lives.values() {
+        if let Some(at) = life.manual.filter(|_| !asked.contains(&life.job)) {
+            let text = "it died as cancelled, and nobody asked for it";
+            findings.found(Rule::Reason, Some(life.job), at, text);
         }
     }
 }
