@@ -43,6 +43,14 @@ pub(crate) enum Flaw {
     AsksAgain,
 }
 
+/// How what some handlers need is, the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Gateway {
+    /// Down at one time in three.
+    Shaky,
+    Up,
+}
+
 /// What jobs an enqueuer makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Diet {
@@ -97,6 +105,9 @@ pub(crate) struct Options {
     pub(crate) diet: Diet,
     #[arg(long, value_enum, default_value_t = Flaw::None)]
     pub(crate) flaw: Flaw,
+    /// What handlers of a worker find.
+    #[arg(long, value_enum, default_value_t = Gateway::Shaky)]
+    pub(crate) gateway: Gateway,
     /// The port of an exporter.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::Programs;
-use crate::actor::{LEASE, Role};
+use crate::actor::{Gateway, LEASE, Role};
 use crate::bouncer::Bouncer;
 use crate::checker::{Records, Remains, Terms};
 use crate::clock;
@@ -371,7 +371,10 @@ impl Stage {
         self.troupe.dismiss(Role::Worker, Duration::from_secs(20));
         self.troupe.note("drain");
         for _ in 0..3 {
-            self.add(Part::worker());
+            self.add(Part {
+                gateway: Gateway::Up,
+                ..Part::worker()
+            });
         }
         let mut client = self.server.client();
         // It is stuck when nothing happens for so long that all leases and waits have run out.

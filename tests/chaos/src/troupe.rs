@@ -9,7 +9,7 @@ use clap::ValueEnum as _;
 use redrive::Pooler;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::actor::{Diet, Flaw, Role};
+use crate::actor::{Diet, Flaw, Gateway, Role};
 use crate::proxy::{Manner, Patch, Proxy};
 use crate::record::{Log, Said};
 
@@ -24,6 +24,7 @@ pub(crate) struct Part {
     pub(crate) jobs: u64,
     pub(crate) diet: Diet,
     pub(crate) flaw: Flaw,
+    pub(crate) gateway: Gateway,
     pub(crate) grace: Duration,
     /// Where an exporter serves.
     pub(crate) port: u16,
@@ -60,6 +61,7 @@ impl Part {
             jobs: 0,
             diet: Diet::Mixed,
             flaw: Flaw::None,
+            gateway: Gateway::Shaky,
             grace: Duration::from_millis(1500),
             port: 0,
         }
@@ -210,6 +212,7 @@ impl Troupe {
             .args(["--pooler", pooler.as_str()])
             .args(["--diet", &value(actor.part.diet.to_possible_value())])
             .args(["--flaw", &value(actor.part.flaw.to_possible_value())])
+            .args(["--gateway", &value(actor.part.gateway.to_possible_value())])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redrive::{Backoff, Failure, Job, Payload as _, Queue, Worker};
 
-use crate::actor::{LEASE, Options, OwnWork, Plan, QUEUE, Work, opened};
+use crate::actor::{Gateway, LEASE, Options, OwnWork, Plan, QUEUE, Work, opened};
 use crate::clock;
 use crate::record::{Edge, Effect, Journal, Said};
 
@@ -24,7 +24,7 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
         return;
     };
     let ledger = Arc::new(Ledger::open(&options.folder, &options.name));
-    let (plain, own) = (Arc::clone(&ledger), ledger);
+    let (plain, own, gateway) = (Arc::clone(&ledger), ledger, options.gateway);
     let queue = Queue::new(&db, QUEUE).expect("a good name");
     let builder = || {
         let (plain, own) = (Arc::clone(&plain), Arc::clone(&own));
@@ -35,7 +35,11 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
             .backoff(Backoff::fixed(Duration::from_millis(150)))
             .deadline(Duration::from_mins(1))
             .breaker_after(1000)
-            .handle(move |job: &Job<Work>| act(&plain, &Run::of(job), job.payload()))
+            .handle(move |job: &Job<Work>| {
+                let run = Run::of(job);
+                plain.write(&run, Edge::Begin);
+                finish(&plain, &run, job.payload(), gateway)
+            })
             .handle_in_transaction(move |job: &Job<OwnWork>, transaction| {
                 let run = Run::of(job);
                 own.write(&run, Edge::Begin);
@@ -47,7 +51,7 @@ pub(super) fn run(options: &Options, over: &AtomicBool) {
                     own.write(&run, Edge::Retry);
                     return Err(Failure::retry(error.to_string()));
                 }
-                finish(&own, &run, &job.payload().0)
+                finish(&own, &run, &job.payload().0, gateway)
             })
             .start()
     };
@@ -118,12 +122,7 @@ impl Ledger {
     }
 }
 
-fn act(ledger: &Ledger, run: &Run, work: &Work) -> Result<(), Failure> {
-    ledger.write(run, Edge::Begin);
-    finish(ledger, run, work)
-}
-
-fn finish(ledger: &Ledger, run: &Run, work: &Work) -> Result<(), Failure> {
+fn finish(ledger: &Ledger, run: &Run, work: &Work, gateway: Gateway) -> Result<(), Failure> {
     thread::sleep(Duration::from_millis(work.ms));
     let again = run.attempt.cast_unsigned() <= work.times && run.generation == 0;
     let seldom = run.generation == 0 && fastrand::u32(0..3) == 0;
@@ -144,7 +143,7 @@ fn finish(ledger: &Ledger, run: &Run, work: &Work) -> Result<(), Failure> {
             Edge::Snooze,
             Err(Failure::snooze(Duration::from_millis(200))),
         ),
-        Plan::Outage if seldom => {
+        Plan::Outage if seldom && gateway == Gateway::Shaky => {
             let failure = Failure::outage("the gateway is down").after(Duration::from_millis(200));
             (Edge::Outage, Err(failure.dependency("gateway")))
         }
