@@ -101,7 +101,7 @@ fn busy() {
     stage.wait_until_drained();
     let stopped = stage.stop(worker, SECOND);
     stage.check(5);
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
     let tables = stage.server.tables();
     let counts = stopped.counts;
     assert_eq!(counts.done, tables.done.len() as u64, "{counts:?}");
@@ -116,7 +116,7 @@ fn stopped() {
     thread::sleep(random_time(60 * MS));
     stage.stop(worker, random_time(20 * MS));
     stage.check(6);
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
 }
 
 /// Jobs whose enqueues begin and commit at any moment, for a worker that idles and would look by
@@ -164,7 +164,7 @@ fn suspects() {
     stage.wait_until_drained();
     stage.stop(worker, SECOND);
     stage.check(jobs);
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
 }
 
 /// A handler that runs on beyond its deadline, and a stop that does not wait for it.
@@ -181,7 +181,7 @@ fn overrun() {
     thread::sleep(random_time(800 * MS));
     stage.stop(worker, random_time(100 * MS));
     stage.check(4);
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
 }
 
 /// A worker that is dropped without a stop, and another one that takes over.
@@ -244,7 +244,7 @@ fn tripped() {
     }
     stage.check(jobs);
     stage.check_nothing_is_charged();
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
     let tables = stage.server.tables();
     assert_eq!(tables.done.len(), 6, "an outage is nobody's end");
     let breaker = tables.breakers.get("queue:q");
@@ -291,5 +291,5 @@ fn flood() {
     thread::sleep(random_time(60 * MS));
     stage.stop(worker, random_time(20 * MS));
     stage.check(jobs);
-    stage.check_nothing_is_held();
+    stage.check_nothing_is_left();
 }
