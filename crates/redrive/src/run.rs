@@ -17,7 +17,7 @@ thread_local! {
 /// What only the panic hook gets to see.
 #[derive(Debug, Default)]
 struct Place {
-    location: String,
+    location: Option<String>,
     backtrace: Option<String>,
 }
 
@@ -31,7 +31,12 @@ pub(crate) fn run(handler: impl FnOnce() -> Result<(), Failure>) -> Outcome {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(failure)) => Outcome::Failed(failure),
         Err(payload) => {
-            let message = format!("panicked at {}: {}", place.location, text_of(&*payload));
+            let text = text_of(&*payload);
+            let message = match place.location {
+                Some(location) => format!("panicked at {location}: {text}"),
+                // A panic that is handed on, from another thread say, passes no hook.
+                None => format!("panicked: {text}"),
+            };
             // A payload may panic when it is dropped; then it is leaked, with its own payload.
             if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                 std::mem::forget(again);
@@ -63,9 +68,7 @@ fn install_hook() {
                 if let Ok(mut place) = cell.try_borrow_mut()
                     && let Some(place) = place.as_mut()
                 {
-                    place.location = info
-                        .location()
-                        .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+                    place.location = info.location().map(ToString::to_string);
                     let backtrace = Backtrace::capture();
                     // Captured only when the program runs with RUST_BACKTRACE.
                     if backtrace.status() == BacktraceStatus::Captured {
@@ -98,6 +101,8 @@ mod tests {
         assert!(message(&formatted).ends_with(": boom 7"), "{formatted:?}");
         let odd = run(|| panic::panic_any(7));
         assert!(message(&odd).ends_with("no text"), "{odd:?}");
+        let handed_on = run(|| panic::resume_unwind(Box::new("from elsewhere")));
+        assert_eq!(message(&handed_on), "panicked: from elsewhere");
     }
 
     #[test]

@@ -385,7 +385,14 @@ impl Scenes<'_> {
         )?;
         self.redrive(&["prune", "--older-than", "1d"])?;
         self.redrive(&["audit", "counters"])?;
-        for statement in ["ANALYZE", "VACUUM redrive.dead_letters"] {
+        for statement in [
+            "ANALYZE",
+            "VACUUM redrive.dead_letters",
+            // The server is for tests; that of a shop keeps what it is told.
+            "ALTER SYSTEM SET fsync = on",
+            "ALTER SYSTEM SET full_page_writes = on",
+            "SELECT pg_reload_conf()",
+        ] {
             run(&mut self.admin, statement)?;
         }
         self.wait_for(
