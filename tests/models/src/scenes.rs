@@ -43,6 +43,11 @@ pub const SCENES: &[Scene] = &[
         play: suspects,
     },
     Scene {
+        name: "followed",
+        weight: 1,
+        play: followed,
+    },
+    Scene {
         name: "overrun",
         weight: 1,
         play: overrun,
@@ -162,6 +167,25 @@ fn suspects() {
     stage.suspect((1..=jobs).filter(|id| *id != 3 && *id != 8));
     let worker = stage.worker(any_end).start().expect("a worker");
     stage.wait_until_drained();
+    stage.stop(worker, SECOND);
+    stage.check(jobs);
+    stage.check_nothing_is_left();
+}
+
+/// Nothing but suspects, which are done at once: each follows the one before, and no poll is waited
+/// for.
+fn followed() {
+    let jobs = 10;
+    let stage = Stage::new(jobs, 4 * MS);
+    stage.suspect(1..=jobs);
+    let begin = Instant::now();
+    let worker = stage
+        .worker(|_| (Duration::ZERO, End::Done))
+        .start()
+        .expect("a worker");
+    stage.wait_until_drained();
+    let took = begin.elapsed();
+    assert!(took < SECOND, "{jobs} suspects took {took:?}");
     stage.stop(worker, SECOND);
     stage.check(jobs);
     stage.check_nothing_is_left();

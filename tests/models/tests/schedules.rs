@@ -39,5 +39,5 @@ macro_rules! scenes {
 }
 
 scenes!(
-    busy, stopped, woken, suspects, overrun, dropped, outage, tripped, distrusted, flood
+    busy, stopped, woken, suspects, followed, overrun, dropped, outage, tripped, distrusted, flood
 );

@@ -101,7 +101,7 @@ pub(crate) fn work(
                 Message::Report(report) => reports.push(report),
                 Message::Gone { lease } => {
                     ledger.gone(lease);
-                    state.forget(&[lease]);
+                    forget(state, &[lease], wake);
                 }
                 Message::Finish(finish) => {
                     let due = ledger.take_due(now, Flush::Everything);
@@ -149,19 +149,33 @@ fn write(
 ) -> HashSet<LeaseId> {
     let mut given_up = HashSet::new();
     if !due.done.is_empty() {
-        write_done(state, lane, due.done, until);
+        write_done(state, lane, due.done, wake, until);
     }
     for (settlements, ended) in in_statements(due.settlements, &due.ended) {
         given_up.extend(write_verdicts(state, lane, settlements, ended, wake, until));
     }
     if !due.released.is_empty() {
-        give_back(state, lane, &due.released, until);
+        give_back(state, lane, &due.released, wake, until);
     }
-    state.forget(&given_up.iter().copied().collect::<Vec<_>>());
+    forget(state, &given_up.iter().copied().collect::<Vec<_>>(), wake);
     given_up
 }
 
-fn write_done(state: &Arc<State>, lane: &mut Lane, done: Vec<DoneLease>, until: Instant) {
+/// Forgets leases. When a suspect was among them, the next one may begin: the fetcher looks for it,
+/// since of jobs that were there before nobody is told.
+fn forget(state: &State, leases: &[LeaseId], wake: &Sender<Wake>) {
+    if state.forget(leases).is_some() {
+        _ = wake.try_send(Wake::Work);
+    }
+}
+
+fn write_done(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    done: Vec<DoneLease>,
+    wake: &Sender<Wake>,
+    until: Instant,
+) {
     let leases: Vec<LeaseId> = done.iter().map(|done| done.lease).collect();
     let done: Arc<[DoneLease]> = done.into();
     let written = trying(state, until, || {
@@ -172,7 +186,7 @@ fn write_done(state: &Arc<State>, lane: &mut Lane, done: Vec<DoneLease>, until: 
             move |session| settle_done(session, &queue, &done),
         )
     });
-    state.forget(&leases);
+    forget(state, &leases, wake);
     let lost = written.unwrap_or_else(|error| {
         log::error!(
             "finished jobs of queue `{}` could not be settled: {error}",
@@ -207,7 +221,7 @@ fn write_verdicts(
     let (settlements, ended) = &*shared;
     match written {
         Ok(written) => {
-            state.forget(ended);
+            forget(state, ended, wake);
             count(
                 state,
                 settlements
@@ -227,7 +241,7 @@ fn write_verdicts(
             lost_results(state, settlements.len() as u64);
             settlements.iter().map(|one| one.lease).collect()
         }
-        Err(error) => bare(state, lane, &shared, &error, until),
+        Err(error) => bare(state, lane, &shared, &error, wake, until),
     }
 }
 
@@ -238,6 +252,7 @@ fn bare(
     lane: &mut Lane,
     refused: &(Vec<Settlement>, Vec<LeaseId>),
     error: &crate::Error,
+    wake: &Sender<Wake>,
     until: Instant,
 ) -> HashSet<LeaseId> {
     let mut given_up = HashSet::new();
@@ -290,7 +305,7 @@ fn bare(
             given_up.insert(settlement.lease);
         }
     }
-    state.forget(ended);
+    forget(state, ended, wake);
     given_up
 }
 
@@ -328,8 +343,14 @@ fn hurry_back(
 }
 
 /// Gives the unrun jobs of these leases back.
-fn give_back(state: &Arc<State>, lane: &mut Lane, leases: &[LeaseId], until: Instant) {
-    state.forget(leases);
+fn give_back(
+    state: &Arc<State>,
+    lane: &mut Lane,
+    leases: &[LeaseId],
+    wake: &Sender<Wake>,
+    until: Instant,
+) {
+    forget(state, leases, wake);
     let held = Held::These(leases.to_vec());
     let released = trying(state, until, || {
         let (held, worker) = (held.clone(), state.settler.worker);

@@ -231,14 +231,14 @@ impl State {
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Forgets leases that ended, or are left to run out.
-    pub(crate) fn forget(&self, leases: &[LeaseId]) {
+    /// Forgets leases that ended, or are left to run out; answers the one of them that was a
+    /// suspect's.
+    pub(crate) fn forget(&self, leases: &[LeaseId]) -> Option<LeaseId> {
         let mut held = lock(&self.held);
-        let mut suspect = lock(&self.suspect);
         for lease in leases {
             held.remove(lease);
-            suspect.take_if(|suspect| suspect == lease);
         }
+        lock(&self.suspect).take_if(|suspect| leases.contains(suspect))
     }
 
     /// Whether a slot still works: one that was replaced does not count, it may never end.
