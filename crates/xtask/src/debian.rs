@@ -1,6 +1,7 @@
 //! Debian's packages: installed where that is ours to do.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,8 +17,12 @@ pub(crate) fn is_ours() -> bool {
 
 /// Where a program is, by the `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
+    found_in(&env::var_os("PATH").unwrap_or_default(), program)
+}
+
+/// Where a program is, by a path of this form.
+pub(crate) fn found_in(path: &OsStr, program: &str) -> Option<PathBuf> {
+    env::split_paths(path)
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::debian::{install, is_ours};
+use crate::debian::{found_in, install, is_ours};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
@@ -49,14 +49,14 @@ impl Packaged {
             return Err(missing());
         }
         let wanted =
-            || Ok(on_path(program, &path()).map_or_else(|| vec![self.package], |_| vec![]));
+            || Ok(found_in(&path(), program).map_or_else(|| vec![self.package], |_| vec![]));
         let installed = install(wanted, self.what_to_do, interrupt)?;
         // In a container nothing was started. Where something was, the package did it, not the user,
         // and we want the programs only.
         if !installed.is_empty() && Path::new("/run/systemd/system").is_dir() {
             interrupt.run(Command::new("systemctl").args(["disable", "--now", self.package]))?;
         }
-        on_path(program, &path()).ok_or_else(missing)
+        found_in(&path(), program).ok_or_else(missing)
     }
 
     /// Where the program is: where it is said to be, or in `PATH`.
@@ -65,7 +65,7 @@ impl Packaged {
             program, variable, ..
         } = self;
         let Some(named) = named.map(PathBuf::from) else {
-            return Ok(on_path(program, path));
+            return Ok(found_in(path, program));
         };
         if named.is_file() {
             return Ok(Some(named));
@@ -83,12 +83,6 @@ fn path() -> OsString {
     path.push(":");
     path.push(SERVERS);
     path
-}
-
-fn on_path(program: &str, path: &OsString) -> Option<PathBuf> {
-    env::split_paths(path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
 }
 
 #[cfg(test)]

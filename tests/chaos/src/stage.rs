@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use postgres::types::FromSqlOwned;
 use postgres::{Client, NoTls};
 use redrive::Pooler;
 use rustix::process::Signal;
@@ -460,30 +461,29 @@ impl Wound {
     }
 }
 
+/// The one value that a question has for an answer.
+fn ask<T: FromSqlOwned>(client: &mut Client, question: &str) -> T {
+    client.query_one(question, &[]).expect(question).get(0)
+}
+
 fn changes(client: &mut Client) -> i64 {
-    let asked = "SELECT last_value FROM chaos.trail_seq_seq";
-    client
-        .query_one(asked, &[])
-        .expect("ask how much happened")
-        .get(0)
+    ask(client, "SELECT last_value FROM chaos.trail_seq_seq")
 }
 
 /// When the last of the delayed jobs is due.
 fn last_due(client: &mut Client) -> i64 {
-    let asked = "SELECT coalesce(max(extract(epoch FROM run_at) * 1000000)::bigint, 0) FROM redrive.jobs_delayed";
-    client
-        .query_one(asked, &[])
-        .expect("ask what is due")
-        .get(0)
+    ask(
+        client,
+        "SELECT coalesce(max(extract(epoch FROM run_at) * 1000000)::bigint, 0) FROM redrive.jobs_delayed",
+    )
 }
 
 fn is_drained(client: &mut Client) -> bool {
-    let asked = "SELECT NOT EXISTS (SELECT FROM redrive.jobs) AND NOT EXISTS (SELECT FROM redrive.jobs_delayed)
-                 AND NOT EXISTS (SELECT FROM redrive.leases)";
-    client
-        .query_one(asked, &[])
-        .expect("ask whether all is done")
-        .get(0)
+    ask(
+        client,
+        "SELECT NOT EXISTS (SELECT FROM redrive.jobs) AND NOT EXISTS (SELECT FROM redrive.jobs_delayed)
+             AND NOT EXISTS (SELECT FROM redrive.leases)",
+    )
 }
 
 fn remains(client: &mut Client) -> Vec<Remains> {
