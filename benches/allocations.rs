@@ -1,19 +1,21 @@
-//! How often a job allocates: a program of its own, because its allocator counts.
+//! Heap allocations of a job. A separate program, because it replaces the allocator.
 #![allow(missing_docs, reason = "not a library")]
 
 use std::process::ExitCode;
 
 use dhat::{HeapStats, Profiler};
 use redrive::{Failure, Job, Queue};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Scenario, drain, drain_with, fill, fill_kinds};
+use redrive_benches::{
+    Bench, BenchPayload, Measurement, Outcome, Scenario, drain, drain_with, fill, fill_kinds,
+};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const SCENARIO: Scenario = Scenario {
     name: "allocations",
-    what: "Heap allocations a job in the process of the worker or the enqueuer: 20,000 jobs beside \
-           10,000, so that what is paid once goes out.",
+    what: "Heap allocations per job in the process of the worker or the enqueuer: the \
+           difference of 20,000 and 10,000 jobs, without one-time costs.",
     run,
 };
 
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
 
 type Work = fn(&Bench, usize) -> Outcome<Allocated>;
 
-/// What was allocated.
+/// The heap use of a piece of work.
 #[derive(Clone, Copy)]
 struct Allocated {
     blocks: u64,
@@ -32,7 +34,7 @@ struct Allocated {
 
 fn run(bench: &mut Bench) -> Outcome {
     let few = bench.sized(10_000, 1_000);
-    // It counts from here on.
+    // Counting starts here.
     let _profiler = Profiler::builder().testing().build();
     for (name, work) in [
         ("drain, ten typed kinds", drained as Work),
@@ -42,15 +44,17 @@ fn run(bench: &mut Bench) -> Outcome {
     ] {
         let once = work(bench, few)?;
         let twice = work(bench, 2 * few)?;
+        // Background threads may allocate more in the first, shorter run.
         let a_job = |twice: u64, once: u64| -> Outcome<f64> {
-            Ok(f64::from(i32::try_from(twice - once)?) / f64::from(i32::try_from(few)?))
+            Ok(f64::from(i32::try_from(twice.saturating_sub(once))?)
+                / f64::from(i32::try_from(few)?))
         };
-        bench.row(&Row::new(
+        bench.report(&Measurement::new(
             format!("{name}, allocations"),
             "a job",
             a_job(twice.blocks, once.blocks)?,
         ))?;
-        bench.row(&Row::new(
+        bench.report(&Measurement::new(
             format!("{name}, bytes allocated"),
             "a job",
             a_job(twice.bytes, once.bytes)?,
@@ -59,7 +63,7 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-/// What the work allocates.
+/// Counts the allocations of the work.
 fn counted(work: impl FnOnce() -> Outcome) -> Outcome<Allocated> {
     let before = HeapStats::get();
     work()?;
@@ -82,7 +86,7 @@ fn failed(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     counted(|| {
         drain_with(bench, &queue, jobs, 2 * jobs, |builder, ran| {
             let ran = ran.clone();
-            builder.slots(2).handle(move |job: &Job<Parcel>| {
+            builder.slots(2).handle(move |job: &Job<BenchPayload>| {
                 ran.one();
                 match job.attempt() {
                     1 => Err(Failure::retry("not yet")),
@@ -96,23 +100,23 @@ fn failed(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
 
 fn bulk(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     let queue = Queue::new(bench.db(), "bulk")?;
-    let parcels = Parcel::many(jobs);
+    let payloads = BenchPayload::many(jobs);
     counted(|| {
-        queue.enqueue_many(&parcels)?;
+        queue.enqueue_many(&payloads)?;
         Ok(())
     })
 }
 
 fn single(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     let queue = Queue::new(bench.db(), "single")?;
-    let parcels = Parcel::many(jobs / 10);
+    let payloads = BenchPayload::many(jobs / 10);
     let all = counted(|| {
-        for parcel in &parcels {
-            queue.enqueue(parcel)?;
+        for payload in &payloads {
+            queue.enqueue(payload)?;
         }
         Ok(())
     })?;
-    // A tenth was enqueued: this is slow.
+    // A tenth of the jobs, because this is slow.
     Ok(Allocated {
         blocks: all.blocks * 10,
         bytes: all.bytes * 10,

@@ -1,24 +1,26 @@
-//! Claims beside ten million jobs.
+//! Claims from a queue with ten million other jobs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
-use redrive::{Counts, Failure, Job, Queue, Worker};
+use redrive::worker::WorkerStats;
+use redrive::{Failure, Job, Queue, Worker};
 use redrive_benches::{
-    Bench, Outcome, Parcel, Ran, Row, Samples, Scenario, Target, fill_kinds, handle_kinds,
+    Bench, BenchPayload, Measurement, Outcome, Ran, Samples, Scenario, Target, fill_kinds,
+    handle_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "backlog",
-    what: "With 10,000,000 delayed jobs in the queue, and then 10,000,000 ready ones: how fast \
-           200,000 jobs are claimed and done, and how long one waits that an idle worker is woken \
-           for (beside ready ones: of another queue), beside the same without them.",
+    what: "With 10,000,000 delayed jobs in the queue, and then 10,000,000 ready ones: the rate \
+           of 200,000 jobs, and the wait of a job that wakes an idle worker (of another queue \
+           for ready jobs), compared with an empty queue.",
     run,
 };
 
-/// The bare rows, as an enqueue writes them, but ten million in a minute.
+/// Writes the same rows as an enqueue, ten million in a minute.
 const READY: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload)
     SELECT r.segment, 'backlog', 'kind-' || n % 10, jsonb_build_object('id', n, 'pad', repeat('x', 100))
     FROM redrive.ring r, generate_series(1, $1::bigint) n";
@@ -26,10 +28,10 @@ const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, pa
     SELECT clock_timestamp() + interval '1 hour' + random() * interval '1 day', 'backlog', 'kind-' || n % 10,
            jsonb_build_object('id', n, 'pad', repeat('x', 100))
     FROM generate_series(1, $1::bigint) n";
-/// How often the wait of one job is measured.
+/// How many waits are measured.
 const WAITS: u64 = 300;
 
-/// What was measured beside a backlog.
+/// The results with a backlog.
 struct Measured {
     rates: Samples,
     p50: Samples,
@@ -47,8 +49,8 @@ fn run(bench: &mut Bench) -> Outcome {
     write(&mut client, READY, backlog)?;
     let ready = measured(bench, &queue, Ready::Many)?;
     for (what, beside) in [("delayed", delayed), ("ready", ready)] {
-        bench.row(
-            &Row::beside(
+        bench.report(
+            &Measurement::compared(
                 format!("claimed and done, {backlog} {what}"),
                 "jobs/s",
                 &empty.rates,
@@ -56,13 +58,13 @@ fn run(bench: &mut Bench) -> Outcome {
             )
             .target(Target::RatioAtLeast(0.9)),
         )?;
-        bench.row(&Row::beside(
+        bench.report(&Measurement::compared(
             format!("before the enqueue to the handler, {backlog} {what}, p50"),
             "ms",
             &empty.p50,
             &beside.p50,
         ))?;
-        bench.row(&Row::beside(
+        bench.report(&Measurement::compared(
             format!("the same, p99, {backlog} {what}"),
             "ms",
             &empty.p99,
@@ -72,7 +74,7 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-/// Whether there are ready jobs enough, or some must be written to be done.
+/// Where the jobs to drain come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Few,
@@ -104,7 +106,7 @@ fn measured(bench: &Bench, queue: &Queue, ready: Ready) -> Outcome<Measured> {
         }
         bench.client()?.batch_execute("CHECKPOINT")?;
         all.rates.push(rate(queue, jobs)?);
-        // A worker of a queue with a backlog is never idle.
+        // With a backlog, a worker is never idle.
         let idle = match ready {
             Ready::Few => queue.clone(),
             Ready::Many => Queue::new(bench.db(), "idle")?,
@@ -116,41 +118,41 @@ fn measured(bench: &Bench, queue: &Queue, ready: Ready) -> Outcome<Measured> {
     Ok(all)
 }
 
-/// Jobs a second over the first of what is there.
+/// Drains the first jobs of the backlog, and returns the jobs a second.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
     let ran = Ran::default();
     let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-    let begin = loop {
-        if let Some(begin) = ran.began() {
-            break begin;
+    let start = loop {
+        if let Some(start) = ran.began() {
+            break start;
         }
         thread::sleep(Duration::from_millis(1));
     };
-    while worker.counts().done < jobs as u64 {
-        if begin.elapsed() > Duration::from_mins(2) {
-            return Err(format!("{} jobs of {jobs} are done in 2 minutes", ran.count()).into());
+    while worker.stats().done < jobs as u64 {
+        if start.elapsed() > Duration::from_mins(2) {
+            return Err(format!("{} of {jobs} jobs were done in 2 minutes", ran.count()).into());
         }
         thread::sleep(Duration::from_millis(1));
     }
-    let (done, took) = (worker.counts().done, begin.elapsed());
-    let counts: Counts = worker.stop(Duration::from_secs(10))?.counts;
+    let (done, took) = (worker.stats().done, start.elapsed());
+    let counts: WorkerStats = worker.stop(Duration::from_secs(10))?.stats;
     match counts.done == ran.count() as u64 {
         true => Ok(done as f64 / took.as_secs_f64()),
         false => Err(format!("{} handlers ran, {} are done", ran.count(), counts.done).into()),
     }
 }
 
-/// How long jobs wait for an idle worker, in milliseconds, sorted.
+/// Measures how long jobs wait for an idle worker: milliseconds, sorted.
 fn waits(queue: &Queue, times: u64) -> Outcome<Vec<f64>> {
-    let begin = Instant::now();
+    let start = Instant::now();
     let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
     let worker = Worker::builder(queue)
         .slots(1)
         .handle({
             let waits = Arc::clone(&waits);
-            move |job: &Job<Parcel>| -> Result<(), Failure> {
-                let wait = begin
+            move |job: &Job<BenchPayload>| -> Result<(), Failure> {
+                let wait = start
                     .elapsed()
                     .saturating_sub(Duration::from_nanos(job.payload().id));
                 let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,15 +163,15 @@ fn waits(queue: &Queue, times: u64) -> Outcome<Vec<f64>> {
         .start()?;
     thread::sleep(Duration::from_secs(1));
     for _ in 0..times {
-        let now = u64::try_from(begin.elapsed().as_nanos())?;
-        queue.enqueue(&Parcel::new(now))?;
+        let now = u64::try_from(start.elapsed().as_nanos())?;
+        queue.enqueue(&BenchPayload::new(now))?;
         thread::sleep(Duration::from_millis(10));
     }
     let count = || waits.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
     let end = Instant::now() + Duration::from_mins(1);
     while count() < times {
         if Instant::now() > end {
-            return Err(format!("{} jobs of {times} ran in a minute", count()).into());
+            return Err(format!("{} of {times} jobs ran in a minute", count()).into());
         }
         thread::sleep(Duration::from_millis(1));
     }

@@ -1,26 +1,29 @@
-//! Bulk enqueue beside COPY.
+//! Bulk enqueue, compared with COPY.
 
 use redrive::Queue;
-use redrive_benches::{Bench, Floor, FloorKeys, Outcome, Parcel, Row, Scenario, Target, rate};
+use redrive_benches::{
+    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, rate,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "bulk",
-    what: "Bulk enqueue of 200,000 jobs by one connection, beside COPY of the same rows.",
+    what: "Bulk enqueue of 200,000 jobs by one connection, compared with COPY of the same rows.",
     run,
 };
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
-    let floor = Floor::new(bench, FloorKeys::Primary)?;
+    let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
     for (name, by) in [
         ("enqueue_many, all at once", jobs),
         ("enqueue_many, 1,000 at a time", 1_000),
     ] {
-        let (floors, ours) = bench.by_turns(5, || floor.copy(jobs), || enqueue(bench, jobs, by))?;
-        let row = Row::beside(name, "jobs/s", &floors, &ours);
-        bench.row(&match by == jobs {
+        let (baselines, redrive) =
+            bench.by_turns(5, || baseline.copy(jobs), || enqueue(bench, jobs, by))?;
+        let row = Measurement::compared(name, "jobs/s", &baselines, &redrive);
+        bench.report(&match by == jobs {
             true => row.target(Target::RatioAtLeast(0.8)),
-            false => row.note("each thousand is a commit of its own; COPY is one"),
+            false => row.note("commits each thousand; COPY commits once"),
         })?;
     }
     Ok(())
@@ -30,10 +33,10 @@ fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
     let mut client = bench.client()?;
     client.batch_execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
     let queue = Queue::new(bench.db(), "bulk")?;
-    let parcels = Parcel::many(jobs);
+    let payloads = BenchPayload::many(jobs);
     let rate = rate(jobs, || {
-        for parcels in parcels.chunks(by) {
-            queue.enqueue_many(parcels)?;
+        for payloads in payloads.chunks(by) {
+            queue.enqueue_many(payloads)?;
         }
         Ok(())
     })?;
@@ -42,6 +45,6 @@ fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
         .get(0);
     match there == i64::try_from(jobs)? {
         true => Ok(rate),
-        false => Err(format!("{there} jobs are there instead of {jobs}").into()),
+        false => Err(format!("{there} jobs were enqueued instead of {jobs}").into()),
     }
 }

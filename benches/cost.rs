@@ -1,16 +1,16 @@
-//! What a job costs: WAL and processor time.
+//! WAL and processor time of a job.
 
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, Floor, FloorKeys, Meter, Outcome, Parcel, Ran, Row, Samples, Scenario, Target, Took,
-    assert_empty, fill_kinds, handle_kinds, until_drained,
+    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Meter, Outcome, Ran, Samples,
+    Scenario, Target, Usage, assert_empty, fill_kinds, handle_kinds, until_drained,
 };
 use std::time::Duration;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "cost",
     what: "Bytes of WAL and microseconds of processor time a job, for bulk enqueue, single enqueue \
-           and drain of ten kinds, beside COPY, INSERT and DELETE of the same rows. The processor \
+           and drain of ten kinds, compared with COPY, INSERT and DELETE of the same rows. The processor \
            time of a short-lived connection is not counted.",
     run,
 };
@@ -25,7 +25,7 @@ struct Cost {
 
 impl Cost {
     #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
-    fn push(&mut self, took: Took, jobs: usize) {
+    fn push(&mut self, took: Usage, jobs: usize) {
         let jobs = jobs as f64;
         self.wal.push(took.wal as f64 / jobs);
         self.client.push(took.client.as_secs_f64() * 1e6 / jobs);
@@ -36,53 +36,53 @@ impl Cost {
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let few = bench.sized(5_000, 200);
-    let floor = Floor::new(bench, FloorKeys::Primary)?;
+    let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
     let queue = Queue::new(bench.db(), "cost")?;
     let (mut bulk, mut single, mut drained) = (Cost::default(), Cost::default(), Cost::default());
     let (mut copied, mut inserted, mut deleted) = (Samples::new(), Samples::new(), Samples::new());
     for _ in 0..bench.sized(5, 1) {
-        copied.push(wal(bench, jobs, || floor.copy(jobs).map(drop))?);
-        // The copy before the deletes is taken off again.
+        copied.push(wal(bench, jobs, || baseline.copy(jobs).map(drop))?);
+        // Without the copy before the deletes.
         let before = copied.last().unwrap_or_default();
-        deleted.push(wal(bench, jobs, || floor.delete(jobs, 1).map(drop))? - before);
-        inserted.push(wal(bench, few, || floor.insert(few, 1).map(drop))?);
+        deleted.push(wal(bench, jobs, || baseline.delete(jobs, 1).map(drop))? - before);
+        inserted.push(wal(bench, few, || baseline.insert(few, 1).map(drop))?);
 
         empty(bench)?;
         let meter = Meter::start(bench)?;
-        for parcel in Parcel::many(few) {
-            queue.enqueue(&parcel)?;
+        for payload in BenchPayload::many(few) {
+            queue.enqueue(&payload)?;
         }
         single.push(meter.stop()?, few);
         empty(bench)?;
         let meter = Meter::start(bench)?;
-        queue.enqueue_many(&Parcel::many(jobs))?;
+        queue.enqueue_many(&BenchPayload::many(jobs))?;
         bulk.push(meter.stop()?, jobs);
         empty(bench)?;
         fill_kinds(&queue, jobs)?;
         drained.push(drain(bench, &queue, jobs)?, jobs);
     }
-    bench.row(
-        &Row::beside("WAL of a drained job", "bytes", &deleted, &drained.wal)
+    bench.report(
+        &Measurement::compared("WAL of a drained job", "bytes", &deleted, &drained.wal)
             .target(Target::AtMost(400.0))
-            .note("written right after a checkpoint and the fill: full pages are in it"),
+            .note("includes full pages, because a checkpoint comes just before"),
     )?;
-    for (name, floor, ours) in [
+    for (name, baseline, redrive) in [
         ("WAL of a job, bulk enqueue", &copied, &bulk.wal),
         ("WAL of a job, single enqueue", &inserted, &single.wal),
     ] {
-        bench.row(&Row::beside(name, "bytes", floor, ours))?;
+        bench.report(&Measurement::compared(name, "bytes", baseline, redrive))?;
     }
     for (name, cost) in [
         ("drain", &drained),
         ("bulk enqueue", &bulk),
         ("single enqueue", &single),
     ] {
-        bench.row(&Row::new(
+        bench.report(&Measurement::new(
             format!("processor time of the client, {name}"),
             "us a job",
             &cost.client,
         ))?;
-        bench.row(&Row::new(
+        bench.report(&Measurement::new(
             format!("processor time of the server, {name}"),
             "us a job",
             &cost.server,
@@ -98,7 +98,7 @@ fn empty(bench: &Bench) -> Outcome {
     Ok(())
 }
 
-/// Bytes of WAL a row.
+/// Returns the bytes of WAL per row.
 #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
 fn wal(bench: &Bench, rows: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
     let meter = Meter::start(bench)?;
@@ -106,14 +106,14 @@ fn wal(bench: &Bench, rows: usize, work: impl FnOnce() -> Outcome) -> Outcome<f6
     Ok(meter.stop()?.wal as f64 / rows as f64)
 }
 
-fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Took> {
+fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
     let mut client = bench.client()?;
     client.batch_execute("ANALYZE redrive.jobs")?;
     client.batch_execute("CHECKPOINT")?;
     let ran = Ran::default();
     let meter = Meter::start(bench)?;
     let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-    while worker.counts().done < jobs as u64 {
+    while worker.stats().done < jobs as u64 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let took = meter.stop()?;

@@ -1,21 +1,21 @@
-//! What counting costs.
+//! The cost of counting metrics.
 //!
-//! Without it means that `metric_ring` is empty: every statement joins its counts with that one
-//! row, so nothing is counted and nothing written. The statements are planned and started as ever;
-//! what that costs is left out.
+//! Without counting, `metric_ring` is empty: statements join their counts with its one row, so they
+//! count and write nothing. Planning and starting the statements is the same in both cases.
 
 use std::thread;
 use std::time::Duration;
 
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, Meter, Outcome, Parcel, Ran, Row, Samples, Scenario, Took, fill_kinds, handle_kinds,
+    Bench, BenchPayload, Measurement, Meter, Outcome, Ran, Samples, Scenario, Usage, fill_kinds,
+    handle_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "counters",
     what: "Drain of 100,000 jobs, bulk enqueue of as many and 5,000 single enqueues with the \
-           counters of the metrics, beside the same without; also by processor time, which other \
+           counters of the metrics, compared with the same without; also by processor time, which other \
            work on the machine hardly changes.",
     run,
 };
@@ -26,20 +26,20 @@ enum Counting {
     Off,
 }
 
-type Work = fn(&Bench, usize) -> Outcome<Took>;
+type Counted = fn(&Bench, usize) -> Outcome<Usage>;
 
 fn run(bench: &mut Bench) -> Outcome {
     let many = bench.sized(100_000, 1_000);
     let few = bench.sized(5_000, 200);
     let mut client = bench.client()?;
     for (what, jobs, work) in [
-        ("drain", many, drain as Work),
+        ("drain", many, drain as Counted),
         ("bulk enqueue", many, bulk),
         ("single enqueue", few, single),
     ] {
         let mut took = [(); 4].map(|()| Samples::new());
         for round in 0..bench.sized(10, 1) {
-            // By turns, and the first of a pair by turns as well.
+            // Alternate which comes first.
             let pair = match round % 2 {
                 0 => [Counting::Off, Counting::On],
                 _ => [Counting::On, Counting::Off],
@@ -60,21 +60,26 @@ fn run(bench: &mut Bench) -> Outcome {
             }
         }
         let [wall_off, wall_on, processor_off, processor_on] = &took;
-        let row = Row::beside(what, "us a job", wall_off, wall_on);
-        bench.row(&row)?;
+        let row = Measurement::compared(what, "us a job", wall_off, wall_on);
+        bench.report(&row)?;
         let name = format!("{what}, processor time");
-        bench.row(&Row::beside(name, "us a job", processor_off, processor_on))?;
+        bench.report(&Measurement::compared(
+            name,
+            "us a job",
+            processor_off,
+            processor_on,
+        ))?;
     }
     Ok(())
 }
 
-fn drain(bench: &Bench, jobs: usize) -> Outcome<Took> {
+fn drain(bench: &Bench, jobs: usize) -> Outcome<Usage> {
     let queue = Queue::new(bench.db(), "counters")?;
     fill_kinds(&queue, jobs)?;
     let ran = Ran::default();
     let meter = Meter::start(bench)?;
     let worker = handle_kinds(Worker::builder(&queue).slots(2), &ran).start()?;
-    while worker.counts().done < jobs as u64 {
+    while worker.stats().done < jobs as u64 {
         thread::sleep(Duration::from_millis(1));
     }
     let took = meter.stop()?;
@@ -85,18 +90,18 @@ fn drain(bench: &Bench, jobs: usize) -> Outcome<Took> {
     }
 }
 
-fn bulk(bench: &Bench, jobs: usize) -> Outcome<Took> {
-    let parcels = Parcel::many(jobs);
+fn bulk(bench: &Bench, jobs: usize) -> Outcome<Usage> {
+    let payloads = BenchPayload::many(jobs);
     let meter = Meter::start(bench)?;
-    Queue::new(bench.db(), "counters")?.enqueue_many(&parcels)?;
+    Queue::new(bench.db(), "counters")?.enqueue_many(&payloads)?;
     meter.stop()
 }
 
-fn single(bench: &Bench, jobs: usize) -> Outcome<Took> {
+fn single(bench: &Bench, jobs: usize) -> Outcome<Usage> {
     let queue = Queue::new(bench.db(), "counters")?;
     let meter = Meter::start(bench)?;
-    for parcel in Parcel::many(jobs) {
-        queue.enqueue(&parcel)?;
+    for payload in BenchPayload::many(jobs) {
+        queue.enqueue(&payload)?;
     }
     meter.stop()
 }

@@ -1,16 +1,18 @@
-//! What a death costs beside a retry.
+//! The cost of a death, compared with a retry.
 
 use redrive::{Failure, Job, Queue};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, drain_with, fill};
+use redrive_benches::{
+    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, drain_with, fill,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "death",
-    what: "50,000 jobs that die at once, beside as many that fail once, are retried and done; the \
-           time of jobs that are done at once is taken off both.",
+    what: "50,000 jobs that die, compared with as many that fail once and succeed on retry, \
+           each minus the time of jobs that succeed.",
     run,
 };
 
-type Handler = fn(&Job<Parcel>) -> Result<(), Failure>;
+type Handler = fn(&Job<BenchPayload>) -> Result<(), Failure>;
 
 fn run(bench: &mut Bench) -> Outcome {
     let died = [
@@ -33,20 +35,20 @@ fn run(bench: &mut Bench) -> Outcome {
             samples.push(once(bench, "died", 1, *handler)? - least);
         }
     }
-    bench.row(&Row::new("a job that is done at once", "us", &done))?;
-    bench.row(&Row::new("a retry costs", "us", &retries))?;
+    bench.report(&Measurement::new("a job that is done at once", "us", &done))?;
+    bench.report(&Measurement::new("a retry costs", "us", &retries))?;
     for ((what, _), samples) in died.iter().zip(&deaths) {
-        let name = format!("a death {what} costs, beside a retry");
-        bench.row(&Row::beside(name, "us", &retries, samples))?;
+        let name = format!("a death {what} costs, compared with a retry");
+        bench.report(&Measurement::compared(name, "us", &retries, samples))?;
     }
     Ok(())
 }
 
-fn failure(parcel: &Parcel, what: &str) -> Failure {
+fn failure(payload: &BenchPayload, what: &str) -> Failure {
     Failure::retry(format!(
-        "{what}: parcel {} timed out after {} ms",
-        parcel.id,
-        parcel.id % 97
+        "{what}: payload {} timed out after {} ms",
+        payload.id,
+        payload.id % 97
     ))
 }
 
@@ -54,11 +56,11 @@ fn dead(failure: &Failure) -> Result<(), Failure> {
     Err(Failure::reject(failure.message()).class("Timeout"))
 }
 
-fn alike(job: &Job<Parcel>) -> Result<(), Failure> {
+fn alike(job: &Job<BenchPayload>) -> Result<(), Failure> {
     dead(&failure(job.payload(), "gateway"))
 }
 
-fn ten(job: &Job<Parcel>) -> Result<(), Failure> {
+fn ten(job: &Job<BenchPayload>) -> Result<(), Failure> {
     const WHERE: [&str; 10] = [
         "gateway", "depot", "truck", "van", "customs", "port", "ship", "plane", "door", "box",
     ];
@@ -66,13 +68,13 @@ fn ten(job: &Job<Parcel>) -> Result<(), Failure> {
     dead(&failure(job.payload(), WHERE[place]))
 }
 
-fn detailed(job: &Job<Parcel>) -> Result<(), Failure> {
-    let frames = "  12: parcel::deliver::attempt at src/deliver.rs:118\n".repeat(60);
-    let detail = format!("caused by: parcel {}\n{frames}", job.payload().id);
+fn detailed(job: &Job<BenchPayload>) -> Result<(), Failure> {
+    let frames = "  12: payload::deliver::attempt at src/deliver.rs:118\n".repeat(60);
+    let detail = format!("caused by: payload {}\n{frames}", job.payload().id);
     Err(Failure::reject("broken").class("Broken").detail(detail))
 }
 
-/// Microseconds a job.
+/// Returns the microseconds per job.
 fn once(bench: &Bench, name: &str, runs: usize, handler: Handler) -> Outcome<f64> {
     let jobs = bench.sized(50_000, 1_000);
     let queue = Queue::new(bench.db(), name)?;
@@ -82,7 +84,7 @@ fn once(bench: &Bench, name: &str, runs: usize, handler: Handler) -> Outcome<f64
     client.batch_execute("CHECKPOINT")?;
     let drained = drain_with(bench, &queue, jobs, runs * jobs, |builder, ran| {
         let ran = ran.clone();
-        builder.slots(2).handle(move |job: &Job<Parcel>| {
+        builder.slots(2).handle(move |job: &Job<BenchPayload>| {
             ran.one();
             handler(job)
         })

@@ -1,23 +1,23 @@
-//! Cycles under a held horizon.
+//! Fill and drain cycles while a snapshot holds back vacuum.
 
 use std::time::Instant;
 
 use redrive::postgres::{Client, IsolationLevel};
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, Gate, Outcome, Ran, Row, Samples, Scenario, Target, drain, fill_kinds, handle_kinds,
-    until_ended,
+    Bench, Measurement, Outcome, PausedQueue, Ran, Samples, Scenario, Target, drain, fill_kinds,
+    handle_kinds, until_ended,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "held",
     what: "Ten cycles of filling 50,000 jobs, VACUUM and draining them, while another session holds \
-           a REPEATABLE READ snapshot from before the first, beside ten cycles without; by a worker \
-           that is started anew for each cycle and by one that lives on.",
+           a REPEATABLE READ snapshot from before the first, compared with ten cycles without; by a worker \
+           started for each cycle, and by one worker for all cycles.",
     run,
 };
 
-/// How many cycles; when it is only looked whether it runs, three.
+/// The number of cycles.
 fn how_many(bench: &Bench) -> usize {
     bench.sized(10, 3)
 }
@@ -28,7 +28,7 @@ enum Horizon {
     Held,
 }
 
-/// What ten cycles were like.
+/// The results of all cycles.
 #[derive(Default)]
 struct Cycles {
     rates: Vec<f64>,
@@ -41,8 +41,8 @@ fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(50_000, 1_000);
     let rounds = bench.sized(3, 1);
     for (what, drainer) in [
-        ("a worker a cycle", fresh as Drainer),
-        ("one worker", lived_on),
+        ("a worker a cycle", new_worker_per_cycle as Drainer),
+        ("one worker", one_worker),
     ] {
         let (mut free, mut tenth, mut last, mut bytes, mut free_bytes) = (
             Samples::new(),
@@ -69,9 +69,9 @@ fn run(bench: &mut Bench) -> Outcome {
                 .collect();
             numbers.join(" ")
         };
-        bench.row(
-            &Row::beside(
-                format!("{what}: the 10th held cycle, beside the median free one"),
+        bench.report(
+            &Measurement::compared(
+                format!("{what}: the 10th held cycle, compared with the median free one"),
                 "jobs/s",
                 &free,
                 &tenth,
@@ -82,15 +82,15 @@ fn run(bench: &mut Bench) -> Outcome {
                 listed(&cycles.rates, 1e3)
             )),
         )?;
-        bench.row(&Row::beside(
-            format!("{what}: the median of held cycles 8 to 10, beside the same"),
+        bench.report(&Measurement::compared(
+            format!("{what}: the median of held cycles 8 to 10, compared with the same"),
             "jobs/s",
             &free,
             &last,
         ))?;
-        bench.row(
-            &Row::beside(
-                format!("{what}: the most disk space of the schema, held beside free"),
+        bench.report(
+            &Measurement::compared(
+                format!("{what}: the most disk space of the schema, held compared with free"),
                 "MB",
                 &free_bytes,
                 &bytes,
@@ -104,12 +104,17 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-/// A worker that is started for each cycle, with the jobs there already.
-fn fresh(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
+/// Starts a worker for each cycle after its jobs are enqueued.
+fn new_worker_per_cycle(
+    bench: &Bench,
+    queue: &Queue,
+    jobs: usize,
+    horizon: Horizon,
+) -> Outcome<Cycles> {
     holding(bench, horizon, |client, cycles| {
         for _ in 0..how_many(bench) {
             fill_kinds(queue, jobs)?;
-            settle_down(client)?;
+            vacuum_and_checkpoint(client)?;
             cycles.rates.push(drain(bench, queue, jobs)?.rate);
             cycles.megabytes.push(megabytes(client)?);
         }
@@ -117,36 +122,36 @@ fn fresh(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome
     })
 }
 
-/// One worker for all cycles; a gate is shut in front of it while jobs are written.
+/// Uses one worker for all cycles. The queue is paused while jobs are enqueued.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn lived_on(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
+fn one_worker(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
     holding(bench, horizon, |client, cycles| {
         let ran = Ran::default();
-        let mut gate = Gate::shut(bench, queue.name())?;
+        let mut paused = PausedQueue::pause(bench, queue.name())?;
         let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
         for cycle in 1..=how_many(bench) {
             fill_kinds(queue, jobs)?;
-            settle_down(client)?;
+            vacuum_and_checkpoint(client)?;
             if ran.count() != (cycle - 1) * jobs {
-                return Err("the gate did not hold".into());
+                return Err("the worker claimed from the paused queue".into());
             }
-            let begin = Instant::now();
-            gate.open()?;
+            let start = Instant::now();
+            paused.resume()?;
             until_ended(&worker, cycle * jobs)?;
             cycles
                 .rates
-                .push(jobs as f64 / begin.elapsed().as_secs_f64());
+                .push(jobs as f64 / start.elapsed().as_secs_f64());
             cycles.megabytes.push(megabytes(client)?);
             if ran.count() != cycle * jobs {
                 let count = ran.count();
                 return Err(format!("{count} handlers ran instead of {}", cycle * jobs).into());
             }
-            gate = Gate::shut(bench, queue.name())?;
-            // It has heard of it when it looked for chores or was notified; make sure.
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            paused = PausedQueue::pause(bench, queue.name())?;
+            // The worker sees the breaker by notification or by its next check.
+            std::thread::sleep(std::time::Duration::from_secs(1));
         }
         worker.stop(std::time::Duration::from_secs(10))?;
-        gate.open()
+        paused.resume()
     })
 }
 
@@ -156,7 +161,7 @@ fn holding(
     work: impl FnOnce(&mut Client, &mut Cycles) -> Outcome,
 ) -> Outcome<Cycles> {
     let mut client = bench.client()?;
-    // What earlier rounds left is not theirs to carry.
+    // Remove dead rows of earlier rounds.
     client.batch_execute("TRUNCATE redrive.jobs, redrive.leases, redrive.metric_deltas")?;
     let mut cycles = Cycles::default();
     let mut holder = bench.client()?;
@@ -168,14 +173,14 @@ fn holding(
         .build_transaction()
         .isolation_level(IsolationLevel::RepeatableRead)
         .start()?;
-    // A snapshot, and no lock on anything of ours.
+    // A snapshot without a lock on tables of redrive.
     held.batch_execute("SELECT count(*) FROM pg_class")?;
     work(&mut client, &mut cycles)?;
     held.rollback()?;
     Ok(cycles)
 }
 
-fn settle_down(client: &mut Client) -> Outcome {
+fn vacuum_and_checkpoint(client: &mut Client) -> Outcome {
     for statement in [
         "VACUUM ANALYZE redrive.jobs",
         "VACUUM redrive.leases",
@@ -186,7 +191,7 @@ fn settle_down(client: &mut Client) -> Outcome {
     Ok(())
 }
 
-/// What the schema takes on disk.
+/// Returns the size of the schema on disk, in megabytes.
 #[expect(clippy::cast_precision_loss, reason = "a size for people")]
 pub(crate) fn megabytes(client: &mut Client) -> Outcome<f64> {
     let bytes: i64 = client

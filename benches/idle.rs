@@ -1,4 +1,4 @@
-//! What a worker costs that has nothing to do, and how soon it begins.
+//! The cost of an idle worker, and how fast it starts.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "idle",
-    what: "A worker in a process of its own that has nothing to do, with a breaker, a policy, retention \
-           and counters in place; and from the start of the process to the first job.",
+    what: "An idle worker in its own process, with a breaker, a policy, retention and counters; \
+           and the time from the start of the process to the first job.",
     run,
 };
 
-/// The process that is measured.
+/// The measured process.
 pub(crate) const CHILD: redrive_benches::Child = redrive_benches::Child {
     name: "idle_worker",
     run: work,
 };
 
-/// What is in place: all that a worker looks after. The breaker is of something that no job needs.
+/// Everything that a worker maintains. No job uses the dependency of the breaker.
 const EVERYTHING: &str = "
-    SELECT redrive.open_breaker('elsewhere', why => 'a bench', person => 'bench');
+    SELECT redrive.open_breaker('elsewhere', reason => 'a bench', person => 'bench');
     SELECT redrive.set_policy('nightly', '{\"queue\": \"idle\"}', '6 hours');
     SELECT redrive.set_retention(NULL, 'recovered', '30 days')";
 
@@ -35,56 +35,56 @@ fn run(bench: &mut Bench) -> Outcome {
     let mut worker = None;
     for _ in 0..bench.sized(10, 1) {
         drop(worker.take());
-        queue.enqueue(&Parcel::new(1))?;
-        let begin = Instant::now();
+        queue.enqueue(&BenchPayload::new(1))?;
+        let start = Instant::now();
         let mut child = Process::start(bench)?;
-        child.heard()?;
-        starts.push(begin.elapsed().as_secs_f64() * 1000.0);
+        child.wait_for_job()?;
+        starts.push(start.elapsed().as_secs_f64() * 1000.0);
         worker = Some(child);
     }
-    bench.row(
-        &Row::new("start of the process to the first handler", "ms", &starts)
+    bench.report(
+        &Measurement::new("start of the process to the first handler", "ms", &starts)
             .target(Target::AtMost(50.0)),
     )?;
     let worker = worker.ok_or("no worker was started")?;
     client.batch_execute(EVERYTHING)?;
-    // It comes to rest, and what it did is folded.
+    // Wait until its counters are folded.
     thread::sleep(bench.sized(Duration::from_secs(15), Duration::from_secs(1)));
     let span = bench.sized(Duration::from_secs(100), Duration::from_secs(2));
-    let before = Cost::of(&mut client, &worker)?;
+    let before = IdleCost::of(&mut client, &worker)?;
     thread::sleep(span);
-    let after = Cost::of(&mut client, &worker)?;
+    let after = IdleCost::of(&mut client, &worker)?;
     let seconds = span.as_secs_f64();
     let rows = [
-        Row::new("connections", "", after.connections).target(Target::AtMost(3.0)),
-        // One of them is the question itself.
-        Row::new(
+        Measurement::new("connections", "", after.connections).target(Target::AtMost(3.0)),
+        // One of them is this query.
+        Measurement::new(
             "transactions",
             "1/s",
             (after.transactions - before.transactions - 1.0) / seconds,
         )
         .target(Target::AtMost(1.0)),
-        Row::new(
+        Measurement::new(
             "processor",
             "%",
             (after.processor - before.processor) / seconds * 100.0,
         )
         .target(Target::AtMost(0.1)),
-        Row::new(
+        Measurement::new(
             "wake-ups",
             "1/s",
             (after.switches - before.switches) / seconds,
         ),
-        Row::new("resident memory", "MB", after.memory / 1024.0),
-        Row::new("threads", "", after.threads).note("two of them are slots"),
+        Measurement::new("resident memory", "MB", after.memory / 1024.0),
+        Measurement::new("threads", "", after.threads).note("two of them are slots"),
     ];
-    rows.iter().try_for_each(|row| bench.row(row))
+    rows.iter().try_for_each(|row| bench.report(row))
 }
 
-/// A worker in a process of its own.
+/// A worker process.
 struct Process {
     child: Child,
-    told: BufReader<std::process::ChildStdout>,
+    stdout: BufReader<std::process::ChildStdout>,
 }
 
 impl Process {
@@ -99,17 +99,17 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let told = child.stdout.take().ok_or("no output to read")?;
+        let stdout = child.stdout.take().ok_or("no output to read")?;
         Ok(Process {
             child,
-            told: BufReader::new(told),
+            stdout: BufReader::new(stdout),
         })
     }
 
-    /// Waits until it says that a handler began.
-    fn heard(&mut self) -> Outcome {
+    /// Waits until a handler has started.
+    fn wait_for_job(&mut self) -> Outcome {
         let mut line = String::new();
-        match self.told.read_line(&mut line)? {
+        match self.stdout.read_line(&mut line)? {
             0 => Err("the worker ended".into()),
             _ => Ok(()),
         }
@@ -124,15 +124,15 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// It stops when its input ends.
+    /// The process stops when its input ends.
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         _ = self.child.wait();
     }
 }
 
-/// What was taken so far.
-struct Cost {
+/// The resources used so far.
+struct IdleCost {
     connections: f64,
     transactions: f64,
     processor: f64,
@@ -141,9 +141,9 @@ struct Cost {
     threads: f64,
 }
 
-impl Cost {
-    fn of(client: &mut Client, worker: &Process) -> Outcome<Cost> {
-        // Those of this process are named otherwise. Sessions tell what they did now and then only.
+impl IdleCost {
+    fn of(client: &mut Client, worker: &Process) -> Outcome<IdleCost> {
+        // Sessions of this process have another name. Sessions report statistics with a delay.
         let of_server = client.query_one(
             "SELECT (SELECT count(*) FROM pg_stat_activity \
                      WHERE datname = current_database() AND application_name = 'idle_worker')::float8, \
@@ -169,7 +169,7 @@ impl Cost {
                 .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             switches += line.unwrap_or("0").trim().parse::<f64>()?;
         }
-        Ok(Cost {
+        Ok(IdleCost {
             connections: of_server.get(0),
             transactions: of_server.get(1),
             processor: nanoseconds / 1e9,
@@ -180,13 +180,13 @@ impl Cost {
     }
 }
 
-/// The child: a worker until its input ends.
-#[expect(clippy::print_stdout, reason = "how it tells")]
+/// The child process: works until its input ends.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn work(bench: &Bench, _: &[String]) -> Outcome {
     let queue = Queue::new(bench.db(), "idle")?;
     let worker = Worker::builder(&queue)
         .slots(2)
-        .handle(|_: &Job<Parcel>| {
+        .handle(|_: &Job<BenchPayload>| {
             println!("a handler began");
             Ok(())
         })

@@ -1,4 +1,4 @@
-//! How soon a job begins: in an idle worker, and in one that is half loaded.
+//! How soon a job starts, in an idle worker and in a half-loaded one.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,45 +6,45 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, unbounded};
 use redrive::postgres::fallible_iterator::FallibleIterator as _;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "latency",
-    what: "From the answer of an enqueue to the start of its handler: idle, one every 20 ms, beside a \
+    what: "From the answer of an enqueue to the start of its handler: idle, one every 20 ms, compared with a \
            listening connection that asks one thing; and at half of what the slots can do.",
     run,
 };
 
-/// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// What is measured of the waits.
+/// How long any step may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The reported percentiles.
 const PARTS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 fn run(bench: &mut Bench) -> Outcome {
     let each = bench.sized(500, 10);
     let rounds = bench.sized(4, 1);
-    let (mut floors, mut ours, mut calls) = (Waits::new(), Waits::new(), Waits::new());
+    let (mut baselines, mut redrive, mut calls) = (Waits::new(), Waits::new(), Waits::new());
     for _ in 0..rounds {
-        floors.rounds.push(floor(bench, each)?);
+        baselines.rounds.push(baseline(bench, each)?);
         let (idle, call) = idle(bench, each)?;
-        ours.rounds.push(idle);
+        redrive.rounds.push(idle);
         calls.rounds.push(call);
     }
     for (name, part) in PARTS {
-        let row = Row::beside(
+        let row = Measurement::compared(
             format!("idle, {name}"),
             "ms",
-            &floors.at(part),
-            &ours.at(part),
+            &baselines.at(part),
+            &redrive.at(part),
         );
-        bench.row(&match name {
+        bench.report(&match name {
             "p50" => row.target(Target::AtMost(0.6)),
             "p99" => row.target(Target::AtMost(1.2)),
             _ => row.note("of each round it is nearly the slowest"),
         })?;
     }
     for (name, part) in PARTS {
-        bench.row(&Row::new(
+        bench.report(&Measurement::new(
             format!("idle, from the call of the enqueue, {name}"),
             "ms",
             &calls.at(part),
@@ -61,7 +61,7 @@ fn run(bench: &mut Bench) -> Outcome {
             )?);
         }
         for (name, part) in PARTS {
-            bench.row(&Row::new(
+            bench.report(&Measurement::new(
                 format!("{load} of what two slots can do, {name}"),
                 "ms",
                 &waits.at(part),
@@ -100,30 +100,30 @@ impl Waits {
 }
 
 fn milliseconds(from: Instant, to: Instant) -> f64 {
-    // The handler may begin before the enqueuer has its answer.
+    // The handler may start before the enqueuer has its answer.
     let late = to.saturating_duration_since(from).as_secs_f64();
     let early = from.saturating_duration_since(to).as_secs_f64();
     (late - early) * 1000.0
 }
 
-/// The same with nothing but the server: an insert that notifies, and a connection that listens and
-/// asks one thing on another one.
-fn floor(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
+/// The baseline: an insert with NOTIFY, and a listening connection that then runs one query on
+/// another connection.
+fn baseline(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
     let mut writer = bench.client()?;
     writer.batch_execute(
-        "CREATE TABLE IF NOT EXISTS told (id bigserial PRIMARY KEY, payload jsonb NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS notified (id bigserial PRIMARY KEY, payload jsonb NOT NULL)",
     )?;
     let insert =
-        writer.prepare("WITH told AS (INSERT INTO told (payload) VALUES ($1::text::jsonb)) SELECT pg_notify('told', '')")?;
+        writer.prepare("WITH notified AS (INSERT INTO notified (payload) VALUES ($1::text::jsonb)) SELECT pg_notify('notified', '')")?;
     let (mut listener, mut asker) = (bench.client()?, bench.client()?);
-    listener.batch_execute("LISTEN told")?;
-    let ask = asker.prepare("SELECT count(*) FROM (SELECT FROM told LIMIT 1) one")?;
+    listener.batch_execute("LISTEN notified")?;
+    let ask = asker.prepare("SELECT count(*) FROM (SELECT FROM notified LIMIT 1) one")?;
     let (begun, starts) = unbounded();
     let listening = thread::spawn(move || -> Outcome {
         for _ in 0..count {
             listener
                 .notifications()
-                .timeout_iter(PATIENCE)
+                .timeout_iter(TIMEOUT)
                 .next()?
                 .ok_or("no notification came")?;
             asker.query_one(&ask, &[])?;
@@ -131,7 +131,7 @@ fn floor(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
         }
         Ok(())
     });
-    let payload = Parcel::new(1).json();
+    let payload = BenchPayload::new(1).json();
     let waits = paced(count, Duration::from_millis(20), &starts, || {
         writer.query_one(&insert, &[&payload])?;
         Ok(())
@@ -140,30 +140,29 @@ fn floor(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
     Ok(waits.into_iter().map(|(wait, _)| wait).collect())
 }
 
-/// One job after another, each when the one before has begun: from the answer, and from the call.
+/// Enqueues each job after the previous one has started. Measures from the return and from the call.
 fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
     let queue = Queue::new(bench.db(), "idle")?;
     let (begun, starts) = unbounded();
     let worker = Worker::builder(&queue)
         .slots(1)
-        .handle(move |_: &Job<Parcel>| {
+        .handle(move |_: &Job<BenchPayload>| {
             _ = begun.send(Instant::now());
             Ok(())
         })
         .start()?;
-    // Connections are open and statements prepared when it is measured.
+    // Open the connections and prepare the statements first.
     let enqueue = || {
-        queue.enqueue(&Parcel::new(1))?;
+        queue.enqueue(&BenchPayload::new(1))?;
         Ok(())
     };
     paced(20, Duration::from_millis(100), &starts, enqueue)?;
     let waits = paced(count, Duration::from_millis(20), &starts, enqueue)?;
-    worker.stop(PATIENCE)?;
+    worker.stop(TIMEOUT)?;
     Ok(waits.into_iter().unzip())
 }
 
-/// Does something every so often, and takes what began after it; answers how long that took from
-/// its end and from its beginning.
+/// Enqueues at intervals, and measures the time to each start, from the return and from the call.
 fn paced(
     count: usize,
     every: Duration,
@@ -175,20 +174,20 @@ fn paced(
         let called = Instant::now();
         go()?;
         let answered = Instant::now();
-        let began = starts.recv_timeout(PATIENCE)?;
+        let began = starts.recv_timeout(TIMEOUT)?;
         waits.push((milliseconds(answered, began), milliseconds(called, began)));
         thread::sleep(every.saturating_sub(called.elapsed()));
     }
     Ok(waits)
 }
 
-/// Jobs of 4 ms on two slots, one every so often, whether the ones before are done or not.
+/// Enqueues jobs of 4 ms for two slots at a fixed rate.
 fn steady(bench: &Bench, count: usize, every: Duration) -> Outcome<Vec<f64>> {
     let queue = Queue::new(bench.db(), "steady")?;
     let (begun, starts) = unbounded();
     let worker = Worker::builder(&queue)
         .slots(2)
-        .handle(move |job: &Job<Parcel>| {
+        .handle(move |job: &Job<BenchPayload>| {
             _ = begun.send((job.payload().id, Instant::now()));
             thread::sleep(Duration::from_millis(4));
             Ok(())
@@ -199,18 +198,18 @@ fn steady(bench: &Bench, count: usize, every: Duration) -> Outcome<Vec<f64>> {
     for number in 0..count as u64 {
         thread::sleep(next.saturating_duration_since(Instant::now()));
         next += every;
-        queue.enqueue(&Parcel::new(number))?;
+        queue.enqueue(&BenchPayload::new(number))?;
         answered.push(Instant::now());
     }
     let mut waits = Vec::with_capacity(count);
     for _ in 0..count {
-        let (number, began) = starts.recv_timeout(PATIENCE)?;
+        let (number, began) = starts.recv_timeout(TIMEOUT)?;
         let answered = answered
             .get(usize::try_from(number)?)
-            .ok_or("a job that nobody enqueued")?;
+            .ok_or("an unknown job started")?;
         waits.push(milliseconds(*answered, began));
     }
-    worker.stop(PATIENCE)?;
-    // The first ones meet a worker that is still starting.
+    worker.stop(TIMEOUT)?;
+    // Skip the first jobs: the worker is still starting.
     Ok(waits.split_off(count / 20))
 }

@@ -1,31 +1,32 @@
-//! What letters cost, and how long people wait who ask about them.
+//! The size of letters, and the time of queries about them.
 //!
 //! The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of a hundred
 //! died of one failure, the others of a hundred, of which one is rare and long past.
 
 use std::time::Instant;
 
+use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterState};
 use redrive::postgres::Client;
-use redrive::{GroupId, Groups, LetterState, Letters};
-use redrive_benches::{Bench, Figure, Outcome, Row, Samples, Scenario};
+use redrive_benches::{Bench, Figure, Measurement, Outcome, Samples, Scenario};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "letters",
-    what: "Bytes of a letter, beside a bare table of id and payload, and how long questions about a \
+    what: "Bytes of a letter, compared with a bare table of id and payload, and how long questions about a \
            million of them take.",
     run,
 };
 
-/// How often each question is asked.
+/// How often each query runs.
 const ASKED: usize = 11;
 
-const FLOOR: &str = "DROP TABLE IF EXISTS floor;
-    CREATE TABLE floor (id bigint PRIMARY KEY, payload jsonb NOT NULL)";
-const FILL_FLOOR: &str = "INSERT INTO floor SELECT l.id, l.payload FROM redrive.dead_letters l
+const BASELINE: &str = "DROP TABLE IF EXISTS baseline;
+    CREATE TABLE baseline (id bigint PRIMARY KEY, payload jsonb NOT NULL)";
+const FILL_BASELINE: &str =
+    "INSERT INTO baseline SELECT l.id, l.payload FROM redrive.dead_letters l
     WHERE l.id > $1 AND l.id <= $2";
 const FILL: &str = "
     INSERT INTO redrive.dead_letters
-        (queue, kind, reason, error_class, error_message, error_detail, payload, history, run_ms, worker_id,
+        (queue, kind, cause, error_class, error_message, error_detail, payload, history, run_ms, worker_id,
          host, version, pid, attempts, enqueued_at, died_at)
     SELECT CASE WHEN n % 3 = 0 THEN 'invoices' ELSE 'orders' END, 'order.placed', 'exhausted',
            CASE WHEN n % 20 > 0 THEN 'reqwest::Error' WHEN n % 100000 = 20 THEN 'Rare' ELSE 'Class' || n / 20 % 100 END,
@@ -37,7 +38,7 @@ const FILL: &str = "
            clock_timestamp() - interval '1 day', clock_timestamp() - ($2::bigint - n) * interval '50 milliseconds'
     FROM generate_series($1::bigint, $3::bigint) n
     CROSS JOIN LATERAL (
-        SELECT redrive.remember_before(redrive.remember(redrive.remember(redrive.remember(
+        SELECT redrive.history_before(redrive.add_attempt(redrive.add_attempt(redrive.add_attempt(
             jsonb_build_array(a.r), a.r || '{\"attempt\": 2}'), a.r || '{\"attempt\": 3}'),
             a.r || '{\"attempt\": 4}'), a.r || '{\"attempt\": 5, \"outcome\": \"exhausted\"}') AS history
         FROM (SELECT jsonb_build_object('generation', 0, 'attempt', 1, 'outcome', 'failed', 'run_ms', n % 977,
@@ -54,7 +55,7 @@ fn run(bench: &mut Bench) -> Outcome {
     ask(bench)
 }
 
-/// Writes the letters that are not there yet, a thousand a statement, as workers would.
+/// Inserts the missing letters, a thousand a statement, as workers do.
 fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
     let there: i64 = client
         .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
@@ -78,13 +79,13 @@ fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
 
 /// Compares the bytes of the letters, indexes included, with those of a table of the payloads.
 fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
-    client.batch_execute(FLOOR)?;
-    let least: i64 = client
+    client.batch_execute(BASELINE)?;
+    let first: i64 = client
         .query_one("SELECT min(id) - 1 FROM redrive.dead_letters", &[])?
         .get(0);
-    // A tenth tells.
+    // A tenth is enough.
     let some = letters / 10;
-    client.execute(FILL_FLOOR, &[&least, &(least + some)])?;
+    client.execute(FILL_BASELINE, &[&first, &(first + some)])?;
     let mut bytes = |table: &str| -> Outcome<i64> {
         let size = client.query_one(
             "SELECT pg_total_relation_size($1::text::regclass)",
@@ -92,7 +93,7 @@ fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
         )?;
         Ok(size.get(0))
     };
-    let floor = bytes("floor")? / some;
+    let baseline = bytes("baseline")? / some;
     let mut all = 0;
     let mut parts = Vec::new();
     for table in [
@@ -109,11 +110,11 @@ fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
     let one = |bytes: i64| -> Outcome<Samples> {
         Ok([f64::from(i32::try_from(bytes)?)].into_iter().collect())
     };
-    bench.row(
-        &Row::beside(
-            "a letter with its indexes, beside id and payload",
+    bench.report(
+        &Measurement::compared(
+            "a letter with its indexes, compared with id and payload",
             "bytes",
-            &one(floor)?,
+            &one(baseline)?,
             &one(all / letters)?,
         )
         .note(parts.join(", ")),
@@ -122,11 +123,11 @@ fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
 
 fn ask(bench: &mut Bench) -> Outcome {
     let db = bench.db().clone();
-    let groups = db.groups(&Groups::all())?;
+    let groups = db.dlq().groups().list(&GroupFilter::new())?;
     let big = groups.first().map_or(GroupId::new(1), |group| group.id);
-    let open = |filter: &str| -> Outcome<Letters> {
+    let open = |filter: &str| -> Outcome<LetterFilter> {
         Ok(filter
-            .parse::<Letters>()?
+            .parse::<LetterFilter>()?
             .or_state(LetterState::Open)
             .limit(50))
     };
@@ -137,7 +138,7 @@ fn ask(bench: &mut Bench) -> Outcome {
         "class=Rare",
         "class=NoSuch",
         "queue=orders class=Class17",
-        "reason=exhausted version=1.4.2 host=web-1",
+        "cause=exhausted version=1.4.2 host=web-1",
         "payload.customer.id=42",
         "state=any",
         "state=any class=reqwest::Error",
@@ -145,7 +146,7 @@ fn ask(bench: &mut Bench) -> Outcome {
     ] {
         let which = open(filter)?;
         time(bench, &format!("list {filter}"), || {
-            db.letters(&which).map(drop)
+            db.dlq().list(&which).map(drop)
         })?;
     }
     for filter in [
@@ -157,15 +158,17 @@ fn ask(bench: &mut Bench) -> Outcome {
     ] {
         let which = open(filter)?;
         time(bench, &format!("count {filter}"), || {
-            db.count_letters(&which).map(drop)
+            db.dlq().count(&which).map(drop)
         })?;
     }
-    time(bench, "groups", || db.groups(&Groups::all()).map(drop))?;
-    time(bench, "one group", || db.group(big).map(drop))?;
-    time(bench, "stats", || db.stats(None).map(drop))
+    time(bench, "groups", || {
+        db.dlq().groups().list(&GroupFilter::new()).map(drop)
+    })?;
+    time(bench, "one group", || db.dlq().groups().get(big).map(drop))?;
+    time(bench, "stats", || db.admin().stats(None).map(drop))
 }
 
-/// Reports how long a question takes.
+/// Measures a query.
 fn time(
     bench: &mut Bench,
     what: &str,
@@ -178,5 +181,9 @@ fn time(
             Ok(start.elapsed().as_secs_f64() * 1e3)
         })
         .collect::<Outcome<Samples>>()?;
-    bench.row(&Row::new(what.trim_end(), "ms", Figure::from(&times)))
+    bench.report(&Measurement::new(
+        what.trim_end(),
+        "ms",
+        Figure::from(&times),
+    ))
 }

@@ -1,14 +1,15 @@
 //! Micro-benchmarks of the pure parts: `cargo bench -p redrive-benches --bench micro`.
 //!
-//! They answer one question: is any of this worth a thought beside the microseconds that a job
-//! costs in all? What allocates says how often.
+//! They show that these parts are small next to the microseconds of a whole job. Those that allocate
+//! report how often.
 #![allow(missing_docs, reason = "not a library")]
 
 use std::time::{Duration, Instant};
 
 use divan::{AllocProfiler, Bencher, black_box};
-use redrive::{Backoff, Failure, Letters, NewJob, pure};
-use redrive_benches::Parcel;
+use redrive::dlq::LetterFilter;
+use redrive::{Backoff, Failure, NewJob, bench_internals};
+use redrive_benches::BenchPayload;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
@@ -20,7 +21,7 @@ fn main() {
 #[divan::bench]
 fn judge_done(bencher: Bencher<'_, '_>) {
     let backoff = Backoff::default();
-    bencher.bench(|| pure::judge(black_box(None), 1, 5, &backoff));
+    bencher.bench(|| bench_internals::judge(black_box(None), 1, 5, &backoff));
 }
 
 #[divan::bench]
@@ -28,7 +29,7 @@ fn judge_a_retry(bencher: Bencher<'_, '_>) {
     let backoff = Backoff::default();
     bencher
         .with_inputs(|| Failure::retry("gateway timed out"))
-        .bench_values(|failure| pure::judge(Some(failure), black_box(1), 5, &backoff));
+        .bench_values(|failure| bench_internals::judge(Some(failure), black_box(1), 5, &backoff));
 }
 
 #[divan::bench]
@@ -36,7 +37,7 @@ fn judge_a_death(bencher: Bencher<'_, '_>) {
     let backoff = Backoff::default();
     bencher
         .with_inputs(|| Failure::retry("gateway timed out"))
-        .bench_values(|failure| pure::judge(Some(failure), black_box(5), 5, &backoff));
+        .bench_values(|failure| bench_internals::judge(Some(failure), black_box(5), 5, &backoff));
 }
 
 #[divan::bench(args = [1, 10, 1000])]
@@ -47,7 +48,7 @@ fn backoff(bencher: Bencher<'_, '_>, attempt: u32) {
 
 #[divan::bench]
 fn demand() -> usize {
-    pure::demand(
+    bench_internals::demand(
         black_box(8),
         black_box(Duration::from_micros(10)),
         black_box(700),
@@ -57,24 +58,24 @@ fn demand() -> usize {
 #[divan::bench(args = [1, 10])]
 fn marks(bencher: Bencher<'_, '_>, priorities: i16) {
     let now = Instant::now();
-    bencher.bench(|| pure::mark(black_box(500), black_box(priorities), now));
+    bencher.bench(|| bench_internals::mark(black_box(500), black_box(priorities), now));
 }
 
 #[divan::bench]
 fn bucket() -> i16 {
-    pure::wait_bucket(black_box(0.731))
+    bench_internals::wait_bucket(black_box(0.731))
 }
 
 #[divan::bench]
 fn encode(bencher: Bencher<'_, '_>) {
-    let parcel = Parcel::new(7);
-    bencher.bench(|| NewJob::new(black_box(&parcel)));
+    let payload = BenchPayload::new(7);
+    bencher.bench(|| NewJob::new(black_box(&payload)));
 }
 
 #[divan::bench]
 fn decode(bencher: Bencher<'_, '_>) {
-    let json = Parcel::new(7).json();
-    bencher.bench(|| serde_json::from_slice::<Parcel>(black_box(json.as_bytes())));
+    let json = BenchPayload::new(7).json();
+    bencher.bench(|| serde_json::from_slice::<BenchPayload>(black_box(json.as_bytes())));
 }
 
 #[divan::bench(args = [
@@ -82,7 +83,7 @@ fn decode(bencher: Bencher<'_, '_>) {
     "queue=orders class=Timeout died>2h",
     "queue=orders class=Timeout died>2h payload.amount>100 payload.customer.id=42 state=any limit=50",
 ])]
-fn filter(text: &str) -> redrive::Result<Letters> {
+fn filter(text: &str) -> redrive::Result<LetterFilter> {
     black_box(text).parse()
 }
 

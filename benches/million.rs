@@ -1,29 +1,30 @@
-//! A million letters over 200 failure groups and 20 queues, few of which have most of them: how
-//! long the questions take, and how fast letters are taken away.
+//! A million letters, most of them in a few of 200 groups and 20 queues: the time of queries, and
+//! the rates of prune and archive.
 
 use std::time::{Duration, Instant};
 
+use redrive::Operator;
+use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyMode, RetentionRule};
 use redrive::postgres::Client;
-use redrive::{Act, LetterState, Letters, Policy, PolicyMode, Retention};
-use redrive_benches::{Bench, Outcome, Row, Samples, Scenario, rate};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, rate};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "million",
-    what: "Questions about a million letters over 200 groups and 20 queues, beside one sequential \
+    what: "Questions about a million letters over 200 groups and 20 queues, compared with one sequential \
            count of the table; prune, archive and the ticks of policies.",
     run,
 };
 
 /// How many letters are pruned and archived: a tenth.
 const SHARE: i64 = 10;
-/// How often each question is asked.
+/// How often each query runs.
 const ASKED: usize = 5;
 
-/// A thousand letters a statement, as workers write them; a cubed random number makes few groups
-/// large. Of ten letters seven are open, two recovered and one is discarded.
+/// Inserts a thousand letters a statement, as workers do. A cubed random number makes few groups
+/// large. Of ten letters, seven are open, two recovered and one discarded.
 const FILL: &str = "
     INSERT INTO redrive.dead_letters
-        (queue, kind, state, discard_reason, reason, error_class, error_message, payload, host,
+        (queue, kind, state, discard_reason, cause, error_class, error_message, payload, host,
          version, enqueued_at, died_at, changed_at)
     SELECT 'queue' || g % 20, 'order.placed', s.state, CASE s.state WHEN 'discarded' THEN 'old' END,
            'exhausted', 'Class' || g % 40,
@@ -52,7 +53,7 @@ fn run(bench: &mut Bench) -> Outcome {
     take_away(bench, &mut client, letters / SHARE)
 }
 
-/// Writes the letters that are not there yet.
+/// Inserts the missing letters.
 fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
     let there: i64 = client
         .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
@@ -82,42 +83,45 @@ fn fold(client: &mut Client) -> Outcome<()> {
 
 fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
-    let open = |which: Letters| which.state(LetterState::Open);
+    let open = |which: LetterFilter| which.state(LetterState::Open);
     for (what, which) in [
-        ("list", open(Letters::all())),
-        ("list a large queue", open(Letters::queue("queue0"))),
+        ("list", open(LetterFilter::new())),
+        (
+            "list a large queue",
+            open(LetterFilter::new().queue("queue0")),
+        ),
         (
             "list a frequent class",
-            open(Letters::all().error_class("Class0")),
+            open(LetterFilter::new().error_class("Class0")),
         ),
         (
             "list a rare class",
-            open(Letters::all().error_class("Class39")),
+            open(LetterFilter::new().error_class("Class39")),
         ),
         (
             "list a class that is not there",
-            open(Letters::all().error_class("NoSuch")),
+            open(LetterFilter::new().error_class("NoSuch")),
         ),
     ] {
         show(
             bench,
             what,
-            &times(|| Ok(db.letters(&which).map(drop)?))?,
+            &times(|| Ok(db.dlq().list(&which).map(drop)?))?,
             scan,
         )?;
     }
     for (what, which) in [
-        ("count", open(Letters::all())),
-        ("count a queue", open(Letters::queue("queue3"))),
+        ("count", open(LetterFilter::new())),
+        ("count a queue", open(LetterFilter::new().queue("queue3"))),
         (
             "count a rare class",
-            open(Letters::all().error_class("Class39")),
+            open(LetterFilter::new().error_class("Class39")),
         ),
     ] {
         show(
             bench,
             what,
-            &times(|| Ok(db.count_letters(&which).map(drop)?))?,
+            &times(|| Ok(db.dlq().count(&which).map(drop)?))?,
             scan,
         )?;
     }
@@ -131,35 +135,38 @@ fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     show(
         bench,
         "stats",
-        &times(|| Ok(db.stats(None).map(drop)?))?,
+        &times(|| Ok(db.admin().stats(None).map(drop)?))?,
         scan,
     )?;
     Ok(())
 }
 
-/// One tick of a policy, in a transaction that is rolled back so that each finds the same.
+/// Runs one tick of a policy and rolls it back, so that all start from the same state.
 fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
     let hour = Duration::from_hours(1);
     let plain = |which| Policy::new("bench", which).every(hour).batch(50);
     for (what, policy) in [
-        ("tick of 50, any queue", plain(Letters::all())),
-        ("tick of 50, one queue", plain(Letters::queue("queue0"))),
+        ("tick of 50, any queue", plain(LetterFilter::new())),
+        (
+            "tick of 50, one queue",
+            plain(LetterFilter::new().queue("queue0")),
+        ),
         (
             "tick of 50, a rare class",
-            plain(Letters::all().error_class("Class39")),
+            plain(LetterFilter::new().error_class("Class39")),
         ),
-        ("tick of 10,000", plain(Letters::all()).batch(10_000)),
+        ("tick of 10,000", plain(LetterFilter::new()).batch(10_000)),
         (
             "dry tick of 50",
-            plain(Letters::all()).mode(PolicyMode::DryRun),
+            plain(LetterFilter::new()).mode(PolicyMode::DryRun),
         ),
         (
             "tick that finds nothing in a million",
-            plain(Letters::all().kind("no.such")),
+            plain(LetterFilter::new().kind("no.such")),
         ),
     ] {
-        db.set_policy(&policy, &Act::new())?;
+        db.dlq().policies().set(&policy, &Operator::default())?;
         let time = times(|| {
             let mut transaction = client.transaction()?;
             transaction.execute(
@@ -167,14 +174,14 @@ fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
                 &[],
             )?;
             transaction.query(
-                "SELECT policy, letters, trouble FROM redrive.run_policies()",
+                "SELECT policy, letters, error FROM redrive.run_policies()",
                 &[],
             )?;
             Ok(transaction.rollback()?)
         })?;
         show(bench, what, &time, scan)?;
     }
-    db.remove_policy("bench", &Act::new())?;
+    db.dlq().policies().remove("bench", &Operator::default())?;
     show(
         bench,
         "policies, none due",
@@ -191,7 +198,7 @@ fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
 /// Prunes a share of the letters, and archives another.
 fn take_away(bench: &mut Bench, client: &mut Client, share: i64) -> Outcome {
     let db = bench.db().clone();
-    // So old that just the share is older.
+    // The age that only this share exceeds.
     let mut age = |state: &str| -> Outcome<Duration> {
         let asked = "SELECT (extract(epoch FROM clock_timestamp() - l.changed_at) * 1000)::bigint FROM redrive.dead_letters l
             WHERE l.state = ANY ($1) ORDER BY l.changed_at LIMIT 1 OFFSET $2";
@@ -203,43 +210,54 @@ fn take_away(bench: &mut Bench, client: &mut Client, share: i64) -> Outcome {
     let closed = age("recovered discarded")?;
     let mut taken = 0;
     let pruned = rate(count, || {
-        taken = db.prune(closed)?;
+        taken = db.dlq().prune(closed, &Operator::default())?;
         Ok(())
     })?;
-    bench.row(&Row::new(
+    bench.report(&Measurement::new(
         format!("prune of {taken} letters"),
         "letters/s",
         pruned,
     ))?;
     let open = age("open")?;
-    db.set_retention(&Retention::archive(LetterState::Open, open), &Act::new())?;
+    db.dlq().retention().set(
+        &RetentionRule::archive(LetterState::Open, open),
+        &Operator::default(),
+    )?;
     show_due(bench)?;
     let archived = rate(count, || {
-        taken = db.retain(&Act::new())?;
+        taken = db.dlq().retention().apply(&Operator::default())?;
         Ok(())
     })?;
-    bench.row(&Row::new(
+    bench.report(&Measurement::new(
         format!("archive of {taken} letters"),
         "letters/s",
         archived,
     ))?;
-    db.remove_retention(None, LetterState::Open, &Act::new())?;
+    db.dlq()
+        .retention()
+        .remove(None, LetterState::Open, &Operator::default())?;
     Ok(())
 }
 
 fn show_due(bench: &mut Bench) -> Outcome {
     let db = bench.db().clone();
     let start = Instant::now();
-    let due: u64 = db.retention_due()?.iter().map(|due| due.letters).sum();
+    let due: u64 = db
+        .dlq()
+        .retention()
+        .due()?
+        .iter()
+        .map(|due| due.letters)
+        .sum();
     let took = start.elapsed().as_secs_f64() * 1e3;
-    bench.row(&Row::new(
+    bench.report(&Measurement::new(
         format!("prune --dry-run, {due} letters are due"),
         "ms",
         took,
     ))
 }
 
-/// How long a question takes, in milliseconds.
+/// Measures a query in milliseconds.
 fn times(mut question: impl FnMut() -> Outcome) -> Outcome<Samples> {
     (0..ASKED)
         .map(|_| {
@@ -251,5 +269,5 @@ fn times(mut question: impl FnMut() -> Outcome) -> Outcome<Samples> {
 }
 
 fn show(bench: &mut Bench, what: &str, times: &Samples, scan: &Samples) -> Outcome {
-    bench.row(&Row::beside(what, "ms", scan, times))
+    bench.report(&Measurement::compared(what, "ms", scan, times))
 }

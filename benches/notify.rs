@@ -1,21 +1,21 @@
-//! What it costs enqueuers that workers want to be woken.
+//! The cost of NOTIFY for enqueues.
 
 use std::thread;
 use std::time::Duration;
 
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target, rate};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, rate};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "notify",
-    what: "Enqueue of single jobs from 16 threads with a worker that drains them, beside the same \
+    what: "Enqueue of single jobs from 16 threads with a worker that drains them, compared with the same \
            with NOTIFY switched off.",
     run,
 };
 
 const THREADS: usize = 16;
 
-/// Whether enqueues notify: as the worker says, never, or always.
+/// Whether enqueues notify: as the worker decides, never, or always.
 const ASKED: &str = "DROP TRIGGER IF EXISTS bench ON redrive.workers";
 const NEVER: &str = "CREATE OR REPLACE FUNCTION public.bench() RETURNS trigger LANGUAGE plpgsql \
         AS 'BEGIN NEW.waiting := false; RETURN NEW; END'; \
@@ -38,11 +38,16 @@ fn run(bench: &mut Bench) -> Outcome {
         asked.push(enqueue(bench, &queue, jobs, ASKED)?);
         always.push(enqueue(bench, &queue, jobs, ALWAYS)?);
     }
-    bench.row(
-        &Row::beside("when the worker asks for it", "jobs/s", &never, &asked)
+    bench.report(
+        &Measurement::compared("when the worker asks for it", "jobs/s", &never, &asked)
             .target(Target::RatioAtLeast(0.95)),
     )?;
-    bench.row(&Row::beside("at every enqueue", "jobs/s", &never, &always))
+    bench.report(&Measurement::compared(
+        "at every enqueue",
+        "jobs/s",
+        &never,
+        &always,
+    ))
 }
 
 fn enqueue(bench: &Bench, queue: &Queue, jobs: usize, notify: &str) -> Outcome<f64> {
@@ -50,7 +55,7 @@ fn enqueue(bench: &Bench, queue: &Queue, jobs: usize, notify: &str) -> Outcome<f
     let own = Queue::new(bench.db(), queue.name())?;
     let worker = Worker::builder(&own)
         .slots(2)
-        .handle(|_: &Job<Parcel>| Ok(()))
+        .handle(|_: &Job<BenchPayload>| Ok(()))
         .start()?;
     let go = |jobs: usize| -> Outcome {
         thread::scope(|scope| {
@@ -58,7 +63,7 @@ fn enqueue(bench: &Bench, queue: &Queue, jobs: usize, notify: &str) -> Outcome<f
                 .map(|_| {
                     scope.spawn(|| -> Outcome {
                         for _ in 0..jobs / THREADS {
-                            queue.enqueue(&Parcel::new(1))?;
+                            queue.enqueue(&BenchPayload::new(1))?;
                         }
                         Ok(())
                     })
@@ -69,7 +74,7 @@ fn enqueue(bench: &Bench, queue: &Queue, jobs: usize, notify: &str) -> Outcome<f
                 .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
         })
     };
-    // Opens the connections, and the worker comes to rest after it.
+    // Open the connections, and let the worker become idle.
     go(10 * THREADS)?;
     thread::sleep(Duration::from_secs(1));
     let rate = rate(jobs, || go(jobs))?;

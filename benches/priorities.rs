@@ -1,11 +1,11 @@
 //! Drain of mixed priorities.
 
 use redrive::{Job, NewJob, Queue};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Scenario, drain_with};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "priorities",
-    what: "Drain of 200,000 no-op jobs of one kind with ten priorities, in no order, beside the \
+    what: "Drain of 200,000 no-op jobs of one kind with ten priorities, in no order, compared with the \
            same with one priority.",
     run,
 };
@@ -15,15 +15,15 @@ fn run(bench: &mut Bench) -> Outcome {
     let (alike, mixed) = bench.by_turns(
         5,
         || once(bench, jobs, |_| 0),
-        // A multiplier that is prime to ten leaves no order.
+        // A multiplier coprime to ten shuffles the priorities.
         || {
             once(bench, jobs, |n| {
                 i16::try_from(n * 7919 / 13 % 10).unwrap_or_default()
             })
         },
     )?;
-    bench.row(&Row::beside(
-        "ten priorities, beside one",
+    bench.report(&Measurement::compared(
+        "ten priorities, compared with one",
         "jobs/s",
         &alike,
         &mixed,
@@ -32,19 +32,19 @@ fn run(bench: &mut Bench) -> Outcome {
 
 fn once(bench: &Bench, jobs: usize, priority: fn(u64) -> i16) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "priorities")?;
-    for parcels in Parcel::many(jobs).chunks(10_000) {
-        let new = parcels
+    for payloads in BenchPayload::many(jobs).chunks(10_000) {
+        let new = payloads
             .iter()
-            .map(|parcel| Ok(NewJob::new(parcel)?.priority(priority(parcel.id))))
+            .map(|payload| Ok(NewJob::new(payload)?.priority(priority(payload.id))))
             .collect::<Outcome<Vec<_>>>()?;
-        queue.add_many(new)?;
+        queue.enqueue_jobs(&new)?;
     }
     let mut client = bench.client()?;
     client.batch_execute("ANALYZE redrive.jobs")?;
     client.batch_execute("CHECKPOINT")?;
     let drained = drain_with(bench, &queue, jobs, jobs, |builder, ran| {
         let ran = ran.clone();
-        builder.slots(2).handle(move |_: &Job<Parcel>| {
+        builder.slots(2).handle(move |_: &Job<BenchPayload>| {
             ran.one();
             Ok(())
         })

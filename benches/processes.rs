@@ -1,12 +1,14 @@
-//! Eight worker processes on one queue beside one.
+//! Several worker processes on one queue, compared with one.
 
 use redrive::Queue;
-use redrive_benches::{Bench, Outcome, Row, Samples, Scenario, Target, fill_kinds, race};
+use redrive_benches::{
+    Bench, Measurement, Outcome, Samples, Scenario, Target, drain_with_processes, fill_kinds,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "processes",
     what: "Drain of 200,000 no-op jobs of ten kinds in one queue by 1, 2, 4 and 8 worker processes \
-           of two slots, beside the best single one (of 2 or 8 slots); the server's log is read \
+           of two slots, compared with the best single one (of 2 or 8 slots); the server's log is read \
            for deadlocks.",
     run,
 };
@@ -14,7 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let queue = Queue::new(bench.db(), "processes")?;
-    // What the log says of earlier scenarios is not about this one.
+    // Skip the log of earlier scenarios.
     bench.server_log()?;
     let mut best = Samples::new();
     let mut rates: Vec<(usize, Samples)> = [1, 2, 4, 8]
@@ -27,7 +29,7 @@ fn run(bench: &mut Bench) -> Outcome {
             let mut client = bench.client()?;
             client.batch_execute("ANALYZE redrive.jobs")?;
             client.batch_execute("CHECKPOINT")?;
-            race(bench, &queue, jobs, processes, slots)
+            drain_with_processes(bench, &queue, jobs, processes, slots)
         };
         let wide = round(1, 8)?;
         for (processes, samples) in &mut rates {
@@ -37,13 +39,13 @@ fn run(bench: &mut Bench) -> Outcome {
         best.push(wide.max(narrow.unwrap_or_default()));
     }
     for (processes, samples) in &rates {
-        let row = Row::beside(
-            format!("{processes} processes of 2 slots, beside the best single one"),
+        let row = Measurement::compared(
+            format!("{processes} processes of 2 slots, compared with the best single one"),
             "jobs/s",
             &best,
             samples,
         );
-        bench.row(&match processes {
+        bench.report(&match processes {
             8 => row.target(Target::RatioAtLeast(0.9)),
             _ => row,
         })?;
@@ -53,8 +55,8 @@ fn run(bench: &mut Bench) -> Outcome {
         return Ok(());
     };
     let deadlocks = log.matches("deadlock").count();
-    bench.row(
-        &Row::new("deadlocks in the server's log", "lines", small(deadlocks))
+    bench.report(
+        &Measurement::new("deadlocks in the server's log", "lines", small(deadlocks))
             .target(Target::AtMost(0.0)),
     )
 }

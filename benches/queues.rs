@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::{Database, Queue, WORKER_CONNECTIONS, Worker};
+use redrive::limits::WORKER_CONNECTIONS;
+use redrive::{Database, Queue, Worker};
 use redrive_benches::{
-    Bench, Outcome, Ran, Row, Samples, Scenario, assert_empty, fill_kinds, handle_kinds,
+    Bench, Measurement, Outcome, Ran, Samples, Scenario, assert_empty, fill_kinds, handle_kinds,
     until_drained,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "queues",
     what: "200,000 no-op jobs of ten kinds in 100 queues, drained by 20 workers of one slot in one \
-           process, which take five queues each one after the other, beside the same number in one \
-           queue by one worker of two slots; and one queue of a hundred that are full, beside the \
+           process, which take five queues each one after the other, compared with the same number in one \
+           queue by one worker of two slots; and one queue of a hundred that are full, compared with the \
            same queue alone.",
     run,
 };
@@ -38,20 +39,20 @@ fn run(bench: &mut Bench) -> Outcome {
         alone.push(at_once(bench, &one, 2)?);
         let hundred = queues(&db, count)?;
         filled(bench, &hundred, jobs)?;
-        // One more queue, whose jobs come after those of all the others.
+        // One more queue, whose jobs are the newest.
         filled(bench, &one, jobs / 4)?;
         among.push(at_once(bench, &one, 2)?);
         all.push(at_once(bench, &hundred, 1)?);
         assert_empty(&mut bench.client()?)?;
     }
-    bench.row(&Row::beside(
-        "100 queues by 20 workers, beside one queue by one",
+    bench.report(&Measurement::compared(
+        "100 queues by 20 workers, compared with one queue by one",
         "jobs/s",
         &single,
         &all,
     ))?;
-    bench.row(&Row::beside(
-        "one queue while 100 others are full, beside alone",
+    bench.report(&Measurement::compared(
+        "one queue while 100 others are full, compared with alone",
         "jobs/s",
         &alone,
         &among,
@@ -74,7 +75,7 @@ fn filled(bench: &Bench, queues: &[Queue], jobs: usize) -> Outcome {
     Ok(())
 }
 
-/// Jobs a second over all these queues.
+/// Drains all queues, and returns the jobs a second.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn at_once(bench: &Bench, queues: &[Queue], slots: usize) -> Outcome<f64> {
     let jobs: i64 = {
@@ -88,8 +89,8 @@ fn at_once(bench: &Bench, queues: &[Queue], slots: usize) -> Outcome<f64> {
             .get(0)
     };
     let ran = Ran::default();
-    let begin = Instant::now();
-    // A share of the queues each.
+    let start = Instant::now();
+    // Each worker has a share of the queues.
     std::thread::scope(|scope| {
         let threads: Vec<_> = queues
             .chunks(queues.len().div_ceil(WORKERS))
@@ -99,7 +100,7 @@ fn at_once(bench: &Bench, queues: &[Queue], slots: usize) -> Outcome<f64> {
             .into_iter()
             .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
-    let took = begin.elapsed();
+    let took = start.elapsed();
     match i64::try_from(ran.count())? == jobs {
         true => Ok(jobs as f64 / took.as_secs_f64()),
         false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),

@@ -1,34 +1,34 @@
-//! Redrive of many letters, and how long live jobs wait meanwhile.
+//! Redrive of many letters, and the wait of live jobs during it.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
+use redrive::dlq::{LetterFilter, RedriveOptions};
 use redrive::postgres::Client;
-use redrive::{
-    Act, Database, Driven, Job, Letters, Queue, Rate, RedriveOptions, RunDriver, RunOptions, Worker,
-};
-use redrive_benches::{Bench, Outcome, Parcel, Row, Samples, Scenario, Target, rate};
+use redrive::{Database, Job, Operator, Queue, Worker};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, rate};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "redrive",
-    what: "Redrive of 100,000 letters beside the bare UPDATE and INSERT of the same rows, 5,000 at a \
-           time; and how long 200 live jobs a second wait in the same queue meanwhile, beside when \
+    what: "Redrive of 100,000 letters compared with the bare UPDATE and INSERT of the same rows, 5,000 at a \
+           time; and how long 200 live jobs a second wait in the same queue meanwhile, compared with when \
            nothing is redriven.",
     run,
 };
 
-/// How often live jobs come.
+/// The interval of live jobs.
 const EVERY: Duration = Duration::from_millis(5);
 
 const EMPTY: &str = "TRUNCATE redrive.dead_letters, redrive.jobs, redrive.jobs_delayed,
-    redrive.leases, redrive.redrive_runs, redrive.run_letters, redrive.run_stretches,
+    redrive.leases, redrive.redrive_runs, redrive.run_letters, redrive.run_chunks,
     redrive.run_deltas,
     redrive.letter_deltas, redrive.groups, redrive.failure_hours, redrive.workers";
-const DIE: &str = "INSERT INTO redrive.dead_letters
-        (queue, kind, reason, error_class, error_message, payload, history, enqueued_at)
-    SELECT 'parcels', 'parcel', 'rejected', 'gateway', 'timeout after ' || n || ' ms',
+const INSERT_LETTERS: &str = "INSERT INTO redrive.dead_letters
+        (queue, kind, cause, error_class, error_message, payload, history, enqueued_at)
+    SELECT 'payloads', 'payload', 'rejected', 'gateway', 'timeout after ' || n || ' ms',
            jsonb_build_object('id', n, 'pad', repeat('x', 100)),
            jsonb_build_array(jsonb_build_object('attempt', 1, 'generation', 0,
                'outcome', 'rejected', 'run_ms', 12, 'ended_at', clock_timestamp(),
@@ -36,22 +36,22 @@ const DIE: &str = "INSERT INTO redrive.dead_letters
                'worker', gen_random_uuid(), 'host', 'host-1', 'version', '1.4.2')),
            clock_timestamp()
     FROM generate_series(1, $1::bigint) n";
-/// The same rows in a table with a primary key and an index on the time of death; moving one is
-/// an update of it and an insert into a table with one index.
-const FLOOR: &str = "DROP TABLE IF EXISTS floor_letters, floor_jobs;
-    CREATE TABLE floor_letters AS SELECT * FROM redrive.dead_letters;
-    ALTER TABLE floor_letters ADD PRIMARY KEY (id);
-    CREATE INDEX ON floor_letters (died_at, id);
-    CREATE INDEX ON floor_letters (queue, died_at, id) WHERE state = 'open';
-    CREATE TABLE floor_jobs (id bigint, queue text, payload jsonb, history jsonb,
+/// The same rows in a table with a primary key and an index on the time of death. Moving a row is an
+/// update and an insert into a table with one index.
+const BASELINE: &str = "DROP TABLE IF EXISTS baseline_letters, baseline_jobs;
+    CREATE TABLE baseline_letters AS SELECT * FROM redrive.dead_letters;
+    ALTER TABLE baseline_letters ADD PRIMARY KEY (id);
+    CREATE INDEX ON baseline_letters (died_at, id);
+    CREATE INDEX ON baseline_letters (queue, died_at, id) WHERE state = 'open';
+    CREATE TABLE baseline_jobs (id bigint, queue text, payload jsonb, history jsonb,
         priority smallint, enqueued_at timestamptz);
-    CREATE INDEX ON floor_jobs (queue, priority, id)";
-const FLOOR_MOVE: &str = "WITH moved AS (
-        UPDATE floor_letters l SET state = 'redriving', changed_at = clock_timestamp()
-        WHERE l.id IN (SELECT o.id FROM floor_letters o WHERE o.queue = 'parcels' AND o.state = 'open'
+    CREATE INDEX ON baseline_jobs (queue, priority, id)";
+const BASELINE_MOVE: &str = "WITH moved AS (
+        UPDATE baseline_letters l SET state = 'redriving', changed_at = clock_timestamp()
+        WHERE l.id IN (SELECT o.id FROM baseline_letters o WHERE o.queue = 'payloads' AND o.state = 'open'
                        ORDER BY o.died_at, o.id LIMIT 5000 FOR UPDATE SKIP LOCKED)
         RETURNING l.*)
-    INSERT INTO floor_jobs SELECT id, queue, payload, history, priority, enqueued_at FROM moved";
+    INSERT INTO baseline_jobs SELECT id, queue, payload, history, priority, enqueued_at FROM moved";
 
 fn run(bench: &mut Bench) -> Outcome {
     moved(bench)?;
@@ -60,40 +60,41 @@ fn run(bench: &mut Bench) -> Outcome {
 
 fn moved(bench: &mut Bench) -> Outcome {
     let letters = bench.sized(100_000, 1_000);
-    let (mut floor, mut run, mut direct) = (Samples::new(), Samples::new(), Samples::new());
+    let (mut baseline, mut run, mut direct) = (Samples::new(), Samples::new(), Samples::new());
     let mut client = bench.client()?;
     for _ in 0..bench.sized(5, 1) {
-        die(&mut client, letters)?;
-        client.batch_execute(FLOOR)?;
-        client.batch_execute("ANALYZE floor_letters; CHECKPOINT")?;
-        floor.push(rate(letters, || {
-            while client.execute(FLOOR_MOVE, &[])? > 0 {}
+        insert_letters(&mut client, letters)?;
+        client.batch_execute(BASELINE)?;
+        client.batch_execute("ANALYZE baseline_letters; CHECKPOINT")?;
+        baseline.push(rate(letters, || {
+            while client.execute(BASELINE_MOVE, &[])? > 0 {}
             Ok(())
         })?);
-        client.batch_execute("DROP TABLE floor_letters, floor_jobs; CHECKPOINT")?;
+        client.batch_execute("DROP TABLE baseline_letters, baseline_jobs; CHECKPOINT")?;
         let mut driver = start(bench.db(), Rate::Unthrottled, RedriveOptions::new())?;
         run.push(rate(letters, || {
-            while driver.step()?.driven == Driven::Running {}
+            while driver.step()?.status == DriveStatus::Running {}
             Ok(())
         })?);
         all_are_jobs(&mut client, letters)?;
-        die(&mut client, letters)?;
+        insert_letters(&mut client, letters)?;
         direct.push(rate(letters, || {
             bench
                 .db()
-                .redrive(&Letters::queue("parcels"), &Act::new())?;
+                .dlq()
+                .redrive(&LetterFilter::new().queue("payloads"), &Operator::default())?;
             Ok(())
         })?);
         all_are_jobs(&mut client, letters)?;
     }
-    bench.row(
-        &Row::beside("a run, unthrottled", "letters/s", &floor, &run)
+    bench.report(
+        &Measurement::compared("a run, unthrottled", "letters/s", &baseline, &run)
             .target(Target::AtLeast(50_000.0)),
     )?;
-    bench.row(&Row::beside(
+    bench.report(&Measurement::compared(
         "direct, 500 at a time",
         "letters/s",
-        &floor,
+        &baseline,
         &direct,
     ))
 }
@@ -104,7 +105,7 @@ fn all_are_jobs(client: &mut Client, letters: usize) -> Outcome {
         .get(0);
     match jobs == i64::try_from(letters)? {
         true => Ok(()),
-        false => Err(format!("{jobs} jobs are there of {letters} letters").into()),
+        false => Err(format!("{jobs} of {letters} letters became jobs").into()),
     }
 }
 
@@ -129,7 +130,7 @@ fn waits(bench: &mut Bench) -> Outcome {
         ),
     ] {
         let mut client = bench.client()?;
-        die(&mut client, letters)?;
+        insert_letters(&mut client, letters)?;
         client.batch_execute("ANALYZE redrive.dead_letters; CHECKPOINT")?;
         let driver = pace
             .map(|(rate, letters)| start(bench.db(), rate, letters))
@@ -138,12 +139,12 @@ fn waits(bench: &mut Bench) -> Outcome {
         let (waits, sent) = watch(bench.db(), driver, watching)?;
         let at = |part: usize| waits[(waits.len() - 1) * part / 1000];
         let (p50, p99) = (at(500), at(990));
-        let (floor50, floor99) = *nothing.get_or_insert((p50, p99));
+        let (baseline50, baseline99) = *nothing.get_or_insert((p50, p99));
         let one = |number: f64| -> Samples { [number].into_iter().collect() };
-        for (part, floor, ours) in [("p50", floor50, p50), ("p99", floor99, p99)] {
+        for (part, baseline, redrive) in [("p50", baseline50, p50), ("p99", baseline99, p99)] {
             let name = format!("wait of live jobs, {part}, meanwhile: {what}");
-            let row = Row::beside(name, "ms", &one(floor), &one(ours));
-            bench.row(&match sent {
+            let row = Measurement::compared(name, "ms", &one(baseline), &one(redrive));
+            bench.report(&match sent {
                 0 => row,
                 sent => row.note(format!("{sent} letters were redriven meanwhile")),
             })?;
@@ -152,18 +153,18 @@ fn waits(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-/// Live jobs come and are done, while a run is driven; answers how long they waited, sorted, and
-/// how many letters went.
+/// Enqueues live jobs while a run is driven. Returns their waits, sorted, and the number of redriven
+/// letters.
 fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcome<(Vec<f64>, u64)> {
-    let queue = Queue::new(db, "parcels")?;
+    let queue = Queue::new(db, "payloads")?;
     let origin = Instant::now();
     let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
     let worker = Worker::builder(&queue)
         .slots(2)
         .handle({
             let waits = Arc::clone(&waits);
-            move |job: &Job<Parcel>| {
-                // Redriven parcels have no time in them.
+            move |job: &Job<BenchPayload>| {
+                // Redriven payloads have no time.
                 if let Ok(sent) = job.payload().pad.parse::<f64>() {
                     let wait = origin.elapsed().as_secs_f64() - sent;
                     let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +179,7 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
         thread::spawn(move || -> redrive::Result<u64> {
             loop {
                 let step = driver.step()?;
-                if step.driven != Driven::Running || origin.elapsed() > watching {
+                if step.status != DriveStatus::Running || origin.elapsed() > watching {
                     return Ok(step.sent);
                 }
                 thread::sleep(step.wait);
@@ -188,7 +189,7 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
     let mut jobs = 0;
     while origin.elapsed() < watching {
         let pad = origin.elapsed().as_secs_f64().to_string();
-        queue.enqueue(&Parcel { id: jobs, pad })?;
+        queue.enqueue(&BenchPayload { id: jobs, pad })?;
         jobs += 1;
         thread::sleep(
             EVERY.saturating_sub(
@@ -212,11 +213,11 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
     Ok((waits, sent))
 }
 
-/// An empty schema and these letters.
-fn die(client: &mut Client, letters: usize) -> Outcome {
+/// Empties the schema and inserts letters.
+fn insert_letters(client: &mut Client, letters: usize) -> Outcome {
     client.batch_execute(EMPTY)?;
-    client.execute(DIE, &[&i64::try_from(letters)?])?;
-    // Apart: VACUUM does not run together with anything.
+    client.execute(INSERT_LETTERS, &[&i64::try_from(letters)?])?;
+    // VACUUM cannot run in a transaction.
     client.batch_execute("VACUUM ANALYZE redrive.dead_letters")?;
     client.batch_execute("CHECKPOINT")?;
     Ok(())
@@ -224,6 +225,10 @@ fn die(client: &mut Client, letters: usize) -> Outcome {
 
 fn start(db: &Database, rate: Rate, letters: RedriveOptions) -> Outcome<RunDriver> {
     let options = RunOptions::new().rate(rate).letters(letters);
-    let started = db.start_run(&Letters::queue("parcels"), &options, &Act::new())?;
+    let started = db.dlq().runs().start(
+        &LetterFilter::new().queue("payloads"),
+        &options,
+        &Operator::default(),
+    )?;
     Ok(started.ok_or("no letters")?.1)
 }

@@ -1,7 +1,7 @@
-//! All scenarios, in one program: `cargo xtask bench [NAME…]`.
+//! All scenarios in one program: `cargo xtask bench [NAME…]`.
 //!
-//! By hand: `DATABASE_URL=… cargo bench -p redrive-benches --bench scenarios -- NAME [--quick]`,
-//! with an empty database of its own on a durable server.
+//! To run one by hand on an empty database:
+//! `DATABASE_URL=… cargo bench -p redrive-benches --bench scenarios -- NAME [--quick]`.
 #![allow(missing_docs, reason = "not a library")]
 
 mod backlog;
@@ -25,11 +25,11 @@ mod scrape;
 mod single;
 mod steady;
 mod transactions;
-mod waste;
+mod free_slots;
 
 use std::process::ExitCode;
 
-use redrive_benches::{Child, RACER, Scenario};
+use redrive_benches::{Child, Scenario, WORKER_PROCESS};
 
 const SCENARIOS: &[Scenario] = &[
     bulk::SCENARIO,
@@ -40,7 +40,7 @@ const SCENARIOS: &[Scenario] = &[
     latency::SCENARIO,
     idle::SCENARIO,
     notify::SCENARIO,
-    waste::SCENARIO,
+    free_slots::SCENARIO,
     cost::SCENARIO,
     counters::SCENARIO,
     priorities::SCENARIO,
@@ -56,8 +56,8 @@ const SCENARIOS: &[Scenario] = &[
     scrape::SCENARIO,
 ];
 
-/// What scenarios have other processes of this program do.
-const CHILDREN: &[Child] = &[RACER, idle::CHILD, waste::CHILD];
+/// The child processes of scenarios.
+const CHILDREN: &[Child] = &[WORKER_PROCESS, idle::CHILD, free_slots::CHILD];
 
 fn main() -> ExitCode {
     redrive_benches::main(SCENARIOS, CHILDREN)

@@ -1,23 +1,23 @@
-//! What a reading of all metrics costs. It reads as the exporter does, source by source: first as
-//! the tables were written, then vacuumed and analyzed, then as under way, with dead rows in front.
+//! The time to read all metrics, source by source as the exporter does: on new tables, after VACUUM
+//! ANALYZE, and with dead rows in front.
 
 use std::time::{Duration, Instant};
 
 use prometheus::TextEncoder;
 use redrive::metrics::{Reader, Source, to_proto};
 use redrive::postgres::Client;
-use redrive_benches::{Bench, Outcome, Row, Samples, Scenario};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "scrape",
-    what: "A reading of all metrics as text, with ten million ready jobs, a million delayed ones and \
+    what: "Reading all metrics as text, with ten million ready jobs, a million delayed jobs and \
            a million letters.",
     run,
 };
 
-/// Readings that are measured.
+/// The number of measured readings.
 const READINGS: usize = 200;
-/// What a reading may take.
+/// How long a reading may take.
 const BUDGET: Duration = Duration::from_secs(9);
 
 const FILL_JOBS: &str = "
@@ -31,7 +31,7 @@ const FILL_DELAYED: &str = "
     FROM generate_series(1, $1::bigint) n";
 const FILL_LETTERS: &str = "
     INSERT INTO redrive.dead_letters
-        (queue, kind, reason, error_class, error_message, payload, history, group_id, enqueued_at, died_at)
+        (queue, kind, cause, error_class, error_message, payload, history, group_id, enqueued_at, died_at)
     SELECT 'queue-' || n % 10, 'kind-' || n % 20, 'exhausted', 'Timeout', 'gateway timed out after ' || n % 977 || ' ms',
            jsonb_build_object('order', n, 'pad', repeat('x', 500)), '[]', n % 50 + 1,
            clock_timestamp() - interval '1 day', clock_timestamp() - ($1::bigint - n) * interval '2 seconds'
@@ -42,7 +42,7 @@ const FILL_LEASES: &str = "
     FROM generate_series(1, 50) n;
     INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
     SELECT gen_random_uuid(), w.worker_id, w.queue, ARRAY(
-               SELECT ROW(n, 'kind-1', 0, jsonb_build_object('pad', repeat(md5(n::text), 4)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL)::redrive.leased_job
+               SELECT ROW(n, 'kind-1', 0, jsonb_build_object('pad', repeat(md5(n::text), 4)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job
                FROM generate_series(1, 500) n)
     FROM redrive.workers w, generate_series(1, 4)";
 
@@ -53,7 +53,7 @@ fn run(bench: &mut Bench) -> Outcome {
     measure(bench, "as written, never analyzed")?;
     client.batch_execute("VACUUM ANALYZE")?;
     measure(bench, "vacuumed and analyzed")?;
-    // Somebody holds the horizon, and what is done cannot be vacuumed.
+    // A snapshot keeps vacuum from removing finished jobs.
     let mut holder = bench.client()?;
     let mut held = holder
         .build_transaction()
@@ -80,7 +80,7 @@ fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
         from = to + 1;
     }
     client.execute(FILL_DELAYED, &[&(jobs / 10)])?;
-    // Their groups are not what is measured.
+    // Skip their groups, which are not measured.
     client.batch_execute("ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER")?;
     client.execute(FILL_LETTERS, &[&(jobs / 10)])?;
     client.batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")?;
@@ -88,7 +88,7 @@ fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads again and again on a connection of its own, and reports how long it took.
+/// Reads repeatedly on a separate connection, and reports the times.
 fn measure(bench: &mut Bench, when: &str) -> Outcome {
     let mut client = bench.client()?;
     let mut reader = Reader::new("bench");
@@ -101,7 +101,7 @@ fn measure(bench: &mut Bench, when: &str) -> Outcome {
         }
         Ok(start.elapsed())
     };
-    // The first ones plan, and read tables and bloat.
+    // The first readings plan, and fill caches.
     for _ in 0..3 {
         scrape()?;
     }
@@ -126,16 +126,16 @@ fn measure(bench: &mut Bench, when: &str) -> Outcome {
             all += pages;
         }
     }
-    bench.row(
-        &Row::new(format!("{when}, p50"), "ms", &times).note(format!(
+    bench.report(
+        &Measurement::new(format!("{when}, p50"), "ms", &times).note(format!(
             "pages by source: {}; without bloat {all}",
             parts.join(", ")
         )),
     )?;
-    bench.row(&Row::new(format!("{when}, p99"), "ms", p99))
+    bench.report(&Measurement::new(format!("{when}, p99"), "ms", p99))
 }
 
-/// How many pages a function touches.
+/// Counts the pages that a function touches.
 fn pages(client: &mut Client, function: &str) -> Outcome<i64> {
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS) SELECT metric FROM redrive.{function}()");
     for row in client.query(&explain, &[])? {

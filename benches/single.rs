@@ -1,13 +1,15 @@
-//! Enqueue one by one beside a bare insert.
+//! Single enqueues, compared with a bare insert.
 
 use std::thread;
 
 use redrive::Queue;
-use redrive_benches::{Bench, Floor, FloorKeys, Outcome, Parcel, Row, Scenario, Target, rate};
+use redrive_benches::{
+    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, rate,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "single",
-    what: "Enqueue of single jobs, each its own commit, beside a prepared INSERT … RETURNING id \
+    what: "Enqueue of single jobs, each its own commit, compared with a prepared INSERT … RETURNING id \
            from as many connections.",
     run,
 };
@@ -15,18 +17,19 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 fn run(bench: &mut Bench) -> Outcome {
     for (threads, jobs) in [(1, 3_000), (10, 20_000), (32, 20_000)] {
         let jobs = bench.sized(jobs, 320);
-        let floor = Floor::new(bench, FloorKeys::Primary)?;
-        // A connection a thread, open already, as the floor has them.
+        let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+        // One open connection per thread, as in the baseline.
         let db = redrive::Database::builder(bench.url())
             .connections(u32::try_from(threads)?)
             .open()?;
-        let (floors, ours) = bench.by_turns(
+        let (baselines, redrive) = bench.by_turns(
             5,
-            || floor.insert(jobs, threads),
+            || baseline.insert(jobs, threads),
             || enqueue(bench, &db, jobs, threads),
         )?;
-        let row = Row::beside(format!("{threads} threads"), "jobs/s", &floors, &ours);
-        bench.row(&match threads {
+        let row =
+            Measurement::compared(format!("{threads} threads"), "jobs/s", &baselines, &redrive);
+        bench.report(&match threads {
             10 => row.target(Target::RatioAtLeast(0.9)),
             _ => row,
         })?;
@@ -45,7 +48,7 @@ fn enqueue(bench: &Bench, db: &redrive::Database, jobs: usize, threads: usize) -
                 .map(|_| {
                     scope.spawn(|| -> Outcome {
                         for _ in 0..each {
-                            queue.enqueue(&Parcel::new(1))?;
+                            queue.enqueue(&BenchPayload::new(1))?;
                         }
                         Ok(())
                     })
@@ -56,7 +59,7 @@ fn enqueue(bench: &Bench, db: &redrive::Database, jobs: usize, threads: usize) -
                 .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
         })
     };
-    // Opens the connections and prepares the statements.
+    // Open the connections and prepare the statements.
     go(10)?;
     client.batch_execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
     let rate = rate(all, || go(each))?;

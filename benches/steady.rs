@@ -1,4 +1,4 @@
-//! A steady load under readers that overlap.
+//! A steady load with overlapping readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use redrive::postgres::IsolationLevel;
 use redrive::{Failure, Job, Queue, Worker};
 use redrive_benches::{
-    Bench, Outcome, Parcel, Row, Samples, Scenario, Target, assert_empty, until_drained,
+    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, assert_empty,
+    until_drained,
 };
 
 use crate::held::megabytes;
@@ -16,15 +17,15 @@ use crate::held::megabytes;
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "steady",
     what: "2,000 jobs a second for five minutes while three sessions hold REPEATABLE READ snapshots \
-           of 60 s that overlap, so that the horizon is never free; beside one minute without.",
+           of 60 s that overlap, so that the horizon is never free; compared with one minute without.",
     run,
 };
 
-/// How many jobs come together, and how many of that a second.
+/// Jobs per batch, and batches a second.
 const BATCH: u64 = 20;
 const BATCHES: u32 = 100;
 
-/// What was seen.
+/// The results.
 struct Seen {
     jobs_a_second: f64,
     waits: Vec<f64>,
@@ -36,9 +37,9 @@ fn run(bench: &mut Bench) -> Outcome {
     let free = watch(bench, minute, None)?;
     let held = watch(bench, bench.sized(5, 2) * minute, Some(minute))?;
     let one = |number: f64| -> Samples { [number].into_iter().collect() };
-    bench.row(
-        &Row::beside(
-            "done, with the readers beside without",
+    bench.report(
+        &Measurement::compared(
+            "done, with the readers compared with without",
             "jobs/s",
             &one(free.jobs_a_second),
             &one(held.jobs_a_second),
@@ -48,14 +49,14 @@ fn run(bench: &mut Bench) -> Outcome {
     for part in [500, 990] {
         let of = |waits: &[f64]| waits[(waits.len() - 1) * part / 1000];
         let percent = part / 10;
-        bench.row(&Row::beside(
+        bench.report(&Measurement::compared(
             format!("from before the enqueue to the handler, p{percent}"),
             "ms",
             &one(of(&free.waits)),
             &one(of(&held.waits)),
         ))?;
     }
-    // Bounded: the last third needs no more than the first two did.
+    // The size is bounded: the last third needs no more than the first two.
     let most = |megabytes: &[f64]| megabytes.iter().copied().fold(0.0, f64::max);
     let (early, late) = held.megabytes.split_at(held.megabytes.len() * 2 / 3);
     let sizes: Vec<String> = held
@@ -63,9 +64,9 @@ fn run(bench: &mut Bench) -> Outcome {
         .chunks(held.megabytes.len().div_ceil(15))
         .map(|chunk| format!("{:.0}", most(chunk)))
         .collect();
-    bench.row(
-        &Row::beside(
-            "disk space of the schema: the last third beside the first two",
+    bench.report(
+        &Measurement::compared(
+            "disk space of the schema: the last third compared with the first two",
             "MB",
             &one(most(early)),
             &one(most(late)),
@@ -79,18 +80,18 @@ fn run(bench: &mut Bench) -> Outcome {
     )
 }
 
-/// Jobs come and are done for a time, while readers hold snapshots that last so long.
+/// Enqueues and works for a time, while readers hold snapshots of a given length.
 #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
 fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome<Seen> {
     let queue = Queue::new(bench.db(), "steady")?;
-    let begin = Instant::now();
+    let start = Instant::now();
     let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
     let worker = Worker::builder(&queue)
         .slots(2)
         .handle({
             let waits = Arc::clone(&waits);
-            move |job: &Job<Parcel>| -> Result<(), Failure> {
-                let now = begin.elapsed();
+            move |job: &Job<BenchPayload>| -> Result<(), Failure> {
+                let now = start.elapsed();
                 let wait = now.saturating_sub(Duration::from_nanos(job.payload().id));
                 let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
                 waits.push(wait.as_secs_f64() * 1e3);
@@ -116,7 +117,7 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
             }
             Ok(sizes)
         });
-        let sent = send(&queue, begin, lasting);
+        let sent = send(&queue, start, lasting);
         let drained = until_drained(&queue);
         over.store(true, Ordering::Relaxed);
         for reader in readers {
@@ -125,7 +126,7 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
         drained?;
         Ok((sent?, sizes.join().map_err(|_| "a thread panicked")??))
     })?;
-    let took = begin.elapsed();
+    let took = start.elapsed();
     worker.stop(Duration::from_secs(10))?;
     assert_empty(&mut bench.client()?)?;
     let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -140,21 +141,21 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
     })
 }
 
-/// Enqueues a batch every hundredth of a second; each job carries when it was.
-fn send(queue: &Queue, begin: Instant, lasting: Duration) -> Outcome<u64> {
+/// Enqueues a batch every 10 ms. Each job carries its time.
+fn send(queue: &Queue, start: Instant, lasting: Duration) -> Outcome<u64> {
     let every = Duration::from_secs(1) / BATCHES;
     let mut batches = 0;
-    while begin.elapsed() < lasting {
-        let now = u64::try_from(begin.elapsed().as_nanos())?;
-        let parcels: Vec<Parcel> = (0..BATCH).map(|_| Parcel::new(now)).collect();
-        queue.enqueue_many(&parcels)?;
+    while start.elapsed() < lasting {
+        let now = u64::try_from(start.elapsed().as_nanos())?;
+        let payloads: Vec<BenchPayload> = (0..BATCH).map(|_| BenchPayload::new(now)).collect();
+        queue.enqueue_many(&payloads)?;
         batches += 1;
-        thread::sleep((every * batches).saturating_sub(begin.elapsed()));
+        thread::sleep((every * batches).saturating_sub(start.elapsed()));
     }
     Ok(u64::from(batches) * BATCH)
 }
 
-/// Holds one snapshot after the other; the turn says how late it begins, in thirds.
+/// Holds one snapshot after another. The reader starts late by `turn` thirds of its length.
 fn read(bench: &Bench, lasting: Duration, turn: u32, over: &AtomicBool) -> Outcome {
     let mut client = bench.client()?;
     let mut until = Instant::now() + lasting * turn / 3;

@@ -1,16 +1,18 @@
-//! Handlers that settle in their own transaction beside a bare transaction a job.
+//! Handlers that settle in their own transaction, compared with bare transactions.
 
 use std::thread;
 
+use redrive::limits::WORKER_CONNECTIONS;
 use redrive::postgres::{Client, NoTls};
-use redrive::{Failure, Job, Queue, WORKER_CONNECTIONS};
+use redrive::{Failure, Job, Queue};
 use redrive_benches::{
-    Bench, Floor, FloorKeys, Outcome, Parcel, Row, Scenario, drain_with, fill, rate,
+    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with, fill,
+    rate,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "transactions",
-    what: "Drain of 10,000 jobs whose handlers insert a row and settle in one transaction, beside \
+    what: "Drain of 10,000 jobs whose handlers insert a row and settle in one transaction, compared with \
            bare transactions of a DELETE … RETURNING of one row and the same insert, on as many \
            connections as there are slots.",
     run,
@@ -18,23 +20,22 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const EFFECTS: &str = "CREATE TABLE IF NOT EXISTS effects (id bigint NOT NULL, note text NOT NULL)";
 const EFFECT: &str = "INSERT INTO effects (id, note) VALUES ($1, 'done')";
-const TAKE: &str = "DELETE FROM floor WHERE ctid = (
-    SELECT ctid FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, payload";
+const TAKE: &str = "DELETE FROM baseline WHERE ctid = (
+    SELECT ctid FROM baseline ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, payload";
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(10_000, 300);
     bench.client()?.batch_execute(EFFECTS)?;
     for slots in [2, 8] {
-        let floor = Floor::new(bench, FloorKeys::Primary)?;
-        let (floors, ours) = bench.by_turns(
+        let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+        let (baselines, redrive) = bench.by_turns(
             3,
-            || bare(bench, &floor, jobs, slots),
+            || bare(bench, &baseline, jobs, slots),
             || once(bench, jobs, slots),
         )?;
-        bench.row(
-            &Row::beside(format!("{slots} slots"), "jobs/s", &floors, &ours).note(
-                "the bare one makes 2 statements and a commit a job, and no claim that a crash would show",
-            ),
+        bench.report(
+            &Measurement::compared(format!("{slots} slots"), "jobs/s", &baselines, &redrive)
+                .note("the baseline runs 2 statements and a commit a job, without a lease"),
         )?;
     }
     Ok(())
@@ -47,12 +48,12 @@ fn effects(client: &mut Client, expected: usize) -> Outcome {
     client.batch_execute("TRUNCATE effects; CHECKPOINT")?;
     match there == i64::try_from(expected)? {
         true => Ok(()),
-        false => Err(format!("{there} effects of {expected} are there").into()),
+        false => Err(format!("{there} of {expected} effects exist").into()),
     }
 }
 
-fn bare(bench: &Bench, floor: &Floor, jobs: usize, connections: usize) -> Outcome<f64> {
-    floor.copy(jobs)?;
+fn bare(bench: &Bench, baseline: &Baseline, jobs: usize, connections: usize) -> Outcome<f64> {
+    baseline.copy(jobs)?;
     let url = bench.url();
     let rate = rate(jobs, || {
         thread::scope(|scope| {
@@ -91,7 +92,7 @@ fn once(bench: &Bench, jobs: usize, slots: usize) -> Outcome<f64> {
     let drained = drain_with(bench, &queue, jobs, jobs, |builder, ran| {
         let ran = ran.clone();
         builder.slots(slots).handle_in_transaction(
-            move |job: &Job<Parcel>, transaction| -> Result<(), Failure> {
+            move |job: &Job<BenchPayload>, transaction| -> Result<(), Failure> {
                 ran.one();
                 transaction.execute(EFFECT, &[&job.id().get()])?;
                 Ok(())

@@ -1,4 +1,4 @@
-//! What a scenario is given, and how one is chosen on the command line.
+//! The environment of a scenario, and the command line that runs one.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -9,30 +9,30 @@ use std::process::{Command, ExitCode};
 use redrive::Database;
 use redrive::postgres::{Client, NoTls};
 
-use crate::row::head;
-use crate::{Outcome, Row, Samples};
+use crate::measurement::head;
+use crate::{Measurement, Outcome, Samples};
 
-/// Something that can be measured by its name.
+/// A benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it measures, in one sentence.
+    /// One sentence that describes it.
     pub what: &'static str,
-    /// Measures it. The database is empty but for redrive's schema.
+    /// Runs it on a database with only redrive's schema.
     pub run: fn(&mut Bench) -> Outcome,
 }
 
-/// What a scenario has other processes of this program do; see [`Bench::child`].
+/// The work of a child process; see [`Bench::child`].
 #[derive(Clone, Copy, Debug)]
 pub struct Child {
-    /// What it is called.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Does it, with the arguments it was given.
+    /// Runs it with its arguments.
     pub run: fn(&Bench, &[String]) -> Outcome,
 }
 
-/// What a scenario works with.
+/// The environment of a scenario.
 #[derive(Debug)]
 pub struct Bench {
     db: Database,
@@ -49,11 +49,10 @@ enum Scale {
     Quick,
 }
 
-/// The program that holds the scenarios: `NAME [--quick]`, or `--list`, or nothing, which lists
-/// them for people.
+/// Runs the scenario in the arguments, `NAME [--quick]`, or lists all scenarios.
 ///
-/// `DATABASE_URL` names an empty database. Rows are printed, and appended as lines of JSON to the
-/// file that `REDRIVE_BENCH_ROWS` names; `REDRIVE_BENCH_LOG` names the log of the server.
+/// `DATABASE_URL` names an empty database. Measurements are printed, and appended as lines of JSON
+/// to the file `REDRIVE_BENCH_ROWS`. `REDRIVE_BENCH_LOG` is the log of the server.
 pub fn main(scenarios: &[Scenario], children: &[Child]) -> ExitCode {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
@@ -62,14 +61,14 @@ pub fn main(scenarios: &[Scenario], children: &[Child]) -> ExitCode {
     match run(scenarios, children, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell_error(error.as_ref());
+            print_error(error.as_ref());
             ExitCode::FAILURE
         }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a program that talks to a terminal")]
-fn tell_error(error: &(dyn std::error::Error + Send + Sync)) {
+#[expect(clippy::print_stderr, reason = "a command-line program")]
+fn print_error(error: &(dyn std::error::Error + Send + Sync)) {
     eprintln!("error: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -78,7 +77,7 @@ fn tell_error(error: &(dyn std::error::Error + Send + Sync)) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a program that talks to a terminal")]
+#[expect(clippy::print_stdout, reason = "a command-line program")]
 fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outcome {
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let mut names = arguments.iter().filter(|word| !word.starts_with("--"));
@@ -102,7 +101,7 @@ fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outc
         .ok_or_else(|| {
             let known: Vec<&str> = scenarios.iter().map(|scenario| scenario.name).collect();
             format!(
-                "there is no scenario `{name}`; there are: {}",
+                "unknown scenario `{name}`; expected one of: {}",
                 known.join(", ")
             )
         })?;
@@ -115,7 +114,7 @@ fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outc
 impl Bench {
     fn open(scale: Scale) -> Outcome<Bench> {
         let url = std::env::var("DATABASE_URL").map_err(
-            |_| "set DATABASE_URL to an empty database: this makes tables of its own there",
+            |_| "set DATABASE_URL to an empty database; the benchmark creates its tables there",
         )?;
         let file = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
         let rows = file("REDRIVE_BENCH_ROWS")
@@ -140,20 +139,21 @@ impl Bench {
         &self.db
     }
 
-    /// Its URL.
+    /// Returns the URL of the database.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A connection of one's own to it.
+    /// Opens a connection to the database.
     ///
     /// # Errors
-    /// The driver's.
+    ///
+    /// The connection failed.
     pub fn client(&self) -> Outcome<Client> {
         Ok(Client::connect(&self.url, NoTls)?)
     }
 
-    /// One number when it is measured, another when it is only looked whether it runs.
+    /// Returns `full` for a measurement and `quick` for `--quick`.
     pub fn sized<T>(&self, full: T, quick: T) -> T {
         match self.scale {
             Scale::Full => full,
@@ -161,35 +161,37 @@ impl Bench {
         }
     }
 
-    /// Measures the floor and redrive by turns, and the first of a pair by turns as well.
+    /// Measures the baseline and redrive in turn, and alternates which comes first.
     ///
     /// # Errors
-    /// What they answer.
+    ///
+    /// Those of the measurements.
     pub fn by_turns(
         &self,
         rounds: usize,
-        mut floor: impl FnMut() -> Outcome<f64>,
-        mut ours: impl FnMut() -> Outcome<f64>,
+        mut baseline: impl FnMut() -> Outcome<f64>,
+        mut redrive: impl FnMut() -> Outcome<f64>,
     ) -> Outcome<(Samples, Samples)> {
-        let (mut floors, mut all) = (Samples::new(), Samples::new());
+        let (mut baselines, mut all) = (Samples::new(), Samples::new());
         for round in 0..self.sized(rounds, 1) {
             if round % 2 == 0 {
-                floors.push(floor()?);
-                all.push(ours()?);
+                baselines.push(baseline()?);
+                all.push(redrive()?);
             } else {
-                all.push(ours()?);
-                floors.push(floor()?);
+                all.push(redrive()?);
+                baselines.push(baseline()?);
             }
         }
-        Ok((floors, all))
+        Ok((baselines, all))
     }
 
-    /// Reports a row.
+    /// Prints a measurement and appends it to the report.
     ///
     /// # Errors
-    /// The file's.
+    ///
+    /// The report could not be written.
     #[expect(clippy::print_stdout, reason = "a benchmark prints its table")]
-    pub fn row(&mut self, row: &Row) -> Outcome {
+    pub fn report(&mut self, row: &Measurement) -> Outcome {
         if !self.title {
             self.title = true;
             println!("{}", head());
@@ -206,11 +208,11 @@ impl Bench {
         Ok(())
     }
 
-    /// What the server has logged since the scenario began or this was asked last; `None` where
-    /// the log is not known.
+    /// Returns the lines that the server logged since the last call, or `None` without a log.
     ///
     /// # Errors
-    /// The file's.
+    ///
+    /// The log could not be read.
     pub fn server_log(&mut self) -> Outcome<Option<String>> {
         let Some(log) = &mut self.log else {
             return Ok(None);
@@ -220,11 +222,11 @@ impl Bench {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Another process of this program, on the same database, that does what the [`Child`] of this
-    /// name does.
+    /// Returns a command that runs a [`Child`] on the same database.
     ///
     /// # Errors
-    /// When it is not known which program this is.
+    ///
+    /// The path of this program is unknown.
     pub fn child(&self, name: &str, arguments: &[&dyn Display]) -> Outcome<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(name);

@@ -1,4 +1,4 @@
-//! Working off what is ready, with the proof that every job ran.
+//! Drains that check that every job ran.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -6,71 +6,74 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
-use redrive::{Backoff, Counts, Failure, Job, Queue, Worker, WorkerBuilder};
+use redrive::worker::WorkerStats;
+use redrive::{Backoff, Failure, Job, Queue, Worker, WorkerBuilder};
 
-use crate::{Bench, KINDS, Kind, Outcome, Parcel};
+use crate::{Bench, BenchPayload, KINDS, Kind, Outcome};
 
-/// How long nothing may happen before a drain is given up.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How many jobs of one kind follow each other in [`fill_kinds`].
+/// How long a drain may make no progress.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// How many jobs of one kind are adjacent in [`fill_kinds`].
 const IN_A_ROW: usize = 100;
 
-/// How a drain went.
+/// The result of a drain.
 #[derive(Clone, Copy, Debug)]
 pub struct Drained {
-    /// Jobs a second, from the first handler's start until the last job was settled: as for the
-    /// floor, connections are open and statements prepared by then.
+    /// Jobs a second, from the first handler until the last job is settled. As for the baseline,
+    /// connections are open and statements prepared by then.
     pub rate: f64,
-    /// How long that took.
+    /// The time for that.
     pub took: Duration,
-    /// How long it took from the start of the worker until the first handler ran.
+    /// The time from the start of the worker to the first handler.
     pub started_in: Duration,
 }
 
-/// Counts handlers, and knows when the first began.
+/// Counts handlers, and records when the first started.
 #[derive(Clone, Debug, Default)]
 pub struct Ran(Arc<(AtomicUsize, OnceLock<Instant>)>);
 
 impl Ran {
-    /// One more handler runs.
+    /// Counts a handler.
     pub fn one(&self) {
         if self.0.0.fetch_add(1, Ordering::Relaxed) == 0 {
             self.0.1.get_or_init(Instant::now);
         }
     }
 
-    /// When the first began.
+    /// Returns when the first handler started.
     pub fn began(&self) -> Option<Instant> {
         self.0.1.get().copied()
     }
 
-    /// How many ran.
+    /// Returns how many handlers ran.
     pub fn count(&self) -> usize {
         self.0.0.load(Ordering::Relaxed)
     }
 }
 
-/// Writes jobs of one kind.
+/// Enqueues jobs of one kind.
 ///
 /// # Errors
-/// redrive's.
+///
+/// Those of redrive.
 pub fn fill(queue: &Queue, jobs: usize) -> Outcome {
-    queue.enqueue_many(&Parcel::many(jobs))?;
+    queue.enqueue_many(&BenchPayload::many(jobs))?;
     Ok(())
 }
 
-/// Writes jobs of ten kinds, a hundred of a kind in a row; `jobs` is a multiple of a thousand.
+/// Enqueues jobs of ten kinds, a hundred of each in turn. `jobs` is a multiple of a thousand.
 ///
 /// # Errors
-/// redrive's.
+///
+/// Those of redrive.
 pub fn fill_kinds(queue: &Queue, jobs: usize) -> Outcome {
     fn some<const N: usize>(queue: &Queue) -> Outcome {
-        let parcels: Vec<Kind<N>> = Parcel::many(IN_A_ROW).into_iter().map(Kind).collect();
-        queue.enqueue_many(&parcels)?;
+        let payloads: Vec<Kind<N>> = BenchPayload::many(IN_A_ROW).into_iter().map(Kind).collect();
+        queue.enqueue_many(&payloads)?;
         Ok(())
     }
     if !jobs.is_multiple_of(KINDS * IN_A_ROW) {
-        return Err(format!("{jobs} jobs are no multiple of {}", KINDS * IN_A_ROW).into());
+        return Err(format!("{jobs} jobs are not a multiple of {}", KINDS * IN_A_ROW).into());
     }
     for _ in 0..jobs / (KINDS * IN_A_ROW) {
         for one in [
@@ -100,21 +103,22 @@ pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
     .fold(builder, |builder, register| register(builder, ran))
 }
 
-/// Drains a queue of `jobs` jobs of ten kinds with two slots and otherwise default settings.
+/// Drains `jobs` jobs of ten kinds with two slots and otherwise default settings.
 ///
 /// # Errors
-/// redrive's; when not exactly these jobs ran, or something is left.
+///
+/// Those of redrive, and when a job is lost, runs twice or is left.
 pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
     drain_with(bench, queue, jobs, jobs, |builder, ran| {
         handle_kinds(builder.slots(2), ran)
     })
 }
 
-/// Drains a queue of `jobs` jobs with this worker; `runs` is how many handlers must run for that.
-/// Retries are due at once.
+/// Drains `jobs` jobs with this worker. `runs` handlers must run. Retries have no delay.
 ///
 /// # Errors
-/// redrive's; when not exactly so many ran, or something is left.
+///
+/// Those of redrive, and when more or fewer handlers ran or a job is left.
 pub fn drain_with(
     bench: &Bench,
     queue: &Queue,
@@ -124,7 +128,7 @@ pub fn drain_with(
 ) -> Outcome<Drained> {
     let ran = Ran::default();
     let builder = Worker::builder(queue).backoff(Backoff::fixed(Duration::ZERO));
-    let begin = Instant::now();
+    let start = Instant::now();
     let worker = worker(builder, &ran).start()?;
     until_ended(&worker, jobs)?;
     let end = Instant::now();
@@ -138,37 +142,38 @@ pub fn drain_with(
     Ok(Drained {
         rate: rate_of(jobs, took),
         took,
-        started_in: first.duration_since(begin),
+        started_in: first.duration_since(start),
     })
 }
 
-/// Waits until a worker has ended so many jobs, by its own count: to ask the server would cost it.
+/// Waits until a worker has settled `jobs` jobs. It reads the worker's counters, because queries
+/// would slow down the server.
 ///
 /// # Errors
-/// When none ends for a long time.
+///
+/// No job ended for a minute.
 pub fn until_ended(worker: &Worker, jobs: usize) -> Outcome {
-    let ended = |counts: Counts| counts.done + counts.dead;
+    let ended = |counts: WorkerStats| counts.done + counts.dead;
     let mut last = (0, Instant::now());
     loop {
-        let now = ended(worker.counts());
+        let now = ended(worker.stats());
         if now >= jobs as u64 {
             return Ok(());
         }
         if now != last.0 {
             last = (now, Instant::now());
-        } else if last.1.elapsed() > PATIENCE {
-            return Err(
-                format!("{now} jobs of {jobs} ended, and then none in {PATIENCE:?}").into(),
-            );
+        } else if last.1.elapsed() > TIMEOUT {
+            return Err(format!("{now} of {jobs} jobs ended, then none for {TIMEOUT:?}").into());
         }
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Nothing is ready, delayed or leased.
+/// Checks that no job is ready, delayed or leased.
 ///
 /// # Errors
-/// When something is.
+///
+/// A job is left.
 pub fn assert_empty(client: &mut Client) -> Outcome {
     for table in ["jobs", "jobs_delayed", "leases"] {
         let count = format!("SELECT count(*) FROM redrive.{table}");

@@ -1,4 +1,4 @@
-//! Processor time of this process and of the server, WAL, and the clock.
+//! Time, processor time of this process and of the server, and WAL.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use redrive::postgres::Client;
 
 use crate::{Bench, Outcome};
 
-/// The ticks a second in which /proc counts processor time, on every Linux there is.
+/// Linux counts processor time in /proc in ticks of 1/100 s.
 const TICKS: f64 = 100.0;
 
-/// What something took.
+/// The resources that a piece of work used.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Took {
-    /// Time on the wall.
+pub struct Usage {
+    /// Elapsed time.
     pub wall: Duration,
     /// Processor time of this process.
     pub client: Duration,
-    /// Processor time of the server for the connections to this database; 0 when it is elsewhere.
+    /// Processor time of the server for this database; 0 if the server is on another machine.
     pub server: Duration,
-    /// Bytes of WAL that the whole server wrote.
+    /// Bytes of WAL of the whole server.
     pub wal: u64,
 }
 
-/// Measures from its start on.
+/// Measures the resources used since its start.
 #[expect(missing_debug_implementations, reason = "a connection has none")]
 pub struct Meter {
     server: Client,
@@ -34,11 +34,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Starts to measure. Processes that end before [`stop`](Meter::stop) are not counted, so stop
+    /// Starts to measure. Backends that end before [`stop`](Meter::stop) do not count, so call it
     /// before the worker stops.
     ///
     /// # Errors
-    /// The driver's.
+    ///
+    /// Those of the driver.
     pub fn start(bench: &Bench) -> Outcome<Meter> {
         let mut server = bench.client()?;
         let wal = wal(&mut server)?;
@@ -52,18 +53,19 @@ impl Meter {
         })
     }
 
-    /// What it took since the start.
+    /// Returns the resources used since the start.
     ///
     /// # Errors
-    /// The driver's.
-    pub fn stop(mut self) -> Outcome<Took> {
+    ///
+    /// Those of the driver.
+    pub fn stop(mut self) -> Outcome<Usage> {
         let wall = self.started.elapsed();
         let client = own()? - self.client;
         let since = |(process, seconds): (&i32, &f64)| {
             seconds - self.backends.get(process).copied().unwrap_or_default()
         };
         let server: f64 = backends(&mut self.server)?.iter().map(since).sum();
-        Ok(Took {
+        Ok(Usage {
             wall,
             client: Duration::from_secs_f64(client.max(0.0)),
             server: Duration::from_secs_f64(server.max(0.0)),
@@ -81,7 +83,7 @@ fn own() -> Outcome<f64> {
     Ok(processor(i32::try_from(std::process::id())?).unwrap_or_default())
 }
 
-/// Processor time of the server's processes for this database, in seconds.
+/// Returns the processor time of each backend of this database, in seconds.
 fn backends(server: &mut Client) -> Outcome<HashMap<i32, f64>> {
     let asked = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
                  AND backend_type IN ('client backend', 'autovacuum worker')";
@@ -94,10 +96,10 @@ fn backends(server: &mut Client) -> Outcome<HashMap<i32, f64>> {
         .collect())
 }
 
-/// User and system time of a process; `None` when it is gone, or this is no Linux.
+/// Returns the user and system time of a process, or `None` if it has ended or has no /proc.
 fn processor(process: i32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // After the name, which is in parentheses: the state is the first field.
+    // The name is in parentheses; the state follows.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11);
     let user: f64 = ticks.next()?.parse().ok()?;

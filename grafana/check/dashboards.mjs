@@ -1,4 +1,4 @@
-// Dashboards as files, and what is in them.
+// Loads dashboards and lists their panels and targets.
 
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -7,7 +7,7 @@ export function load(file) {
   return { file: basename(file), dashboard: JSON.parse(readFileSync(file, 'utf8')) };
 }
 
-// All panels but rows; those in folded rows too.
+// All panels except rows, including those in folded rows.
 export function panelsOf({ panels = [] }) {
   return panels.flatMap((panel) => (panel.type === 'row' ? panelsOf(panel) : [panel]));
 }

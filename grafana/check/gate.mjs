@@ -1,6 +1,6 @@
-// The gates that need no server: schema, units, lint. And their negative controls.
+// The gates that need no server (schema, units, lint) and their negative controls.
 //
-//   node gate.mjs --catalogue CATALOGUE.json --schemas FOLDER DASHBOARD.json…
+//   node gate.mjs --catalogue CATALOGUE.json --metrics METRICS.md --schemas FOLDER DASHBOARD.json…
 //
 // CATALOGUE.json is the list of `{name, type, labels}` that `cargo xtask dashboards` writes.
 
@@ -10,18 +10,21 @@ import { parseArgs } from 'node:util';
 import { controls } from './controls.mjs';
 import { load, panelsOf } from './dashboards.mjs';
 import { lint, RULES } from './lint.mjs';
+import { metricsOf } from './metrics.mjs';
 import { SchemaGate } from './schema.mjs';
 import { checkUnits } from './units.mjs';
+import { otherMetrics } from '../source/other-metrics.mjs';
+import { overview } from '../source/overview.mjs';
 
 const { values: options, positionals: files } = parseArgs({
   allowPositionals: true,
-  options: { catalogue: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
+  options: { catalogue: { type: 'string' }, metrics: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
 });
 const catalogue = new Map(JSON.parse(readFileSync(options.catalogue, 'utf8')).map((metric) => [metric.name, metric]));
 const schema = new SchemaGate(options.schemas);
 
-// Every complaint of every gate, as `{gate, what}`.
-function complaintsOf(dashboard) {
+// Every error of every gate, as `{gate, what}`.
+function errorsOf(dashboard) {
   return [
     ...schema.check(dashboard).map((what) => ({ gate: 'schema', what })),
     ...checkUnits(dashboard).map((what) => ({ gate: 'units', what })),
@@ -30,30 +33,38 @@ function complaintsOf(dashboard) {
 }
 
 let failed = 0;
-const complain = (line) => {
+const report = (line) => {
   failed += 1;
   console.error(`    ${line}`);
 };
 
 const dashboards = files.map(load);
 for (const { file, dashboard } of dashboards) {
-  const complaints = complaintsOf(dashboard);
-  console.log(`${file}: ${panelsOf(dashboard).length} panels, ${complaints.length} complaints`);
-  complaints.forEach(({ gate, what }) => complain(`${file}: ${gate}: ${what}`));
+  const errors = errorsOf(dashboard);
+  console.log(`${file}: ${panelsOf(dashboard).length} panels, ${errors.length} errors`);
+  errors.forEach(({ gate, what }) => report(`${file}: ${gate}: ${what}`));
 }
 
-// Each control is planted into the first dashboard that has what it needs: the overview.
+const unshown = (all) => [...catalogue.keys()].filter((name) => !all.some((one) => metricsOf(one, catalogue).has(name)));
+unshown(dashboards.map(({ dashboard }) => dashboard)).forEach((name) => report(`no dashboard shows ${name}`));
+
+// A metric without a panel gets a generated one. Today none needs it, so we generate all of them.
+const generated = overview(otherMetrics(readFileSync(options.metrics, 'utf8'), []));
+errorsOf(generated).forEach(({ gate, what }) => report(`generated panels: ${gate}: ${what}`));
+unshown([generated]).forEach((name) => report(`no panel is generated for ${name}`));
+
+// Each control is planted into a copy of the overview.
 const [{ dashboard: whole }] = dashboards;
 for (const [gate, words, what, plant] of controls) {
   const copy = structuredClone(whole);
   plant(copy);
-  const isCaught = complaintsOf(copy).some((one) => one.gate === gate && words.test(one.what));
+  const isCaught = errorsOf(copy).some((one) => one.gate === gate && words.test(one.what));
   if (!isCaught) {
-    complain(`negative control: the gate ${gate} does not see ${what}`);
+    report(`negative control: the gate ${gate} does not catch ${what}`);
   }
 }
 for (const rule of RULES.filter((name) => name !== 'template-queue' && !controls.some(([gate]) => gate === name))) {
-  complain(`negative control: the rule ${rule} has none`);
+  report(`negative control: the rule ${rule} has no control`);
 }
 console.log(`${controls.length} planted defects`);
 process.exit(failed > 0 ? 1 : 0);

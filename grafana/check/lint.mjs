@@ -1,22 +1,22 @@
-// The lint gate: the rules of grafana/dashboard-linter, and ours.
+// The lint gate: the rules of grafana/dashboard-linter, and additional ones.
 //
-// A rule is a function of a dashboard and answers what breaks it, a line each. Queries are read
-// with Prometheus' own grammar, names and labels are compared with redrive's catalogue.
+// A rule takes a dashboard and returns its violations, one per line. Queries are parsed with the grammar of
+// Prometheus; names and labels are compared with the catalogue of redrive.
 
 import { panelsOf, rowsOf, targetsOf } from './dashboards.mjs';
 import { metricOf } from './metrics.mjs';
 import { groupedBy, parse, selectorsOf } from './promql.mjs';
 
 const RATES = new Set(['rate', 'irate', 'increase']);
-// Whether a counter is there at all, for names that are new.
+// May read a counter without a rate, to test whether a series exists.
 const EXISTENCE = 'max_over_time';
 const WINDOWS = new Set(['$__rate_interval', '$__range']);
 const FILLED = /\$\{?datasource\}?/;
 const WIDTH = 24;
-const PARTS_OF_A_STORY = ['**Healthy:**', '**Otherwise:**', '**Type:** `'];
+const DESCRIPTION_PARTS = ['**Healthy:**', '**Otherwise:**', '**Type:** `'];
 const COLOUR = /^(text|#[0-9A-F]{6})$/;
 const COLOURS = 12;
-// Labels of series that are not ours, or that Prometheus adds.
+// Labels that Prometheus adds.
 const ADDED = new Set(['job', 'instance', 'le']);
 
 const rules = {
@@ -36,7 +36,7 @@ const rules = {
   'template-label-promql': ({ templating }) =>
     templating.list.filter(isQuery).flatMap(({ name, query }) => {
       const [, selector] = /^label_values\((.+), *\w+\)$/.exec(query.query) ?? [];
-      return selector && parse(selector).broken === null ? [] : [`variable ${name}: ${query.query} is no label_values of a selector`];
+      return selector && parse(selector).broken === null ? [] : [`variable ${name}: ${query.query} is not label_values of a selector`];
     }),
   'template-on-time-change-reload': ({ templating }) =>
     templating.list.filter((variable) => isQuery(variable) && variable.refresh !== 2).map(({ name }) => `variable ${name} must refresh when the time changes`),
@@ -44,8 +44,8 @@ const rules = {
   'no-inputs': (dashboard) =>
     ['__inputs', '__requires', '__elements'].filter((key) => key in dashboard).map((key) => `${key}: provisioning never resolves it`),
   'stable-identity': ({ uid, id, tags, links, schemaVersion }) => [
-    ...(/^redrive-[a-z-]+$/.test(uid) ? [] : [`the uid ${uid} is not of ours`]),
-    ...(id === undefined ? [] : ['a numeric id is of one Grafana only']),
+    ...(/^redrive-[a-z-]+$/.test(uid) ? [] : [`the uid ${uid} does not start with redrive-`]),
+    ...(id === undefined ? [] : ['a numeric id is valid in one Grafana only']),
     ...(tags?.includes('redrive') ? [] : ['the tag redrive is missing']),
     ...(links?.some((link) => link.type === 'dashboards' && link.tags.includes('redrive') && link.includeVars && link.keepTime)
       ? []
@@ -53,27 +53,27 @@ const rules = {
     ...(schemaVersion === 39 ? [] : ['schemaVersion must be 39']),
   ],
   'alert-annotations': ({ annotations }) =>
-    annotations.list.some(({ expr }) => expr?.startsWith('ALERTS{alertname=~"Redrive.*"')) ? [] : ['the alerts of redrive are not among the annotations'],
+    annotations.list.some(({ expr }) => expr?.startsWith('ALERTS{alertname=~"Redrive.*"')) ? [] : ['the annotations do not include the alerts of redrive'],
   'panel-title-description': forPanels(({ title, description }) =>
     title && description ? [] : ['a panel needs a title and a description']),
-  'panel-story': forPanels(({ description = '' }) =>
-    PARTS_OF_A_STORY.filter((part) => !description.includes(part)).map((part) => `the description has no ${part}`)),
+  'panel-description': forPanels(({ description = '' }) =>
+    DESCRIPTION_PARTS.filter((part) => !description.includes(part)).map((part) => `the description has no ${part}`)),
   'panel-units': forPanels(({ fieldConfig }) => (fieldConfig?.defaults?.unit ? [] : ['a panel needs a unit'])),
   'panel-no-targets': forPanels(({ targets }) => (targets?.length > 0 ? [] : ['a panel needs a target'])),
   'panel-datasource': forPanels(({ datasource, targets = [] }) =>
-    [datasource, ...targets.map((target) => target.datasource)].every((one) => FILLED.test(one?.uid ?? '')) ? [] : ['its data source is not the variable']),
-  'panel-least-interval': forPanels(({ interval }) => (interval === '15s' ? [] : ['the least interval must be 15s'])),
+    [datasource, ...targets.map((target) => target.datasource)].every((one) => FILLED.test(one?.uid ?? '')) ? [] : ['the data source is not the variable']),
+  'panel-least-interval': forPanels(({ interval }) => (interval === '15s' ? [] : ['the minimum interval must be 15s'])),
   'panel-links-and-names': (dashboard) => [
-    ...twice(panelsOf(dashboard).map(({ id }) => id)).map((id) => `the id ${id} is there twice`),
+    ...duplicates(panelsOf(dashboard).map(({ id }) => id)).map((id) => `duplicate id ${id}`),
     ...rowsOf(dashboard).filter(({ title }) => !title).map(() => 'a row needs a name'),
   ],
-  'panel-titles-differ': (dashboard) => twice(panelsOf(dashboard).map(({ title }) => title)).map((title) => `two panels are named "${title}"`),
+  'panel-titles-differ': (dashboard) => duplicates(panelsOf(dashboard).map(({ title }) => title)).map((title) => `two panels have the title "${title}"`),
   'panel-places': (dashboard) => overlaps(dashboard),
   'panel-colours': (dashboard) => colourRule(dashboard),
   'panel-overrides': forPanels((panel) => overrideRule(panel)),
   'target-promql': forTargets(({ expr }) => {
     const { broken } = parse(expr);
-    return broken === null ? [] : [`no PromQL at ${broken}: ${expr}`];
+    return broken === null ? [] : [`invalid PromQL at ${broken}: ${expr}`];
   }),
   'target-job': forSelectors(({ name, matchers }) => matcherRule(name, matchers, 'job')),
   'target-instance': forSelectors(({ name, matchers }) => (name === 'ALERTS' ? [] : matcherRule(name, matchers, 'instance'))),
@@ -84,10 +84,10 @@ const rules = {
   'target-counter-agg': forSelectors(({ name, functions }, { catalogue }) => {
     const isCounter = /_(total|bucket|count|sum)$/.test(name) && typeOf(name, catalogue) !== 'gauge';
     const isRead = RATES.has(functions.at(-1)) || functions.at(-1) === EXISTENCE;
-    return isCounter && !isRead ? [`${name} is a counter: it needs rate or increase`] : [];
+    return isCounter && !isRead ? [`${name} is a counter and needs rate or increase`] : [];
   }),
   'target-gauge': forSelectors(({ name, functions }, { catalogue }) =>
-    typeOf(name, catalogue) === 'gauge' && RATES.has(functions.at(-1)) ? [`${name} is a gauge: it has no rate`] : []),
+    typeOf(name, catalogue) === 'gauge' && RATES.has(functions.at(-1)) ? [`${name} is a gauge and has no rate`] : []),
   'target-in-catalogue': forSelectors(({ name, matchers }, { catalogue }) => {
     const labels = labelsOf(name, catalogue);
     if (name === 'ALERTS') {
@@ -102,18 +102,18 @@ const rules = {
   }),
   'target-groups': forTargets(({ expr }, { catalogue }) => {
     const known = new Set(selectorsOf(expr).flatMap(({ name }) => labelsOf(name, catalogue) ?? []));
-    return [...groupedBy(expr)].filter((label) => !known.has(label) && !ADDED.has(label)).map((label) => `no series of it has a label ${label}: ${expr}`);
+    return [...groupedBy(expr)].filter((label) => !known.has(label) && !ADDED.has(label)).map((label) => `no series has the label ${label}: ${expr}`);
   }),
   'target-legend': forTargets(({ expr, legendFormat = '' }) => {
     const labels = groupedBy(expr);
     return [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)]
       .map(([, label]) => label)
       .filter((label) => labels.size > 0 && !labels.has(label))
-      .map((label) => `the legend names ${label}, which is summed away`);
+      .map((label) => `the legend uses ${label}, which is aggregated away`);
   }),
 };
 
-// Every violation of every rule, as `{rule, where}`.
+// Returns every violation of every rule, as `{rule, where}`.
 export function lint(dashboard, catalogue) {
   return Object.entries(rules).flatMap(([rule, check]) =>
     check(dashboard, { catalogue }).map((where) => ({ rule, where })),
@@ -150,7 +150,7 @@ function templateRule({ templating }, name, label) {
     .map(([key, value]) => `variable ${name}: ${key} must be ${value}`);
 }
 
-// Alerts that sum a label away have none of it: theirs may be empty.
+// Alerts may aggregate a label away, so its value may be empty.
 function matcherRule(name, matchers, label) {
   const value = name === 'ALERTS' ? `$${label}|` : `$${label}`;
   return matchers.some((one) => one.label === label && one.op === '=~' && one.value === value) ? [] : [`${name} has no matcher ${label}=~"${value}"`];
@@ -164,36 +164,36 @@ function typeOf(series, catalogue) {
   return catalogue.get(metricOf(series, catalogue))?.type;
 }
 
-function twice(values) {
+function duplicates(values) {
   return values.filter((value, at) => values.indexOf(value) !== at);
 }
 
 function overlaps(dashboard) {
   const taken = new Map();
-  const complaints = [];
+  const errors = [];
   for (const panel of [...dashboard.panels.filter(({ type }) => type !== 'row'), ...rowsOf(dashboard)]) {
     const { x, y, w, h } = panel.gridPos;
     if (![x, y, w, h].every(Number.isInteger)) {
-      return [`panel "${panel.title}" has no place`];
+      return [`panel "${panel.title}" has no position`];
     }
     if (x < 0 || x + w > WIDTH) {
-      complaints.push(`panel "${panel.title}" is beyond the grid`);
+      errors.push(`panel "${panel.title}" is outside the grid`);
     }
     for (let column = x; column < x + w; column += 1) {
       for (let line = y; line < y + h; line += 1) {
         const other = taken.get(`${column} ${line}`);
         if (other && other !== panel.title) {
-          return [...complaints, `panels "${other}" and "${panel.title}" lie on each other`];
+          return [...errors, `panels "${other}" and "${panel.title}" overlap`];
         }
         taken.set(`${column} ${line}`, panel.title);
       }
     }
   }
-  return complaints;
+  return errors;
 }
 
-// One small palette, by number or the colour of text: named greens and reds are for the eyes of
-// some only.
+// One small palette of hexadecimal colours and `text`. Named greens and reds are not safe for
+// colour-blind readers.
 function colourRule(dashboard) {
   const used = new Set();
   const walk = (value, key) => {
@@ -205,11 +205,11 @@ function colourRule(dashboard) {
   };
   walk(dashboard.panels, 'panels');
   used.delete('dash');
-  const odd = [...used].filter((colour) => !COLOUR.test(colour)).map((colour) => `the colour ${colour} is not of the palette`);
-  return used.size > COLOURS ? [...odd, `${used.size} colours are too many`] : odd;
+  const odd = [...used].filter((colour) => !COLOUR.test(colour)).map((colour) => `the colour ${colour} is not in the palette`);
+  return used.size > COLOURS ? [...odd, `${used.size} colours; the limit is ${COLOURS}`] : odd;
 }
 
-// An override that matches nothing is a typing error.
+// An override that matches no series is a typo.
 function overrideRule({ type, targets = [], transformations = [], fieldConfig = {} }) {
   const renamed = transformations.flatMap(({ options }) => Object.values(options.renameByName ?? {}));
   const legends = targets.map(({ legendFormat = '' }) => legendFormat);

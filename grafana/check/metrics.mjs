@@ -1,12 +1,12 @@
-// The metrics that dashboards show: `node metrics.mjs DASHBOARD.json…` lists their names, one a
-// line, as the catalogue has them.
+// `node metrics.mjs DASHBOARD.json…` lists the metrics that dashboards show, one name per line, as in the
+// catalogue.
 
 import { pathToFileURL } from 'node:url';
 
 import { load, targetsOf } from './dashboards.mjs';
 import { selectorsOf } from './promql.mjs';
 
-// A series of a histogram is of the metric without its ending.
+// A histogram has three series per metric.
 const SERIES = /_(bucket|count|sum)$/;
 
 export function metricsOf(dashboard, catalogue) {
@@ -21,7 +21,7 @@ export function metricsOf(dashboard, catalogue) {
   return names;
 }
 
-// The metric of a series. Without a catalogue, endings of histograms are taken off.
+// Returns the metric of a series. Without a catalogue, strips the suffixes of histograms.
 export function metricOf(series, catalogue) {
   if (catalogue?.has(series)) {
     return series;

@@ -1,8 +1,8 @@
-// PromQL by Prometheus' own grammar: what a query selects, and through which functions.
+// Parses PromQL with the grammar of Prometheus: the selectors of a query and their functions.
 
 import { parser } from '@prometheus-io/lezer-promql';
 
-// What Grafana puts in for its variables, so that the query is one.
+// Values for the variables of Grafana, so that the query parses.
 const STAND_INS = {
   __rate_interval: '1m',
   __range: '1h',
@@ -25,7 +25,7 @@ export function parse(expr) {
 }
 
 // Each series selector: `{name, matchers: [{label, op, value}], functions: [outermost … innermost],
-// range, grouping}`. `range` is as it was written, before Grafana's variables were put in.
+// range, grouping}`. `range` is the source text, before variables are replaced.
 export function selectorsOf(expr) {
   const { text, tree } = parse(expr);
   const written = ranges(expr);
@@ -47,7 +47,7 @@ export function selectorsOf(expr) {
   return found;
 }
 
-// The labels that aggregations and joins name.
+// The labels of aggregations and joins.
 export function groupedBy(expr) {
   const { text, tree } = parse(expr);
   const labels = new Set();
@@ -61,7 +61,7 @@ export function groupedBy(expr) {
   return labels;
 }
 
-// The ranges in brackets, in their order. No string of ours has a bracket with a range in it.
+// The ranges in brackets, in order. No string literal in our queries contains one.
 function ranges(expr) {
   return [...expr.matchAll(/\[(\$\{?__\w+\}?|\d+[smhdwy])\]/g)].map(([, range]) => range);
 }

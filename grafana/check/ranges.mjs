@@ -1,8 +1,8 @@
-// Asks a Prometheus what a panel asks, as Grafana would: variables put in, a step by the width.
+// Runs the query of a panel as Grafana does: with variables replaced, and a step that fits the width.
 
-// Everything: what the variables are when all is chosen.
+// The value of a variable with "All" selected.
 const ALL = '.+';
-// The least that Grafana asks for by itself.
+// Grafana's default minimum step.
 const LEAST_POINTS = 100;
 
 export class Ranges {
@@ -13,13 +13,13 @@ export class Ranges {
     this.scrape = scrape;
   }
 
-  // A target of a panel that is `points` wide and whose least step is `interval`.
+  // Runs a target of a panel that is `points` wide and has the minimum step `interval`.
   async ask({ target, interval, points = LEAST_POINTS }) {
     const step = Math.max(seconds(interval ?? '1s'), Math.ceil((this.to - this.from) / Math.max(points, LEAST_POINTS)));
     const query = this.filled(target.expr, step);
     const when = target.instant
       ? `query?time=${this.to}`
-      : // Steps lie on multiples of themselves, so that neighbours agree.
+      : // Steps are aligned to multiples of themselves, so that panels agree.
         `query_range?start=${Math.ceil(this.from / step) * step}&end=${Math.floor(this.to / step) * step}&step=${step}`;
     const response = await fetch(`${this.prometheus}/api/v1/${when}&query=${encodeURIComponent(query)}`);
     return response.json();

@@ -1,7 +1,7 @@
-// The schema gate: dashboards are what Grafana's own types say, and nothing more.
+// The schema gate: dashboards conform to the types of Grafana and have no unknown keys.
 //
-// The types of `@grafana/schema` become JSON schemas that allow no unknown key, one for the
-// dashboard and two for each type of panel.
+// It generates JSON schemas without unknown keys from the types of `@grafana/schema`: one for the
+// dashboard and two per type of panel.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -16,14 +16,14 @@ const require = createRequire(import.meta.url);
 const PACKAGE = dirname(require.resolve('@grafana/schema/package.json'));
 const TYPES = join(PACKAGE, 'dist/types/raw');
 const VERSION = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8')).version;
-// Types of panels as dashboards name them, and as the package does.
+// Panel types in dashboards, and their names in the package.
 const PANELS = {
   heatmap: 'heatmap',
   stat: 'stat',
   table: 'table',
   timeseries: 'timeseries',
 };
-// What Grafana itself writes into dashboards and its published type leaves out.
+// Keys that Grafana writes but its published type lacks.
 const UNPUBLISHED = {
   VariableModel: { definition: { type: 'string' } },
   AnnotationQuery: {
@@ -36,7 +36,7 @@ const UNPUBLISHED = {
 };
 
 export class SchemaGate {
-  // `folder`: where generated schemas are kept, so that the second run takes no time.
+  // `folder` caches the generated schemas.
   constructor(folder) {
     this.folder = folder;
     this.ajv = new Ajv({ allErrors: true, strict: false });
@@ -44,7 +44,7 @@ export class SchemaGate {
     for (const [type, keys] of Object.entries(UNPUBLISHED)) {
       Object.assign(dashboard.definitions[type].properties, keys);
     }
-    // Panels are checked one by one, so that an error names its panel.
+    // Panels are checked one at a time, so that an error names its panel.
     const definition = dashboard.definitions.Dashboard;
     dashboard.definitions.Shell = {
       ...definition,
@@ -54,7 +54,7 @@ export class SchemaGate {
     this.plugins = new Map();
   }
 
-  // What is wrong with a dashboard, a line each.
+  // Returns the errors of a dashboard, one per line.
   check(dashboard) {
     const errors = this.errors('Shell', dashboard, 'the dashboard');
     for (const row of rowsOf(dashboard)) {
@@ -64,7 +64,7 @@ export class SchemaGate {
       const who = `panel "${panel.title}"`;
       errors.push(...this.errors('Panel', panel, who));
       if (!(panel.type in PANELS)) {
-        errors.push(`${who}: no panel of ours has the type ${panel.type}`);
+        errors.push(`${who}: unknown type ${panel.type}`);
         continue;
       }
       errors.push(...this.pluginErrors(panel.type, 'Options', panel.options, `${who}, options`));

@@ -1,7 +1,7 @@
-// The unit gate: every unit is one that Grafana knows.
+// The unit gate: Grafana knows every unit.
 //
-// `units.json` has the ids of `@grafana/data`, which is too large to be installed for them alone;
-// the render gate has it and compares.
+// `units.json` lists the ids of `@grafana/data`, which is too large to install for that. The render gate
+// installs it and compares.
 
 import { readFileSync } from 'node:fs';
 

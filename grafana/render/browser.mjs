@@ -1,8 +1,8 @@
-// A browser without a window: opens a page and keeps what it shows as a picture.
+// Opens a page in a headless browser and saves a screenshot.
 
 import { spawn } from 'node:child_process';
 
-// How long a page may take, in milliseconds.
+// The timeout of a page, in milliseconds.
 export const PATIENCE = 90_000;
 const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome'];
 

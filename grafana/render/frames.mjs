@@ -1,4 +1,4 @@
-// From a panel to data frames, as Grafana's data source of Prometheus makes them.
+// Builds the data frames of a panel as the Prometheus data source of Grafana does.
 
 import { applyFieldOverrides, cacheFieldDisplayNames, FieldType, Registry, toDataFrame, transformDataFrame } from '@grafana/data';
 
@@ -6,8 +6,8 @@ const NAMES = {
   standard: ['unit', 'decimals', 'min', 'max', 'displayName', 'noValue', 'thresholds', 'mappings', 'color', 'links', 'fieldMinMax'],
 };
 
-// Which options a field may have: those of Grafana, and whatever the panels name as their own.
-// (The schema gate has checked that they exist.)
+// The allowed options of a field: those of Grafana and the custom options of the panels, which the schema
+// gate checks.
 export function fieldOptions(panels) {
   const own = new Set();
   for (const { fieldConfig = {} } of panels) {
@@ -31,7 +31,7 @@ export function fieldOptions(panels) {
   ]);
 }
 
-// The frames of a panel. `ask(target)` answers what Prometheus says.
+// Returns the frames of a panel. `ask(target)` returns the response of Prometheus.
 export async function framesOf(panel, { ask, theme, options }) {
   const answers = await Promise.all(panel.targets.map(async (target) => [target, await ask(target, panel)]));
   const raw = answers.flatMap(([target, result]) => framesOfTarget(panel, target, result));
@@ -103,7 +103,7 @@ function tableOf(target, result) {
   });
 }
 
-// One field a bucket, not cumulative any more, in the order of the bounds.
+// One field per bucket, not cumulative, in the order of the bounds.
 function bucketsOf(target, result) {
   const bound = (series) => (series.metric.le === '+Inf' ? Infinity : Number(series.metric.le));
   const rows = [...result].sort((a, b) => bound(a) - bound(b));

@@ -1,5 +1,5 @@
-// A heatmap, drawn by ourselves: Grafana's own is in its core, not in a package. The same frames,
-// the same opacity by an exponential scale, the same axes.
+// A heatmap like Grafana's, which is not published as a package: the same frames, axes and exponential
+// scale of opacity.
 
 import React, { useEffect, useRef } from 'react';
 import { getValueFormat, formattedValueToString } from '@grafana/data';
@@ -40,7 +40,7 @@ function draw(pen, { panel, frame, theme, width, height, range }) {
       if (count <= 1e-9) {
         return;
       }
-      // As Grafana: the exponent is applied to the share of the largest cell, in steps.
+      // As in Grafana, the exponent is applied to the share of the largest cell, in steps.
       const share = Math.ceil((count / most) ** color.exponent * color.steps) / color.steps;
       pen.globalAlpha = Math.min(1, share);
       const left = Math.max(LEFT, x(time.values[column] - step));
@@ -54,8 +54,8 @@ function draw(pen, { panel, frame, theme, width, height, range }) {
   axes(pen, { rows, x, y, rowHeight, unit: yAxis.unit, theme, height, width, from, to });
 }
 
-// The buckets with jobs in them, and the empty ones between: rows below the first and above the
-// last would only be void. At least four, so that one row does not fill a panel.
+// The buckets with jobs and the empty ones between them, at least four, so that a single row does not fill
+// the panel.
 function occupied(fields) {
   const filled = fields.map(({ values }) => values.some((count) => count > 1e-9));
   const first = Math.max(0, filled.indexOf(true));

@@ -1,4 +1,4 @@
-// The page: one dashboard over one range of time, and a report of what went wrong.
+// Draws one dashboard for one time range and reports errors.
 
 import React from 'react';
 import { createRoot } from 'react-dom/client';
@@ -11,11 +11,11 @@ import 'uplot/dist/uPlot.min.css';
 import { fieldOptions, framesOf } from './frames.mjs';
 import { Panel } from './panel.jsx';
 
-// Of Grafana's grid.
+// The grid of Grafana.
 const CELL = 30;
 const GAP = 8;
 const HEAD = 56;
-// How often, and for how many milliseconds, it is looked whether all is drawn.
+// How often to check whether all is drawn, and the interval in milliseconds.
 const TURNS = 60;
 const TURN = 250;
 
@@ -117,7 +117,7 @@ function RowHead({ title }) {
   return <div style={{ height: '100%', display: 'flex', alignItems: 'center', paddingLeft: 6, fontSize: 16, fontWeight: 500 }}>⌄&nbsp; {title}</div>;
 }
 
-// Rows that are folded are opened, so that each panel is drawn.
+// Opens folded rows, so that each panel is drawn.
 function opened(panels) {
   return panels.flatMap((panel) => (panel.type === 'row' && panel.collapsed ? [panel, ...panel.panels] : [panel]));
 }
@@ -145,7 +145,7 @@ async function main() {
   report(items);
 }
 
-// Waits until each canvas has been drawn on, or for so long that it never will be.
+// Waits until each canvas is drawn, or until the timeout.
 async function settled(items) {
   for (let turn = 0; turn < TURNS; turn += 1) {
     await new Promise((resolve) => setTimeout(resolve, TURN));
@@ -155,7 +155,7 @@ async function settled(items) {
   }
 }
 
-// What became of each panel, for the gate.
+// Reports each panel to the gate.
 function outcome(items) {
   return items
     .filter(({ panel }) => panel.type !== 'row')
@@ -178,13 +178,13 @@ function report(items) {
   fetch('/report', { method: 'POST', body: JSON.stringify({ problems, drawn: outcome(items) }) });
 }
 
-// How many numbers there are to show.
+// The number of values to show.
 function valuesOf(frames) {
   const numbers = frames.flatMap(({ fields }) => fields.filter(({ type }) => type === 'number'));
   return numbers.reduce((sum, { values }) => sum + values.filter(Number.isFinite).length, 0);
 }
 
-// How many pixels of the panel's canvases have ink.
+// The number of drawn pixels on the canvases of a panel.
 function inks(box) {
   let count = 0;
   for (const canvas of box?.querySelectorAll('canvas') ?? []) {

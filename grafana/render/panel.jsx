@@ -1,4 +1,4 @@
-// One panel: Grafana's frame around Grafana's components.
+// One panel: the frame of Grafana around its components.
 
 import React from 'react';
 import { getDisplayValueAlignmentFactors, getFieldDisplayValues } from '@grafana/data';
@@ -42,7 +42,7 @@ function Body(props) {
   }
 }
 
-// What Grafana writes when a query has no data: the text that the panel has for it.
+// The text that Grafana shows for a query without data.
 function Nothing({ panel, theme, width, height }) {
   const text = panel.fieldConfig.defaults.noValue ?? 'No data';
   const style = { width, height, display: 'flex', alignItems: 'center', justifyContent: 'center', color: theme.colors.text.secondary };

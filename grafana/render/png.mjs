@@ -1,4 +1,4 @@
-// Pictures are written fast by the browser, and large: the same pixels, packed harder.
+// Recompresses screenshots, because the browser writes large files.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { deflateSync, inflateSync } from 'node:zlib';
@@ -21,7 +21,7 @@ export function pack(file) {
   }
 }
 
-// Flat surfaces pack best as they are, without the differences that photographs need.
+// Flat areas compress best without a filter.
 function unfiltered(pixels, header) {
   const depth = { 2: 3, 6: 4 }[header[9]];
   const width = header.readUInt32BE(0) * depth;
@@ -68,7 +68,7 @@ function chunk({ type, data }) {
   return whole;
 }
 
-// The CRC of the format.
+// The CRC of PNG.
 function checksum(bytes) {
   let sum = 0xffffffff;
   for (const byte of bytes) {

@@ -1,5 +1,5 @@
-// Draws dashboards in a browser without a window, over a live Prometheus, and fails when a panel
-// cannot be drawn.
+// Draws dashboards in a headless browser with the data of a live Prometheus. Fails if a panel cannot be
+// drawn.
 //
 //   node render.mjs --prometheus URL --from SECONDS --to SECONDS --out FOLDER
 //                   [--scrape SECONDS] [--width PIXELS] [--mode dark|light] DASHBOARD.json…
@@ -17,7 +17,7 @@ import { Ranges } from '../check/ranges.mjs';
 import { PATIENCE, browse } from './browser.mjs';
 import { pack } from './png.mjs';
 
-// Pixels of the axes alone are more.
+// The axes alone have more pixels.
 const LEAST_INK = 200;
 
 const { values: options, positionals: files } = parseArgs({
@@ -53,7 +53,7 @@ for (const mode of options.mode) {
 await control(JSON.parse(readFileSync(files[0], 'utf8')));
 process.exit(failed ? 1 : 0);
 
-// Negative control: panels that cannot be drawn must be told, each.
+// Negative control: each panel that cannot be drawn must be reported.
 async function control(dashboard) {
   const panels = dashboard.panels.filter(({ type }) => type !== 'row');
   const of = (wanted) => panels.find(({ type }) => type === wanted);
@@ -69,24 +69,24 @@ async function control(dashboard) {
   const complaints = complaintsOf(report).join('\n');
   for (const { title } of planted.filter(({ title }) => !complaints.includes(title))) {
     failed = true;
-    console.error(`    negative control: ${title} is let through`);
+    console.error(`    negative control: ${title} passes`);
   }
   console.log(`${planted.length} planted panels`);
 }
 
-// Whether the list of the unit gate is that of Grafana.
+// Compares the list of the unit gate with that of Grafana.
 function unitsAgree() {
   const source = new URL('node_modules/@grafana/data/dist/esm/valueFormats/categories.mjs', import.meta.url);
   const theirs = [...readFileSync(source, 'utf8').matchAll(/\bid: "([^"]+)"/g)].map(([, id]) => id);
   const ours = JSON.parse(readFileSync(new URL('../check/units.json', import.meta.url), 'utf8'));
   const isSame = JSON.stringify([...new Set(theirs)].sort()) === JSON.stringify(ours);
   if (!isSame) {
-    console.error('    check/units.json is not the list of units of @grafana/data');
+    console.error('    check/units.json differs from the list of units of @grafana/data');
   }
   return isSame;
 }
 
-// What is wrong with what was drawn.
+// Returns the errors of a drawn dashboard.
 function complaintsOf({ problems, drawn }) {
   const complaints = [...problems];
   if (drawn.length === 0) {
@@ -123,7 +123,7 @@ async function bundle() {
   return { js: of('.js'), css: of('.css') };
 }
 
-// Opens the page in a browser and answers its report.
+// Opens the page in a browser and returns its report.
 async function draw(dashboard, mode, picture) {
   const width = Number(options.width);
   let settle;

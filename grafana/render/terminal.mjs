@@ -1,4 +1,4 @@
-// Draws what a program wrote to a terminal of 80 columns: the picture of the on-call screen.
+// Draws the output of a program on a terminal of 80 columns, for the picture of the on-call screen.
 //
 //   node terminal.mjs --text FILE --title "redrive dlq" --out FILE.png
 
@@ -12,7 +12,7 @@ import { browse } from './browser.mjs';
 import { pack } from './png.mjs';
 
 const COLUMNS = 80;
-// Of a letter, in pixels, and around all of them.
+// The size of a character and the padding, in pixels.
 const WIDTH = 9;
 const HEIGHT = 20;
 const MARGIN = 20;
@@ -22,7 +22,7 @@ const lines = [`$ ${options.title}`, '', ...readFileSync(options.text, 'utf8').t
 const plain = lines.map((line) => line.replaceAll(/\u001b\[[0-9;]*m/g, ''));
 const wide = plain.filter((line) => [...line].length > COLUMNS);
 if (plain.length < 4 || wide.length > 0) {
-  console.error(`    ${options.title}: ${plain.length - 2} lines, of which wider than ${COLUMNS} columns: ${wide.length}`, wide);
+  console.error(`    ${options.title}: ${plain.length - 2} lines; wider than ${COLUMNS} columns: ${wide.length}`, wide);
   process.exit(1);
 }
 const folder = mkdtempSync(join(tmpdir(), 'redrive-terminal-'));
@@ -42,7 +42,7 @@ if (!existsSync(options.out)) {
 pack(options.out);
 console.log(`${options.title}: ${plain.length - 2} lines drawn`);
 
-// A row of cells for each line: whatever the font, columns stay columns.
+// One cell per character, so that columns align in any font.
 function html() {
   const rows = lines.map((line) => `<div>${cells(line)}</div>`).join('\n');
   return `<!doctype html><meta charset="utf-8"><style>

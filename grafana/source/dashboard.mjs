@@ -1,4 +1,4 @@
-// What the four dashboards have in common: variables, links, annotations, layout.
+// Variables, links, annotations and layout, which all dashboards share.
 
 import { colour } from './palette.mjs';
 
@@ -64,7 +64,7 @@ const ANNOTATIONS = {
       enable: true,
       expr: 'ALERTS{alertname=~"Redrive.*", alertstate="firing", job=~"$job|"}',
       iconColor: colour.dead,
-      name: 'Alerts that fire',
+      name: 'Firing alerts',
       step: '15s',
       tagKeys: 'severity,queue',
       textFormat: '{{queue}}',
@@ -88,7 +88,7 @@ const LINKS = [
   },
 ];
 
-// A row: its name, its panels. A collapsed one is for those who look for it.
+// A row of panels. A folded one is collapsed by default.
 export const row = (title, ...panels) => ({ title, panels, collapsed: false });
 export const folded = (title, ...panels) => ({ title, panels, collapsed: true });
 
@@ -111,12 +111,12 @@ export function dashboard({ uid, title, description, tags = [], variables, rows 
     links: LINKS,
     annotations: ANNOTATIONS,
     templating: { list: ['datasource', ...variables].map((name) => VARIABLES[name]) },
-    panels: laidOut(rows),
+    panels: layOut(rows),
   };
 }
 
-// Each panel goes as high as it can, and there as far left as it can: the order decides.
-function laidOut(rows) {
+// Places each panel, in order, as high as possible and then as far left as possible.
+function layOut(rows) {
   const panels = [];
   let top = 0;
   let id = 0;

@@ -1,23 +1,18 @@
-// redrive / Dead letters: what died, of what, and what becomes of it.
+// redrive / Dead letters: which jobs died, why, and whether they recover.
 
 import { dashboard, row } from './dashboard.mjs';
-import { above, below, graph, heatmap, limit, painted, stat, table } from './panel.mjs';
+import { above, below, graph, heatmap, painted, stat, table } from './panel.mjs';
 import { colour } from './palette.mjs';
+import { recovery, retention, redrives } from './dead-letters-exits.mjs';
 
 const perMinute = (metric) => `60 * sum(rate(${metric}{@q}[$__rate_interval]))`;
 const inView = (metric) => `sum(increase(${metric}{@q}[$__range]))`;
 const top = (expr) => `topk(10, ${expr})`;
-const recovery = (range) =>
-  `sum(increase(redrive_dlq_recovered_total{@q}${range}))
-    / (sum(increase(redrive_dlq_recovered_total{@q}${range}))
-      + sum(increase(redrive_jobs_dead_lettered_again_total{@q}${range})) > 0)`;
-const residence = (q, exit) =>
-  `histogram_quantile(${q}, sum by (le) (increase(redrive_dlq_residence_seconds_bucket{@q, exit="${exit}"}[$__rate_interval]))) >= 0`;
 
 export const deadLetters = dashboard({
   uid: 'redrive-dead-letters',
   title: 'redrive / Dead letters',
-  description: 'The dead letter queue: what died and why, how long it waits, what comes back and whether it recovers.',
+  description: 'The dead letter queue: which jobs died and why, how long letters wait, and whether redriven jobs recover.',
   variables: ['job', 'instance', 'queue'],
   rows: [
     row(
@@ -26,10 +21,10 @@ export const deadLetters = dashboard({
         title: 'Open letters',
         queries: [{ expr: 'sum(redrive_dlq_letters{@q, state="open"})' }],
         unit: 'locale',
-        story: {
-          about: 'Letters that wait for a decision: redrive, edit or discard. Exact.',
-          healthy: 'it falls to nothing between incidents.',
-          otherwise: 'take the largest group first. Alert: RedriveDlqUnattended.',
+        help: {
+          about: 'Letters that need a decision: redrive, edit or discard. Exact.',
+          healthy: 'it falls to 0 between incidents.',
+          otherwise: 'start with the largest group. Alert: RedriveDlqUnattended.',
           type: ['redrive dlq', 'redrive dlq groups'],
         },
       }),
@@ -39,10 +34,10 @@ export const deadLetters = dashboard({
         unit: 's',
         decimals: 1,
         thresholds: above(3 * 86400),
-        story: {
+        help: {
           about: 'Time since the death of the oldest open letter; 0 when none is open.',
           healthy: 'below three days.',
-          otherwise: 'somebody has to decide. Letters are kept until told otherwise. Alert: RedriveDlqUnattended.',
+          otherwise: 'decide what to do with it. Letters are kept until you redrive, discard or expire them. Alert: RedriveDlqUnattended.',
           type: "redrive dlq list 'died>3d'",
         },
       }),
@@ -51,10 +46,10 @@ export const deadLetters = dashboard({
         queries: [{ expr: inView('redrive_jobs_dead_lettered_total') }],
         unit: 'locale',
         decimals: 0,
-        story: {
-          about: 'Jobs that became letters in the time range of the dashboard, by whatever path.',
-          healthy: 'few, and each looked at.',
-          otherwise: 'see *Deaths by reason* and *by error class* below. Alerts: RedriveDlqSpike, RedriveDeadLetterBudgetBurnFast.',
+        help: {
+          about: 'Jobs that were dead-lettered in the time range of the dashboard, for any cause.',
+          healthy: 'few.',
+          otherwise: 'see *Deaths by cause* and *by error class* below. Alerts: RedriveDlqSpike, RedriveDeadLetterBudgetBurnFast.',
           type: 'redrive dlq groups',
         },
       }),
@@ -63,10 +58,10 @@ export const deadLetters = dashboard({
         queries: [{ expr: inView('redrive_dlq_redriven_total') }],
         unit: 'locale',
         decimals: 0,
-        story: {
-          about: 'Letters that were sent back as jobs in the time range of the dashboard.',
-          healthy: 'as many as were fixed.',
-          otherwise: 'letters and no redrive: validate them, then send a canary.',
+        help: {
+          about: 'Letters that were redriven in the time range of the dashboard.',
+          healthy: 'as many as you fixed.',
+          otherwise: 'if there are letters and no redrive, validate them and send a canary.',
           type: ['redrive dlq validate QUEUE', 'redrive dlq redrive QUEUE --canary 10'],
         },
       }),
@@ -75,10 +70,10 @@ export const deadLetters = dashboard({
         queries: [{ expr: inView('redrive_dlq_recovered_total') }],
         unit: 'locale',
         decimals: 0,
-        story: {
-          about: 'Letters whose jobs were done after a redrive, in the time range of the dashboard.',
-          healthy: 'near what was redriven.',
-          otherwise: 'see *Of those redriven, how many recover*.',
+        help: {
+          about: 'Letters whose jobs succeeded after a redrive, in the time range of the dashboard.',
+          healthy: 'close to the number redriven.',
+          otherwise: 'see *Redrive success over time*.',
           type: 'redrive dlq runs list',
         },
       }),
@@ -88,11 +83,11 @@ export const deadLetters = dashboard({
         unit: 'percentunit',
         decimals: 0,
         thresholds: below(0.5, 0.9),
-        none: 'no redrive',
-        story: {
-          about: 'Of the redriven letters with an outcome, those that recovered; in the time range of the dashboard.',
+        none: 'no redrives',
+        help: {
+          about: 'Share of the redriven letters with an outcome that recovered, in the time range of the dashboard.',
           healthy: 'above 90 %.',
-          otherwise: 'stop the run: the fix is not there, or not for all. Alert: RedriveRedriveLoop.',
+          otherwise: 'pause the run: the fix is missing or incomplete. Alert: RedriveRedriveLoop.',
           type: ['redrive dlq runs list', 'redrive dlq runs pause RUN'],
         },
       }),
@@ -100,11 +95,11 @@ export const deadLetters = dashboard({
         title: 'Quarantined',
         queries: [{ expr: 'sum(redrive_dlq_letters{@q, state="quarantined"})' }],
         thresholds: above(1),
-        story: {
-          about: 'Letters that died of the same thing after three redrives. Only force with a reason moves them.',
+        help: {
+          about: 'Letters that died of the same error after three redrives. Redriving them requires --force and a reason.',
           healthy: '0.',
-          otherwise: 'look at one, edit it or discard it; force only what you have fixed.',
-          type: ['redrive dlq list --state quarantined', "redrive dlq redrive QUEUE --force --why 'TEXT'"],
+          otherwise: 'inspect one, then edit or discard it. Force only what you have fixed.',
+          type: ['redrive dlq list --state quarantined', "redrive dlq redrive QUEUE --force --reason 'TEXT'"],
         },
       }),
       stat({
@@ -113,18 +108,18 @@ export const deadLetters = dashboard({
         unit: 'locale',
         decimals: 0,
         thresholds: above(undefined, 1),
-        story: {
-          about: 'Failure groups that were resolved and in which a job died again.',
+        help: {
+          about: 'Resolved failure groups in which a job died again.',
           healthy: '0.',
-          otherwise: 'a fix was lost: compare the versions of the letters before and after.',
+          otherwise: 'a fix was lost. Compare the versions of the letters before and after.',
           type: 'redrive dlq groups',
         },
       }),
     ),
     row(
-      'In and out',
+      'Flow',
       graph({
-        title: 'Deaths against exits',
+        title: 'Deaths and exits',
         queries: [
           { expr: perMinute('redrive_jobs_dead_lettered_total'), legend: 'died' },
           { expr: perMinute('redrive_dlq_redriven_total'), legend: 'redriven' },
@@ -139,10 +134,10 @@ export const deadLetters = dashboard({
           pruned: colour.later,
         }),
         w: 12,
-        story: {
-          about: 'Letters a minute: jobs that died; letters sent back, closed by an operator, deleted or archived by age.',
-          healthy: 'no deaths, and exits only where somebody decided.',
-          otherwise: '*died* above the exits: the queue of letters grows. *pruned* that nobody expects: see the retention.',
+        help: {
+          about: 'Per minute: jobs that died, and letters that were redriven, discarded by an operator, or deleted or archived by age.',
+          healthy: 'no deaths, and only exits that an operator decided.',
+          otherwise: 'if *died* is above the exits, the dead letter queue grows. If *pruned* is unexpected, check the retention.',
           type: ['redrive dlq groups', 'redrive dlq retention list', 'redrive audit --since 1d'],
         },
       }),
@@ -156,22 +151,22 @@ export const deadLetters = dashboard({
         style: 'stack',
         overrides: painted({ open: colour.warning, redriving: colour.back, quarantined: colour.dead }),
         w: 12,
-        story: {
-          about: 'Letters that are not over: open, on their way back, quarantined.',
-          healthy: 'nothing, or a hill that a redrive takes down.',
-          otherwise: '*redriving* that stays: their jobs wait or retry, see the dashboard *Queue*.',
+        help: {
+          about: 'Letters that are not closed: open, redriving, quarantined.',
+          healthy: 'nothing, or a peak that a redrive clears.',
+          otherwise: 'if *redriving* does not fall, the jobs wait or are retried. See the dashboard *Queue*.',
           type: ['redrive dlq', 'redrive dlq list --state redriving'],
         },
       }),
     ),
     row(
-      'Why they died',
+      'Causes of death',
       graph({
-        title: 'Deaths by reason',
-        queries: [{ expr: '60 * sum by (reason) (rate(redrive_jobs_dead_lettered_total{@q}[$__rate_interval])) > 0', legend: '{{reason}}' }],
+        title: 'Deaths by cause',
+        queries: [{ expr: '60 * sum by (cause) (rate(redrive_jobs_dead_lettered_total{@q}[$__rate_interval])) > 0', legend: '{{cause}}' }],
         unit: 'cpm',
         style: 'bars',
-        none: 'nothing died',
+        none: 'no deaths',
         overrides: painted({
           exhausted: colour.dead,
           rejected: colour.back,
@@ -183,11 +178,11 @@ export const deadLetters = dashboard({
           captured: colour.done,
           manual: '#A8A292',
         }),
-        story: {
-          about: 'Deaths a minute. `exhausted`: all attempts failed. `rejected`: the handler said never again. `undecodable`: payload and release do not fit. `worker_lost`: it killed its process. `captured`: a failure from elsewhere.',
+        help: {
+          about: 'Deaths per minute. `exhausted`: all attempts failed. `rejected`: the handler rejected the job. `undecodable`: the payload does not match the release. `worker_lost`: the job killed its worker. `captured`: a failure captured from another system.',
           healthy: 'nothing.',
-          otherwise: '`exhausted` is a dependency, `rejected` is data, `undecodable` is a release. Alert: RedriveDlqSpike.',
-          type: 'redrive dlq list --reason REASON',
+          otherwise: '`exhausted` points to a dependency, `rejected` to data, `undecodable` to a release. Alert: RedriveDlqSpike.',
+          type: 'redrive dlq list --cause REASON',
         },
       }),
       graph({
@@ -195,11 +190,11 @@ export const deadLetters = dashboard({
         queries: [{ expr: top('60 * sum by (error_class) (rate(redrive_dlq_errors_total{@q}[$__rate_interval])) > 0'), legend: '{{error_class}}' }],
         unit: 'cpm',
         style: 'bars',
-        none: 'nothing died',
-        story: {
-          about: 'Deaths a minute by error class, the ten with most.',
+        none: 'no deaths',
+        help: {
+          about: 'Deaths per minute, for the top ten error classes.',
           healthy: 'nothing.',
-          otherwise: 'fix the first, check that the letters would pass now, send them back with a canary.',
+          otherwise: 'fix the largest, validate its letters, and redrive them with a canary.',
           type: ['redrive dlq list class=CLASS', 'redrive dlq redrive QUEUE class=CLASS --canary 10'],
         },
       }),
@@ -208,22 +203,21 @@ export const deadLetters = dashboard({
         expr: 'sum by (le) (increase(redrive_job_attempts_at_dead_letter_bucket{@q}[$__rate_interval]))',
         unit: 'short',
         color: colour.dead,
-        none: 'nothing died',
-        story: {
-          about: 'Attempts of this generation that jobs had when they died.',
+        none: 'no deaths',
+        help: {
+          about: 'Attempts that jobs had used when they died, in their current generation.',
           healthy: 'no cells.',
-          otherwise: 'at 1: rejected or undecodable, a retry would not help. At the limit: exhausted, a longer backoff might have.',
+          otherwise: 'deaths at 1 are rejected or undecodable jobs, which a retry cannot help. Deaths at the limit are exhausted jobs, which a longer backoff might save.',
           type: 'redrive dlq groups',
         },
       }),
       table({
-        title: 'Error classes that are new',
+        title: 'New error classes',
         key: { queue: 'Queue', error_class: 'Error class' },
         columns: [
           {
             name: 'Deaths',
-            // The first death of a class makes its series, so it has no increase: what counts is
-            // that there was none.
+            // The first death of a class creates its series, so `increase` does not see it.
             expr: `sum by (queue, error_class) (max_over_time(redrive_dlq_errors_total{@q}[$__range]))
               unless on (queue, error_class) sum by (queue, error_class) (max_over_time(redrive_dlq_errors_total{@q}[1d] offset $__range))`,
             unit: 'locale',
@@ -234,10 +228,10 @@ export const deadLetters = dashboard({
         none: 'none',
         w: 12,
         h: 7,
-        story: {
-          about: 'Error classes in the time range of the dashboard of which nothing had died in the day before it.',
+        help: {
+          about: 'Error classes in the time range of the dashboard that had no deaths in the day before.',
           healthy: 'none.',
-          otherwise: 'what was deployed since? Compare the versions of the letters.',
+          otherwise: 'check what was deployed. Compare the versions of the letters.',
           type: ['redrive dlq list class=CLASS', 'redrive dlq show ID'],
         },
       }),
@@ -254,10 +248,10 @@ export const deadLetters = dashboard({
         }),
         w: 6,
         h: 7,
-        story: {
-          about: 'Failure groups by state: letters that died of the same thing are one.',
-          healthy: 'no open ones: each has an owner, or is over.',
-          otherwise: 'acknowledge what you work on, resolve what is fixed: only then is a regression told.',
+        help: {
+          about: 'Failure groups by state. A group contains the letters that died of the same error.',
+          healthy: 'no open groups: each has an owner or is resolved.',
+          otherwise: 'acknowledge groups you work on and resolve those you fixed. Regressions are detected only for resolved groups.',
           type: ['redrive dlq groups', 'redrive dlq groups ack GROUP'],
         },
       }),
@@ -271,167 +265,15 @@ export const deadLetters = dashboard({
         overrides: painted({ 'died again': colour.dead, recovered: colour.done }),
         w: 6,
         h: 7,
-        story: {
-          about: 'Outcomes of redriven letters a minute, whoever sent them.',
-          healthy: '*recovered* only.',
-          otherwise: 'stop the run; the letters that died again are open, or quarantined after three times. Alert: RedriveRedriveLoop.',
+        help: {
+          about: 'Outcomes of redriven letters per minute, from operators, runs and policies.',
+          healthy: 'only *recovered*.',
+          otherwise: 'pause the run. Letters that died again are open, or quarantined after three redrives. Alert: RedriveRedriveLoop.',
           type: ['redrive dlq runs list', 'redrive dlq groups'],
         },
       }),
     ),
-    row(
-      'How long they wait',
-      graph({
-        title: 'Oldest open letter against retention',
-        queries: [
-          { expr: 'max by (queue) (redrive_dlq_oldest_age_seconds{@q})', legend: '{{queue}}' },
-          { expr: 'min by (queue) (redrive_dlq_retention_seconds{@q} > 0)', legend: '{{queue}}: deleted at' },
-        ],
-        unit: 's',
-        w: 6,
-        overrides: [
-          {
-            matcher: { id: 'byRegexp', options: '.*: deleted at' },
-            properties: [
-              { id: 'color', value: { mode: 'fixed', fixedColor: colour.dead } },
-              { id: 'custom.lineStyle', value: { fill: 'dash', dash: [6, 6] } },
-              { id: 'custom.lineWidth', value: 1 },
-              { id: 'custom.fillOpacity', value: 0 },
-            ],
-          },
-        ],
-        story: {
-          about: 'Age of the oldest open letter of each queue, and the age at which a rule of retention deletes or archives open ones. Without such a rule, the default, there is no dashed line.',
-          healthy: 'far below the dashed line.',
-          otherwise: 'letters are about to go: export them, or change the rule. Alert: RedriveDlqRetentionNear.',
-          type: ['redrive dlq export QUEUE', 'redrive dlq retention list'],
-        },
-      }),
-      graph({
-        title: 'Open letters by age',
-        queries: [
-          { expr: 'sum(redrive_dlq_letters_older_than{@q, age="1h"})', legend: 'over 1 h' },
-          { expr: 'sum(redrive_dlq_letters_older_than{@q, age="1d"})', legend: 'over 1 d' },
-          { expr: 'sum(redrive_dlq_letters_older_than{@q, age="7d"})', legend: 'over 7 d' },
-        ],
-        overrides: painted({ 'over 1 h': colour.quiet, 'over 1 d': colour.warning, 'over 7 d': colour.dead }),
-        decimals: 0,
-        w: 6,
-        story: {
-          about: 'Open letters that died longer ago than this; counted to 10 000 a queue.',
-          healthy: 'nothing over a day.',
-          otherwise: 'old letters lose their worth: decide, or discard with a reason.',
-          type: ["redrive dlq list 'died>1d'", "redrive dlq discard 'died>7d' --why 'TEXT'"],
-        },
-      }),
-      graph({
-        title: 'Time in the dead letter queue',
-        queries: [
-          { expr: residence('0.5', 'redriven'), legend: 'until redriven, p50' },
-          { expr: residence('0.95', 'redriven'), legend: 'until redriven, p95' },
-          { expr: residence('0.5', 'discarded'), legend: 'until discarded, p50' },
-        ],
-        unit: 's',
-        none: 'no letter left',
-        bridge: true,
-        overrides: painted({
-          'until redriven, p50': colour.back,
-          'until redriven, p95': colour.later,
-          'until discarded, p50': colour.quiet,
-        }),
-        w: 6,
-        story: {
-          about: 'From a death to its redrive or discard.',
-          healthy: 'hours: how fast your team repairs.',
-          otherwise: 'days: give the groups owners, and let a policy redrive what heals by itself.',
-          type: ['redrive dlq groups own GROUP NAME', 'redrive dlq policies list'],
-        },
-      }),
-      graph({
-        title: 'Closed letters that are kept',
-        queries: [
-          { expr: 'sum(redrive_dlq_letters{@q, state="recovered"})', legend: 'recovered' },
-          { expr: 'sum(redrive_dlq_letters{@q, state="discarded"})', legend: 'discarded' },
-        ],
-        style: 'stack',
-        overrides: painted({ recovered: colour.done, discarded: colour.quiet }),
-        w: 6,
-        story: {
-          about: 'Letters that are over and still there, to be read.',
-          healthy: 'flat, once a rule of retention deletes them by age.',
-          otherwise: 'it only grows: set a rule.',
-          type: ['redrive dlq retention set recovered 30d', 'redrive prune --dry-run'],
-        },
-      }),
-    ),
-    row(
-      'Redrive',
-      graph({
-        title: 'Of those redriven, how many recover',
-        queries: [{ expr: recovery('[$__rate_interval]'), legend: 'recovered' }],
-        unit: 'percentunit',
-        min: 0,
-        max: 1,
-        none: 'no redrive',
-        bridge: true,
-        overrides: painted({ recovered: colour.done }),
-        w: 6,
-        story: {
-          about: 'Of the redriven letters with an outcome, those that recovered.',
-          healthy: 'a line at the top while a run goes on.',
-          otherwise: 'a line that falls: the canary should have stopped it. Pause the run. Alert: RedriveRedriveLoop.',
-          type: 'redrive dlq runs pause RUN',
-        },
-      }),
-      graph({
-        title: 'Outcomes of runs',
-        queries: [{ expr: '60 * sum by (outcome) (rate(redrive_run_outcomes_total{@}[$__rate_interval])) > 0', legend: '{{outcome}}' }],
-        unit: 'cpm',
-        style: 'bars',
-        none: 'no run',
-        overrides: painted({
-          recovered: colour.done,
-          died_alike: colour.dead,
-          died_differently: colour.warning,
-        }),
-        w: 6,
-        story: {
-          about: 'What became of the letters that redrive runs sent, a minute; all queues.',
-          healthy: '`recovered`.',
-          otherwise: '`died_alike`: the cause is still there. `died_differently`: something else is next.',
-          type: 'redrive dlq runs show RUN',
-        },
-      }),
-      graph({
-        title: 'Runs',
-        queries: [{ expr: 'sum by (state) (redrive_runs{@})', legend: '{{state}}' }],
-        style: 'steps',
-        decimals: 0,
-        overrides: painted({ running: colour.back, paused: colour.quiet, halted: colour.dead }),
-        w: 6,
-        story: {
-          about: 'Redrive runs that are not over; all queues. A halted one stopped by itself, because too many died again.',
-          healthy: 'none, or one that runs.',
-          otherwise: 'halted: read its report, fix, resume or cancel.',
-          type: ['redrive dlq runs list', 'redrive dlq runs resume RUN'],
-        },
-      }),
-      graph({
-        title: 'Letters of runs',
-        queries: [
-          { expr: 'sum(redrive_run_letters_waiting{@})', legend: 'to be sent' },
-          { expr: 'sum(redrive_run_letters_unsettled{@})', legend: 'sent, no outcome yet' },
-        ],
-        overrides: painted({ 'to be sent': colour.work, 'sent, no outcome yet': colour.back }),
-        decimals: 0,
-        w: 6,
-        story: {
-          about: 'Letters that runs have still to send, and those whose jobs have no outcome yet; all queues.',
-          healthy: 'the first falls steadily, the second stays small.',
-          otherwise: 'the second grows: the workers cannot follow; pause the run, or start it again with a lower rate.',
-          type: ['redrive dlq runs show RUN', 'redrive dlq redrive QUEUE --rate 20'],
-        },
-      }),
-    ),
+    retention,
+    redrives,
   ],
 });

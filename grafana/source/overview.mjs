@@ -1,41 +1,34 @@
-// redrive / Overview: is everything alright, and if not, where?
+// redrive / Overview: is everything healthy, and if not, which queue is not?
 
-import { dashboard, folded, row } from './dashboard.mjs';
-import { above, below, calm, fixed, graph, named, painted, stat, table, words } from './panel.mjs';
+import { dashboard, row } from './dashboard.mjs';
+import { above, below, fixed, graph, named, painted, stat, table, words } from './panel.mjs';
 import { colour } from './palette.mjs';
+import { exporterHealth } from './overview-exporter.mjs';
 
 const quantile = (q, metric) =>
-  // Without jobs a quantile is no number, which would upset the axis.
+  // Without jobs a quantile is NaN, which breaks the axis; `>= 0` drops it.
   `histogram_quantile(${q}, sum by (le) (rate(${metric}_bucket{@q}[$__rate_interval]))) >= 0`;
 const shades = painted({ p50: colour.quiet, p95: colour.work, p99: colour.warning });
 const IN_VIEW = '[$__range]';
-const COLLECTORS = {
-  totals: colour.done,
-  queues: colour.running,
-  letters: colour.dead,
-  operations: colour.later,
-  server: colour.back,
-  tables: colour.warning,
-  bloat: colour.quiet,
-};
 
-export const overview = dashboard({
+// `others` are rows of generated panels.
+export const overview = (others) => dashboard({
   uid: 'redrive-overview',
   title: 'redrive / Overview',
-  description: 'All queues at a glance: is work done, does it wait, does it die?',
+  description: 'All queues at a glance: is work done, is it late, does it die?',
   variables: ['job', 'instance', 'queue'],
   rows: [
     row(
       'Now',
       stat({
-        title: 'Alerts that fire',
+        title: 'Firing alerts',
         queries: [{ expr: 'count(ALERTS{alertname=~"Redrive.*", alertstate="firing", job=~"$job|"}) or vector(0)' }],
         mappings: words({ 0: ['none'] }),
         thresholds: above(undefined, 1),
-        story: {
-          about: 'Alerts of redrive that fire now. The red marks on the graphs are their beginnings.',
+        help: {
+          about: 'Alerts of redrive that are firing. The red marks on the graphs show when they started.',
           healthy: 'none.',
-          otherwise: 'open the alert: its runbook has the first three steps.',
+          otherwise: 'open the alert. Its runbook has the first three steps.',
           type: 'redrive dlq',
         },
       }),
@@ -44,20 +37,20 @@ export const overview = dashboard({
         queries: [{ expr: 'max(redrive_queue_oldest_ready_age_seconds{@q})' }],
         unit: 's',
         thresholds: above(60, 600),
-        story: {
-          about: 'For how long the first job in line has been ready, in the worst of the chosen queues.',
-          healthy: 'below a minute. 0 means that nothing waits.',
-          otherwise: 'are there workers, and are their slots busy? Busy: add workers. Idle: is a breaker open, is the database slow? Alert: RedriveQueueLatencyHigh.',
+        help: {
+          about: 'How long the next job has been ready, in the slowest of the selected queues.',
+          healthy: 'below a minute. 0 means that no job is waiting.',
+          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a slow database. Alert: RedriveQueueLatencyHigh.',
           type: ['redrive stats', 'redrive breaker list'],
         },
       }),
       stat({
         title: 'Pending depth',
         queries: [{ expr: 'sum(redrive_queue_live_jobs{@q})' }],
-        story: {
+        help: {
           about: 'Live jobs in all states: ready, delayed, leased. Exact.',
-          healthy: 'it comes back to where it was after each burst.',
-          otherwise: 'see below, *Pending depth by queue*, which one grows; add workers there or find out who enqueues. Alert: RedriveBacklogNotDraining.',
+          healthy: 'it returns to its usual level after each burst.',
+          otherwise: 'find the growing queue in *Pending depth by queue*, then add workers or check its producers. Alert: RedriveBacklogNotDraining.',
           type: 'redrive stats',
         },
       }),
@@ -68,10 +61,10 @@ export const overview = dashboard({
         decimals: 0,
         thresholds: above(0.9),
         none: 'no slots',
-        story: {
-          about: 'Share of the slots of living workers in which a handler runs.',
-          healthy: 'below 90 % on average, so that a burst finds room.',
-          otherwise: 'add slots or workers, or look at the run time: a slow dependency fills slots too.',
+        help: {
+          about: 'Share of the slots of live workers that run a handler.',
+          healthy: 'below 90 % on average, which leaves room for a burst.',
+          otherwise: 'add slots or workers, or check the run time: a slow dependency also fills slots.',
           type: 'redrive stats',
         },
       }),
@@ -80,10 +73,10 @@ export const overview = dashboard({
         queries: [{ expr: 'sum(redrive_workers{@q, state!="expired"})' }],
         thresholds: below(1),
         none: '0',
-        story: {
-          about: 'Workers that are alive: they renewed in time.',
+        help: {
+          about: 'Live workers: those that renewed in time.',
           healthy: 'as many as you deployed.',
-          otherwise: 'look at the processes: killed, out of memory, cannot reach the database? Their jobs come back by themselves. Alert: RedriveNoWorkers.',
+          otherwise: 'check whether the processes were killed, ran out of memory or cannot reach the database. Other workers retry their jobs. Alert: RedriveNoWorkers.',
           type: 'redrive stats',
         },
       }),
@@ -92,10 +85,10 @@ export const overview = dashboard({
         queries: [{ expr: `sum(increase(redrive_jobs_dead_lettered_total{@q}${IN_VIEW}))` }],
         unit: 'locale',
         decimals: 0,
-        story: {
-          about: 'Jobs that became dead letters in the time range of the dashboard, by whatever path.',
-          healthy: 'few, and each of them looked at.',
-          otherwise: 'see what they died of, fix it, send them back. Alerts: RedriveDlqSpike, RedriveDeadLetterBudgetBurnFast.',
+        help: {
+          about: 'Jobs that were dead-lettered in the time range of the dashboard, for any cause.',
+          healthy: 'few.',
+          otherwise: 'find and fix the cause, then redrive the letters. Alerts: RedriveDlqSpike, RedriveDeadLetterBudgetBurnFast.',
           type: ['redrive dlq groups', 'redrive dlq redrive QUEUE --canary 10'],
         },
       }),
@@ -103,23 +96,23 @@ export const overview = dashboard({
         title: 'Open letters',
         queries: [{ expr: 'sum(redrive_dlq_letters{@q, state="open"})' }],
         unit: 'locale',
-        story: {
-          about: 'Dead letters that wait for a decision: redrive, edit or discard. Exact.',
-          healthy: 'it falls to nothing between incidents.',
-          otherwise: 'open the dashboard *Dead letters*, take the largest group first. Alert: RedriveDlqUnattended.',
+        help: {
+          about: 'Dead letters that need a decision: redrive, edit or discard. Exact.',
+          healthy: 'it falls to 0 between incidents.',
+          otherwise: 'open the dashboard *Dead letters* and start with the largest group. Alert: RedriveDlqUnattended.',
           type: ['redrive dlq', 'redrive dlq groups'],
         },
       }),
       stat({
         title: 'Database',
         queries: [{ expr: 'min(redrive_up{@})' }],
-        mappings: words({ 1: ['up'], 0: ['away', colour.dead] }),
+        mappings: words({ 1: ['up'], 0: ['down', colour.dead] }),
         thresholds: below(1),
         none: 'no exporter',
-        story: {
+        help: {
           about: 'Whether the database answered the last scrape of the exporter.',
           healthy: 'up.',
-          otherwise: 'while it says *away* the other numbers are the last good ones. Try psql as the role of the exporter; workers wait and go on by themselves. Alerts: RedriveDatabaseUnreachable, RedriveExporterDown.',
+          otherwise: 'while it is *down*, all other panels show the last good values. Connect with psql as the role of the exporter. Workers wait and then continue. Alerts: RedriveDatabaseUnreachable, RedriveExporterDown.',
           type: ['redrive stats --no-wait', 'redrive-exporter --check'],
         },
       }),
@@ -135,10 +128,10 @@ export const overview = dashboard({
         ],
         unit: 'cps',
         overrides: painted({ enqueued: colour.work, done: colour.done, retried: colour.warning }),
-        story: {
-          about: 'Jobs a second: what comes in, what is done, what has to be tried again.',
+        help: {
+          about: 'Jobs per second: enqueued, done, and retried.',
           healthy: '*done* follows *enqueued*; *retried* is a small share of both.',
-          otherwise: 'done below enqueued: the queue grows, add workers. Many retries: a dependency is in trouble, see the causes on the dashboard *Queue*. Alert: RedriveRetryStorm.',
+          otherwise: 'if *done* is below *enqueued*, the queue grows: add workers. If retries are many, a dependency fails: see the causes on the dashboard *Queue*. Alert: RedriveRetryStorm.',
           type: ['redrive stats', 'redrive breaker list'],
         },
       }),
@@ -146,10 +139,10 @@ export const overview = dashboard({
         title: 'Pending depth by queue',
         queries: [{ expr: 'sum by (queue) (redrive_queue_live_jobs{@q})', legend: '{{queue}}' }],
         style: 'stack',
-        story: {
-          about: 'Live jobs of each queue, exact.',
-          healthy: 'hills that end. A slope that goes on is work that nobody does.',
-          otherwise: 'open the dashboard *Queue* for the one that grows.',
+        help: {
+          about: 'Live jobs of each queue. Exact.',
+          healthy: 'peaks that drain. A steady rise is work that is not done.',
+          otherwise: 'open the dashboard *Queue* for the queue that grows.',
           type: 'redrive stats QUEUE',
         },
       }),
@@ -162,10 +155,10 @@ export const overview = dashboard({
         ],
         unit: 'cpm',
         overrides: painted({ died: colour.dead, redriven: colour.back, recovered: colour.done }),
-        story: {
-          about: 'Letters a minute: jobs that died, letters sent back, letters whose jobs were done then. Counters, so a redrive never looks like fewer deaths.',
-          healthy: 'no deaths; after a fix *recovered* follows *redriven*.',
-          otherwise: 'died and redriven together mean that they die again: stop the run, the fix is not there yet. Alert: RedriveRedriveLoop.',
+        help: {
+          about: 'Per minute: jobs that died, letters that were redriven, and letters whose jobs then succeeded. These are counters, so a redrive never looks like fewer deaths.',
+          healthy: 'no deaths. After a fix, *recovered* follows *redriven*.',
+          otherwise: 'if *died* follows *redriven*, the jobs die again: pause the run, because the cause is not fixed. Alert: RedriveRedriveLoop.',
           type: ['redrive dlq groups', 'redrive dlq runs list'],
         },
       }),
@@ -184,10 +177,10 @@ export const overview = dashboard({
         min: null,
         overrides: shades,
         w: 6,
-        story: {
-          about: 'From the moment a job could be claimed to its claim, every attempt.',
+        help: {
+          about: 'Time from when a job becomes ready to its claim, for every attempt.',
           healthy: 'milliseconds while slots are free.',
-          otherwise: 'all quantiles rise: too few slots. Only p99: bursts, or one queue of several. Alert: RedriveLatencyBudgetBurn.',
+          otherwise: 'if all quantiles rise, there are too few slots. If only p99 rises, the cause is bursts or a single queue. Alert: RedriveLatencyBudgetBurn.',
           type: 'redrive stats',
         },
       }),
@@ -203,10 +196,10 @@ export const overview = dashboard({
         min: null,
         overrides: shades,
         w: 6,
-        story: {
+        help: {
           about: 'How long handlers ran, failures included.',
-          healthy: 'flat, and far below the deadline of a job.',
-          otherwise: 'what the handlers call has become slow. A breaker keeps the queue from making it worse.',
+          healthy: 'flat, and far below the deadline of the jobs.',
+          otherwise: 'a dependency of the handlers has become slow. Open a breaker so that the queue does not add load.',
           type: 'redrive breaker open DEPENDENCY --for 10m',
         },
       }),
@@ -222,10 +215,10 @@ export const overview = dashboard({
         min: null,
         overrides: shades,
         w: 6,
-        story: {
-          about: 'From the first enqueue to success, with all waiting, retries and redrives: what users feel.',
-          healthy: 'p50 is about wait and run time together; p99 shows the retries.',
-          otherwise: 'after a redrive it jumps, because the letters were old: that is no fault. Otherwise see wait and run time.',
+        help: {
+          about: 'Time from the first enqueue to success, including waits, retries and redrives. This is what users notice.',
+          healthy: 'p50 is about wait plus run time; p99 shows the retries.',
+          otherwise: 'see wait and run time. A jump after a redrive is normal, because the letters were old.',
           type: 'redrive stats',
         },
       }),
@@ -244,7 +237,7 @@ export const overview = dashboard({
         min: null,
         max: 1,
         softMin: 0.95,
-        none: 'nothing was claimed',
+        none: 'no claims',
         overrides: [
           named('within a minute', fixed(colour.work)),
           named(
@@ -256,10 +249,10 @@ export const overview = dashboard({
           ),
         ],
         w: 6,
-        story: {
-          about: 'Share of claims that came within 60 s, and the objective of 99 %.',
+        help: {
+          about: 'Share of claims within 60 s, and the objective of 99 %.',
           healthy: 'above the dashed line.',
-          otherwise: 'the budget burns: at 14 times the allowed speed RedriveLatencyBudgetBurn pages. Add workers, or move bulk work to a queue of its own or a lower priority.',
+          otherwise: 'add workers, or move bulk work to a separate queue or a lower priority. RedriveLatencyBudgetBurn pages at 14 times the allowed share of late claims.',
           type: 'redrive stats',
         },
       }),
@@ -307,139 +300,15 @@ export const overview = dashboard({
             ],
           }),
         ],
-        story: {
-          about: 'A line a queue; its name leads to the dashboard *Queue*. *Empty in* is the depth divided by what leaves less what comes in.',
-          healthy: 'short waits, something done just now, no old letters.',
-          otherwise: 'the first line is the one that waits longest. *Last done* long ago with jobs ready: it stalls. Alert: RedriveQueueStalled.',
+        help: {
+          about: 'One line per queue; its name links to the dashboard *Queue*. *Empty in* is the depth divided by the net rate at which it falls.',
+          healthy: 'short waits, a recent success, no old letters.',
+          otherwise: 'start with the first line, which has the longest wait. A queue with ready jobs whose *Last done* is long ago is stalled. Alert: RedriveQueueStalled.',
           type: ['redrive stats', 'redrive dlq list QUEUE'],
         },
       }),
     ),
-    folded(
-      'Exporter: can these numbers be trusted?',
-      stat({
-        title: 'Version',
-        queries: [{ expr: 'redrive_exporter_build_info{@}', legend: '{{version}}' }],
-        text: 'name',
-        w: 4,
-        story: {
-          about: 'The version of the exporter.',
-          healthy: 'one version, that of your workers.',
-          otherwise: 'finish the rollout.',
-          type: 'redrive-exporter --version',
-        },
-      }),
-      stat({
-        title: 'Schema',
-        queries: [{ expr: 'max(redrive_schema_version{@})' }],
-        unit: 'none',
-        w: 4,
-        story: {
-          about: 'Migrations applied to the database.',
-          healthy: 'what the latest release brings.',
-          otherwise: 'migrate; every release can work on the schema of the one before.',
-          type: ['redrive migrate --check', 'redrive migrate'],
-        },
-      }),
-      stat({
-        title: 'Schema known',
-        queries: [{ expr: 'min(redrive_schema_compatible{@})' }],
-        mappings: words({ 1: ['yes'], 0: ['no', colour.dead] }),
-        thresholds: below(1),
-        w: 4,
-        story: {
-          about: 'Whether the exporter knows the schema that it reads.',
-          healthy: 'yes.',
-          otherwise: 'upgrade the exporter, or migrate the database. Alert: RedriveSchemaMismatch.',
-          type: 'redrive migrate --check',
-        },
-      }),
-      stat({
-        title: 'Collectors that fail',
-        queries: [{ expr: 'count(redrive_collector_success{@} == 0) or vector(0)' }],
-        mappings: words({ 0: ['none'] }),
-        thresholds: above(1),
-        w: 4,
-        story: {
-          about: 'Collectors that could not be read at their last turn; their last good values stay published.',
-          healthy: 'none.',
-          otherwise: 'the log of the exporter has the SQLSTATE: 57014 is a timeout, 55P03 a lock, 42501 a missing grant. Alert: RedriveCollectorFailing.',
-          type: 'redrive-exporter --check',
-        },
-      }),
-      stat({
-        title: 'Drift of the counters',
-        queries: [{ expr: 'sum(abs(redrive_audit_drift_jobs{@q}))' }],
-        thresholds: above(undefined, 1),
-        none: 'not audited yet',
-        w: 4,
-        story: {
-          about: 'Rows less totals at the last audit of the counters, live jobs and letters together.',
-          healthy: '0, always.',
-          otherwise: 'it is a bug of redrive: please report it with the output of the command. Alert: RedriveCounterDrift.',
-          type: 'redrive audit counters',
-        },
-      }),
-      stat({
-        title: 'Names beyond the limit',
-        queries: [{ expr: 'sum(redrive_series_folded{@})' }],
-        thresholds: above(1),
-        w: 4,
-        story: {
-          about: 'Queues, kinds and error classes beyond the limit of names; their numbers are in the series `__other__`.',
-          healthy: '0.',
-          otherwise: 'somebody makes names at run time, such as a queue a customer or an id in an error class: give them a fixed set.',
-          type: 'redrive dlq groups list --all',
-        },
-      }),
-      graph({
-        title: 'Time to read',
-        queries: [
-          { expr: 'max(redrive_scrape_duration_seconds{@})', legend: 'all together' },
-          { expr: 'max by (collector) (redrive_collector_duration_seconds{@})', legend: '{{collector}}' },
-        ],
-        unit: 's',
-        overrides: painted({ 'all together': colour.work, ...COLLECTORS }),
-        w: 8,
-        story: {
-          about: 'How long the last reading of the database took, and each collector in it.',
-          healthy: 'some ten milliseconds, whatever the number of jobs.',
-          otherwise: 'one collector: see its grants and locks. All of them: the database is slow, see the dashboard *PostgreSQL*.',
-          type: 'redrive-exporter --check',
-        },
-      }),
-      graph({
-        title: 'Age of the numbers',
-        queries: [
-          { expr: 'max(redrive_fold_age_seconds{@})', legend: 'oldest count not folded' },
-          { expr: 'time() - min by (collector) (redrive_collector_last_success_timestamp_seconds{@} > 0)', legend: '{{collector}}' },
-        ],
-        unit: 's',
-        scale: 'log',
-        min: null,
-        overrides: painted({ 'oldest count not folded': colour.work, ...COLLECTORS }),
-        w: 8,
-        story: {
-          about: 'How old the numbers of each collector are. Tables are read once a minute, bloat once an hour, the others at every scrape.',
-          healthy: 'seconds; tables below a minute, bloat below an hour.',
-          otherwise: 'counts that are not folded need a running worker: folding is its chore. Alert: RedriveMetricsStale.',
-          type: 'redrive stats',
-        },
-      }),
-      graph({
-        title: 'Counters that were lower than before',
-        queries: [{ expr: 'sum(increase(redrive_totals_regressions_total{@}[$__rate_interval]))', legend: 'held at their last value' }],
-        overrides: painted({ 'held at their last value': colour.warning }),
-        style: 'bars',
-        decimals: 0,
-        w: 8,
-        story: {
-          about: 'Counters that the database told lower than before. The exporter keeps the higher value, so that no rate jumps.',
-          healthy: 'none.',
-          otherwise: 'a failover lost commits, or a backup was restored: the jobs of that moment are worth a check.',
-          type: 'redrive audit counters',
-        },
-      }),
-    ),
+    exporterHealth,
+    ...others,
   ],
 });

@@ -1,29 +1,29 @@
-// The colours: few, each with one meaning on all dashboards, told apart by the colour-blind
-// (after Okabe and Ito), readable on dark and on light.
+// The colours. Each has one meaning on all dashboards. They are safe for colour-blind readers (after
+// Okabe and Ito) and readable on dark and light themes.
 
 export const colour = {
-  // Work that comes in or waits.
+  // Incoming or waiting work.
   work: '#4C8DD6',
-  // Work that is done; letters that recovered.
+  // Finished work and recovered letters.
   done: '#2BA58A',
-  // What is put off: delays, retries, half-open breakers.
+  // Postponed work: delays, retries, half-open breakers.
   later: '#B89BD9',
-  // What runs now.
+  // Running work.
   running: '#6CB8E6',
-  // Worth a look.
+  // Needs attention soon.
   warning: '#E5A11A',
-  // Deaths, and what needs somebody now.
+  // Deaths, and values that need action now.
   dead: '#DB5E1C',
-  // Letters on their way back.
+  // Letters being redriven.
   back: '#C978A9',
-  // What is only there to compare with: limits, thresholds, the rest.
+  // For comparison only: limits, thresholds, other series.
   quiet: '#8E949E',
 };
 
-// A healthy number has no colour: it is written as text is.
+// A healthy value has the colour of text.
 export const plain = 'text';
 
-// Of series that have no meaning of their own, such as queues: the first of them that is free.
+// For series without a fixed meaning, such as queues: the first free one.
 export const series = [
   colour.work,
   colour.done,

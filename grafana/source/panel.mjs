@@ -1,10 +1,10 @@
-// Panels: the few shapes that the dashboards are made of.
+// Builders for the types of panels that the dashboards use.
 
 import { colour, plain } from './palette.mjs';
 
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' };
 
-// `{@}` stands for the matchers that every selector has, `{@q}` for those of series with a queue.
+// `{@}` expands to the matchers of every selector, `{@q}` to those of series with a queue.
 const matchers = {
   '@q': 'job=~"$job", instance=~"$instance", queue=~"$queue"',
   '@': 'job=~"$job", instance=~"$instance"',
@@ -12,8 +12,8 @@ const matchers = {
 const expand = (expr) =>
   expr.replace(/\s+/g, ' ').trim().replace(/@q|@/g, (which) => matchers[which]);
 
-// What a panel says to whoever looks at it at night: what it is, what is healthy, what to do
-// when it is not, what to type.
+// The description of a panel: what it shows, what is healthy, what to do otherwise, and the command to
+// type.
 const describe = ({ about, healthy, otherwise, type }) =>
   [
     about,
@@ -42,26 +42,26 @@ const steps = (base, ...rest) => ({
   steps: [{ color: base, value: null }, ...rest.map(([value, color]) => ({ color, value }))],
 });
 
-// Thresholds of numbers of which more is worse.
+// Thresholds for values where higher is worse.
 export const above = (warning, critical) =>
   steps(
     plain,
     ...(warning === undefined ? [] : [[warning, colour.warning]]),
     ...(critical === undefined ? [] : [[critical, colour.dead]]),
   );
-// Thresholds of numbers of which less is worse.
+// Thresholds for values where lower is worse.
 export const below = (critical, warning) =>
   warning === undefined
     ? steps(colour.dead, [critical, plain])
     : steps(colour.dead, [critical, colour.warning], [warning, plain]);
 export const calm = steps(plain);
 
-// A value said in words.
-export const words = (said) => [
+// Replaces values by words.
+export const words = (texts) => [
   {
     type: 'value',
     options: Object.fromEntries(
-      Object.entries(said).map(([value, [text, color]], index) => [
+      Object.entries(texts).map(([value, [text, color]], index) => [
         value,
         { text, index, ...(color && { color }) },
       ]),
@@ -71,10 +71,10 @@ export const words = (said) => [
 
 const fixed = (color) => ({ id: 'color', value: { mode: 'fixed', fixedColor: color } });
 const named = (name, ...properties) => ({ matcher: { id: 'byName', options: name }, properties });
-// Colours by the name of the series.
+// Colours by series name.
 export const painted = (names) =>
   Object.entries(names).map(([name, color]) => named(name, fixed(color)));
-// A limit: a thin dashed line without an area.
+// A limit: a thin dashed line without a filled area.
 export const limit = (name, color = colour.quiet) =>
   named(
     name,
@@ -86,10 +86,10 @@ export const limit = (name, color = colour.quiet) =>
   );
 export { fixed, named };
 
-const shell = (type, { title, w, h, story, links }) => ({
+const shell = (type, { title, w, h, help, links }) => ({
   type,
   title,
-  description: describe(story),
+  description: describe(help),
   datasource: DATASOURCE,
   gridPos: { w, h, x: 0, y: 0 },
   interval: '15s',
@@ -98,7 +98,7 @@ const shell = (type, { title, w, h, story, links }) => ({
 
 const VALUE_SIZE = 34;
 
-// One number: what it is now.
+// A single current value.
 export function stat({
   queries, unit = 'short', decimals, thresholds = calm, mappings = [], none, text = 'auto',
   w = 3, h = 4, ...rest
@@ -124,7 +124,7 @@ export function stat({
       percentChangeColorMode: 'standard',
       reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false },
       showPercentChange: false,
-      // All of one size: what is large is not what has few digits.
+      // One size for all, because Grafana otherwise enlarges short numbers.
       text: { valueSize: VALUE_SIZE },
       textMode: text,
       wideLayout: true,
@@ -138,9 +138,9 @@ const SCALES = {
   log: { type: 'log', log: 10 },
 };
 
-// Series over time. `style`: `lines`, `stack` (areas on each other), `bars` (stacked bars, for
-// events that are rare), `steps` (states). `bridge`: a line over what has no value, for series
-// that only have one when something happened.
+// A time series. `style` is `lines`, `stack` (stacked areas), `bars` (stacked bars, for rare events) or
+// `steps` (states). `bridge` connects points across gaps, for series that have values only while
+// something happens.
 export function graph({
   queries, unit = 'short', decimals, min = 0, max, thresholds, style = 'lines', scale = 'linear', none,
   base, bridge = false, softMin, overrides = [], w = 8, h = 8, ...rest
@@ -159,10 +159,10 @@ export function graph({
         custom: {
           axisBorderShow: false,
           axisPlacement: 'auto',
-          // The lines of a logarithmic grid are too many to be of help.
+          // A logarithmic grid has too many lines.
           ...(scale === 'log' && { axisGridShow: false }),
           ...(softMin !== undefined && { axisSoftMin: softMin }),
-          // A line of zeros lies at the bottom of a scale with a one.
+          // Keeps a line of zeros at the bottom.
           ...(decimals === 0 && { axisSoftMax: 1 }),
           barAlignment: 0,
           barWidthFactor: 0.8,
@@ -195,7 +195,7 @@ export function graph({
   };
 }
 
-// A histogram over time: the darker a cell, the more jobs.
+// A histogram over time. Darker cells have more jobs.
 export function heatmap({ expr, unit, color = colour.work, none, w = 8, h = 8, ...rest }) {
   return {
     ...shell('heatmap', { w, h, ...rest }),
@@ -234,7 +234,7 @@ export function heatmap({ expr, unit, color = colour.work, none, w = 8, h = 8, .
   };
 }
 
-// A row a thing. Columns: `{name, expr, unit?, ...}`; `key` are the labels that name a row.
+// A table with one row per value of the labels in `key`. Columns are `{name, expr, unit?, ...}`.
 export function table({ key, columns, sort, none, w = 24, h = 8, overrides = [], ...rest }) {
   const value = (at) => `Value #${letters[at]}`;
   const order = [...Object.keys(key), ...columns.map((_, at) => value(at))];

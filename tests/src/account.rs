@@ -1,4 +1,4 @@
-//! The account that servers of a test's own run as: none of them runs as root.
+//! The account that runs the servers of single tests, because PostgreSQL does not run as root.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use crate::database::server_url;
 
-/// Whom to run as; nobody else than who we are, unless we are root.
+/// The account, if the tests run as root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account(Option<(u32, u32)>);
 
 impl Account {
-    /// That of the server which the tests share.
+    /// Returns the account of the shared server.
     pub(crate) fn of_the_server() -> Account {
         Account(geteuid().is_root().then(|| {
             let mut server = Client::connect(&server_url(), NoTls).expect("connect to the server");
@@ -29,7 +29,7 @@ impl Account {
         }))
     }
 
-    /// A new folder of its own.
+    /// Makes a new folder that the account owns.
     pub(crate) fn folder(self) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("redrive-{}", Uuid::new_v4().simple()));
         fs::create_dir(&folder).expect("make a folder for a server");
@@ -37,14 +37,14 @@ impl Account {
         folder
     }
 
-    /// Makes it the owner of a file or folder.
+    /// Gives a file or folder to the account.
     pub(crate) fn owns(self, path: &Path) {
         if let Some((uid, gid)) = self.0 {
             chown(path, Some(uid), Some(gid)).expect("give a file to the account");
         }
     }
 
-    /// Makes it who runs a program.
+    /// Runs a program as the account.
     pub(crate) fn runs(self, command: &mut Command) {
         if let Some((uid, gid)) = self.0 {
             command.uid(uid).gid(gid);

@@ -1,5 +1,5 @@
-//! A PgBouncer of a test's own, in transaction mode, with so few connections to the server that they
-//! are shared.
+//! A PgBouncer for one test, in transaction mode, with few enough server connections that clients
+//! share them.
 
 use std::env;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::account::Account;
 use crate::cluster::free_port;
 use crate::wait::{SOON, wait_until};
 
-/// Names the program, where it is not in `PATH`.
+/// Names the program if it is not in `PATH`.
 const PROGRAM: &str = "PGBOUNCER";
 
 /// A running PgBouncer; killed when dropped.
@@ -26,7 +26,7 @@ pub struct Bouncer {
 }
 
 impl Bouncer {
-    /// Starts one in front of the server of this URL, with so many connections to it.
+    /// Starts one in front of the server of this URL, with this many connections to it.
     pub fn before(url: &str, connections: u32) -> Bouncer {
         let (_, rest) = url.split_once('@').expect("a URL with a role");
         let (place, database) = rest.split_once('/').expect("a URL with a database");
@@ -63,27 +63,27 @@ impl Bouncer {
         bouncer
     }
 
-    /// The URL of the same database through it.
+    /// Returns the URL of the same database through PgBouncer.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// How a handle is opened that knows of it.
+    /// Returns the builder of a handle that declares the pooler.
     pub fn builder(&self) -> DatabaseBuilder {
         Database::builder(&self.url).pooler(Pooler::Transaction)
     }
 
-    /// A new handle that knows of it, with a pool of its own.
+    /// Opens a new handle that declares the pooler.
     pub fn open(&self) -> Database {
         self.builder().open().expect("connect through PgBouncer")
     }
 
-    /// A queue of such a handle.
+    /// Returns a queue of a new handle.
     pub fn queue(&self, name: &str) -> Queue {
-        Queue::new(&self.open(), name).expect("a good name")
+        Queue::new(&self.open(), name).expect("a valid name")
     }
 
-    /// A plain connection through it.
+    /// Opens a plain connection through PgBouncer.
     pub fn client(&self) -> Client {
         Client::connect(&self.url, NoTls).expect("connect through PgBouncer")
     }
@@ -91,7 +91,7 @@ impl Bouncer {
 
 impl Drop for Bouncer {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         drop(self.child.kill());
         drop(self.child.wait());
         drop(fs::remove_dir_all(&self.folder));

@@ -1,11 +1,10 @@
-//! A server of a test's own, for what cannot be done to the one that all tests share: stopping it
-//! and keeping it silent.
+//! A server for one test, which the test can stop, crash and silence.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use postgres::{Client, NoTls};
 use redrive::Database;
@@ -17,7 +16,7 @@ use crate::database::server_url;
 /// A PostgreSQL server with its data in a temporary folder; stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Where its programs are: those of the server that the tests share.
+    /// The folder of the programs, which are those of the shared server.
     programs: PathBuf,
     account: Account,
     folder: PathBuf,
@@ -25,12 +24,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes one; it is not started.
+    /// Creates a cluster without starting it.
     pub fn new() -> Cluster {
         Cluster::with("fsync = off")
     }
 
-    /// Makes one with this setting beside the usual ones; it is not started.
+    /// Creates a cluster with an additional setting, without starting it.
     pub fn with(setting: &str) -> Cluster {
         let mut shared = Client::connect(&server_url(), NoTls).expect("connect to the server");
         let asked = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
@@ -63,14 +62,14 @@ impl Cluster {
         cluster
     }
 
-    /// Adds settings, for its next start; the last one of a name counts.
+    /// Adds settings for the next start; the last value of a name applies.
     fn set(&self, settings: &str) {
         let file = self.data().join("postgresql.conf");
         let text = fs::read_to_string(&file).expect("its settings");
         fs::write(&file, text + settings).expect("write its settings");
     }
 
-    /// Keeps a file that only its account can read, for as long as the cluster lives.
+    /// Writes a file that only the account can read, removed with the cluster.
     pub fn keep(&self, name: &str, text: &str) -> PathBuf {
         let file = self.folder.join(name);
         fs::write(&file, text).expect("write a file");
@@ -79,7 +78,7 @@ impl Cluster {
         file
     }
 
-    /// From its next start it talks TLS too, with this certificate.
+    /// Enables TLS with this certificate from the next start.
     pub fn certify(&self, certificate: &str, key: &str) {
         let certificate = self.keep("server.pem", certificate);
         let key = self.keep("server.key", key);
@@ -90,7 +89,7 @@ impl Cluster {
         ));
     }
 
-    /// From its next start it talks to nobody without a certificate that these vouch for.
+    /// Requires client certificates of this authority from the next start.
     pub fn demand_certificates(&self, roots: &str) {
         let roots = self.keep("clients.pem", roots);
         self.set(&format!("ssl_ca_file = '{}'\n", roots.display()));
@@ -101,7 +100,7 @@ impl Cluster {
         .expect("write who may connect");
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts the server and waits until it answers.
     pub fn start(&self) {
         let log = self.folder.join("log").display().to_string();
         self.run("pg_ctl", &["start", "--wait", "--silent", "--log", &log]);
@@ -112,7 +111,7 @@ impl Cluster {
         self.run("pg_ctl", &["stop", "--wait", "--silent", "--mode=fast"]);
     }
 
-    /// Ends it without a goodbye, as a crash does.
+    /// Stops the server as a crash does.
     pub fn crash(&self) {
         self.run(
             "pg_ctl",
@@ -120,62 +119,106 @@ impl Cluster {
         );
     }
 
-    /// Takes a base backup of it, beside its data.
+    /// Takes a base backup. Copies the files instead of running `pg_basebackup`, which not every
+    /// installation has and which refuses newer servers.
     pub fn back_up(&self) {
-        let backup = self.folder.join("backup");
-        let mut command = self.bare("pg_basebackup");
-        command
-            .arg(format!("--dbname={}", self.url()))
-            .arg("--pgdata")
-            .arg(backup)
-            .args(["--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
-        went_well("pg_basebackup", command);
+        let mut client = self.client();
+        let is_old: bool = client
+            .query_one(
+                "SELECT current_setting('server_version_num')::integer < 150000",
+                &[],
+            )
+            .expect("ask for the version")
+            .get(0);
+        let (begin, end) = match is_old {
+            true => (
+                "pg_start_backup('test', true, false)",
+                "pg_stop_backup(false)",
+            ),
+            false => ("pg_backup_start('test', true)", "pg_backup_stop()"),
+        };
+        let (data, backup) = (self.data(), self.folder.join("backup"));
+        let failed = "take a base backup";
+        client
+            .batch_execute(&format!("SELECT {begin}"))
+            .expect(failed);
+        let copied = self.copy(&data, &backup);
+        // A file that disappears meanwhile is restored from the WAL.
+        let errors = String::from_utf8_lossy(&copied.stderr);
+        assert!(
+            errors
+                .lines()
+                .all(|line| line.ends_with("No such file or directory")),
+            "{errors}"
+        );
+        let label: String = client
+            .query_one(&format!("SELECT labelfile FROM {end}"), &[])
+            .expect(failed)
+            .get(0);
+        let copied = self.copy(&data.join("pg_wal"), &backup);
+        assert!(copied.status.success(), "{copied:?}");
+        fs::remove_file(backup.join("postmaster.pid")).expect(failed);
+        let file = backup.join("backup_label");
+        fs::write(&file, label).expect(failed);
+        self.account.owns(&file);
     }
 
-    /// Puts the backup where its data were; it must be stopped, and is not started.
+    fn copy(&self, from: &Path, to: &Path) -> Output {
+        let mut copy = Command::new("cp");
+        copy.arg("--archive").arg(from).arg(to).env("LC_ALL", "C");
+        self.account.runs(&mut copy);
+        copy.output().expect("run cp")
+    }
+
+    /// Restores the backup. The server must be stopped, and is not started.
     pub fn restore(&self) {
         fs::remove_dir_all(self.data()).expect("remove its data");
         fs::rename(self.folder.join("backup"), self.data()).expect("put the backup there");
     }
 
-    /// Kills one of its backends, after which it starts all of them anew.
+    /// Kills a backend, after which the server restarts all of them.
     pub fn kill_backend(&self, pid: i32) {
         signal(pid, Signal::KILL);
     }
 
-    /// Its port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The URL of its database.
+    /// Returns the URL of the database.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Where one of its programs is, such as `psql`.
-    pub fn program(&self, name: &str) -> PathBuf {
-        self.programs.join(name)
+    /// Returns the path of a client program such as `psql`: next to the server, or in `PATH`.
+    pub fn client_program(&self, name: &str) -> PathBuf {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::iter::once(self.programs.clone())
+            .chain(std::env::split_paths(&path))
+            .map(|folder| folder.join(name))
+            .find(|program| program.is_file())
+            .unwrap_or_else(|| panic!("install PostgreSQL's client: there is no `{name}`"))
     }
 
-    /// A plain connection to its database.
+    /// Opens a plain connection to the database.
     pub fn client(&self) -> Client {
         Client::connect(&self.url(), NoTls).expect("connect to the server of the test")
     }
 
-    /// Puts the schema of this library into its database.
+    /// Migrates the database.
     pub fn migrate(&self) -> Database {
         let db = redrive::connect(&self.url()).expect("connect to the server of the test");
         db.migrate().expect("migrate");
         db
     }
 
-    /// Makes all of it silent, until the answer is dropped: connections stay open, and nobody reads
-    /// or writes at the other end.
+    /// Freezes every process of the server until the result is dropped: connections stay open, and the
+    /// server neither reads nor writes.
     pub fn silence(&self) -> Silence {
         let postmaster = self.postmaster().expect("it runs");
         let mut processes = vec![postmaster];
-        // First the one who would start others.
+        // The postmaster first, because it would start others.
         signal(postmaster, Signal::STOP);
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
             let Some(pid) = entry
@@ -197,10 +240,23 @@ impl Cluster {
         Silence(processes)
     }
 
-    /// Makes one of its backends silent, until the answer is dropped.
+    /// Freezes one backend until the result is dropped.
     pub fn silence_backend(&self, pid: i32) -> Silence {
         signal(pid, Signal::STOP);
         Silence(vec![pid])
+    }
+
+    /// Returns whether a client has sent bytes that the server has not read, as the kernel counts them.
+    pub fn has_unread_bytes(&self) -> bool {
+        let sockets = fs::read_to_string("/proc/net/tcp").expect("the sockets of this machine");
+        let local = format!("0100007F:{:04X}", self.port);
+        sockets.lines().any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields.len() > 4
+                && fields[1] == local
+                && fields[2] != "00000000:0000"
+                && !fields[4].ends_with(":00000000")
+        })
     }
 
     fn postmaster(&self) -> Option<i32> {
@@ -219,18 +275,18 @@ impl Cluster {
         went_well(program, command);
     }
 
-    /// One of its programs, on its data.
+    /// Runs a program on the data of the server.
     fn command(&self, program: &str) -> Command {
         let mut command = self.bare(program);
         command.arg("--pgdata").arg(self.data());
         command
     }
 
-    /// One of its programs, as its account.
+    /// Runs a program as the account.
     fn bare(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(Path::new("/"));
-        // What the caller's shell says about another server is not about this one.
+        // The environment of the shell may describe another server.
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("PG") {
                 command.env_remove(variable);
@@ -271,7 +327,7 @@ fn went_well(program: &str, mut command: Command) {
     );
 }
 
-/// A port of this machine that nobody has.
+/// Returns a free port of this machine.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -279,7 +335,7 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// Processes of a server that do nothing, until this is dropped.
+/// Frozen processes of a server; they continue when this is dropped.
 #[derive(Debug)]
 pub struct Silence(Vec<i32>);
 
@@ -293,7 +349,7 @@ impl Drop for Silence {
 
 fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended.
+        // The process may have ended.
         _ = kill_process(pid, signal);
     }
 }

@@ -1,7 +1,7 @@
 //! A database for each test, copied from a migrated template and dropped at the end.
 //!
-//! The template is made once for each server and content of the migrations, by whichever test
-//! process comes first; the others wait for it under an advisory lock.
+//! The first test process creates the template, once per server and content of the migrations; the
+//! others wait for an advisory lock.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,15 +14,15 @@ use uuid::Uuid;
 use crate::bouncer::Bouncer;
 use crate::wait::{SOON, wait_until};
 
-/// Where the tests find their server.
+/// The URL of the test server.
 const SERVER: &str = "REDRIVE_TEST_DATABASE_URL";
-/// Set to anything, it makes a test that fails keep its database and tell its name.
+/// If set, a failing test keeps its database and prints its name.
 const KEEP: &str = "REDRIVE_TEST_KEEP";
-/// Set to anything, it puts a PgBouncer in transaction mode before the handles of every test.
+/// If set, every handle connects through a PgBouncer in transaction mode.
 const POOLER: &str = "REDRIVE_TEST_POOLER";
-/// How many connections each of them has to the server.
+/// The server connections of each PgBouncer.
 const POOLED: u32 = 5;
-/// The advisory lock of those who make the template: a number that only the tests use.
+/// The advisory lock for creating the template.
 const TEMPLATE_LOCK: i64 = 7_304_114_902;
 
 /// The superuser's URL of the test server.
@@ -32,12 +32,12 @@ pub fn server_url() -> String {
     })
 }
 
-/// A database of a test's own; dropped with it.
+/// The database of one test, dropped at its end.
 #[derive(Debug)]
 pub struct TestDatabase {
     name: String,
     url: String,
-    /// What handles go through, where that was asked for.
+    /// The pooler for handles, if enabled.
     bouncer: Option<Bouncer>,
 }
 
@@ -54,8 +54,14 @@ impl TestDatabase {
         TestDatabase::create(&mut connect(&server_url()), "TEMPLATE template0")
     }
 
+    /// A database without anything in it, in another encoding than UTF-8.
+    pub fn with_encoding(encoding: &str) -> TestDatabase {
+        let how = format!("TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'");
+        TestDatabase::create(&mut connect(&server_url()), &how)
+    }
+
     fn create(server: &mut Client, how: &str) -> TestDatabase {
-        // The reaper waits for a lease time after the start of the server.
+        // The reaper waits for one lease after the start of the server.
         wait_until(
             "the server to be older than the shortest lease",
             SOON,
@@ -77,17 +83,17 @@ impl TestDatabase {
         TestDatabase { name, url, bouncer }
     }
 
-    /// Its URL.
+    /// Returns the URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A new handle to it, with a pool of its own.
+    /// Opens a new handle with a new pool.
     pub fn open(&self) -> Database {
         match &self.bouncer {
             Some(bouncer) => bouncer.open(),
@@ -95,12 +101,12 @@ impl TestDatabase {
         }
     }
 
-    /// A queue in it, with a pool of its own.
+    /// Returns a queue on a new handle.
     pub fn queue(&self, name: &str) -> Queue {
-        Queue::new(&self.open(), name).expect("a good name")
+        Queue::new(&self.open(), name).expect("a valid name")
     }
 
-    /// A plain connection to it.
+    /// Opens a plain connection.
     pub fn client(&self) -> Client {
         connect(&self.url)
     }
@@ -109,7 +115,7 @@ impl TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         if thread::panicking() && env::var_os(KEEP).is_some() {
-            #[expect(clippy::print_stderr, reason = "somebody asked for it")]
+            #[expect(clippy::print_stderr, reason = "pooling is enabled")]
             {
                 eprintln!("the database of this test is kept: {}", self.url);
             }
@@ -125,7 +131,7 @@ impl Drop for TestDatabase {
     }
 }
 
-/// The name of the migrated template, which exists when this returns.
+/// Creates the migrated template if necessary and returns its name.
 fn template(server: &mut Client) -> String {
     let mut hasher = DefaultHasher::new();
     redrive::migrate::print().hash(&mut hasher);
@@ -145,7 +151,7 @@ fn template(server: &mut Client) -> String {
     name
 }
 
-/// Whether the template is there and complete: it is marked last.
+/// Whether the template is complete: the mark is set last.
 fn is_finished(server: &mut Client, name: &str) -> bool {
     let asked = "SELECT FROM pg_database WHERE datname = $1 AND datistemplate";
     server
@@ -155,7 +161,7 @@ fn is_finished(server: &mut Client, name: &str) -> bool {
 }
 
 fn make_template(server: &mut Client, name: &str) {
-    // Half of one may be there, from a process that was killed.
+    // A killed process may have left an incomplete one.
     server
         .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
         .and_then(|()| server.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")))
@@ -178,7 +184,7 @@ fn make_template(server: &mut Client, name: &str) {
         .expect("mark the template");
 }
 
-/// The server's URL with another database in it.
+/// Returns the URL of the server with another database.
 fn url_of(database: &str) -> String {
     let server = server_url();
     let (address, options) = server.split_once('?').unwrap_or((&server, ""));

@@ -1,4 +1,4 @@
-//! The exporter as tests meet it: a process of its own, asked over the network.
+//! The exporter as a process, scraped over the network.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -20,21 +20,21 @@ pub struct Exporter {
     log: Arc<Mutex<String>>,
 }
 
-/// What it answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The status code.
     pub status: u16,
-    /// The headers, as they came.
+    /// The headers as received.
     pub head: String,
-    /// What follows them.
+    /// The body.
     pub text: String,
-    /// How long it took.
+    /// The time to the last byte.
     pub took: Duration,
 }
 
 impl Asked {
-    /// The value of a series of the page of metrics, such as `redrive_up`.
+    /// Returns the value of a series of the metrics page, such as `redrive_up`.
     pub fn value(&self, series: &str) -> Option<f64> {
         self.text.lines().find_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;
@@ -66,7 +66,7 @@ impl Exporter {
         Exporter::of(shell)
     }
 
-    /// Starts a command that is one but for its address.
+    /// Starts a prepared command with an address added.
     pub fn of(mut command: Command) -> Exporter {
         let mut child = command
             .args(["--web.listen-address", "127.0.0.1:0"])
@@ -101,17 +101,17 @@ impl Exporter {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Its log lines so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         self.log.lock().expect("the log").clone()
     }
 
-    /// A connection to it.
+    /// Opens a connection.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(SOON)).expect("a deadline");
@@ -119,13 +119,13 @@ impl Exporter {
         stream
     }
 
-    /// Asks for a page.
+    /// Requests a page.
     #[track_caller]
     pub fn get(&self, path: &str) -> Asked {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: exporter\r\n\r\n"))
     }
 
-    /// Asks for the metrics, as Prometheus does that waits for so many seconds.
+    /// Scrapes the metrics as Prometheus does, with a timeout in seconds.
     #[track_caller]
     pub fn scrape(&self, timeout: u32) -> Asked {
         let asked = self.ask(&format!(
@@ -136,7 +136,7 @@ impl Exporter {
         asked
     }
 
-    /// As many scrapes as that at once.
+    /// Runs several scrapes concurrently.
     #[track_caller]
     pub fn scrapes(&self, count: usize, timeout: u32) -> Vec<Asked> {
         thread::scope(|scope| {
@@ -150,7 +150,7 @@ impl Exporter {
         })
     }
 
-    /// Says something and hears the answer.
+    /// Sends bytes and reads the response.
     #[track_caller]
     pub fn ask(&self, request: &str) -> Asked {
         let begin = Instant::now();
@@ -159,13 +159,13 @@ impl Exporter {
         heard(stream, begin).expect("an answer")
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process"), signal).expect("it runs");
     }
 
-    /// Waits for its end.
+    /// Waits for the process to end.
     #[track_caller]
     pub fn ended(&mut self) -> ExitStatus {
         let mut status = None;
@@ -176,7 +176,7 @@ impl Exporter {
         status.expect("it has ended")
     }
 
-    /// How many megabytes of memory it uses: now, and at most so far.
+    /// Returns the current and the peak memory in megabytes.
     pub fn megabytes(&self) -> (u64, u64) {
         let status = self.proc("status");
         let of = |name: &str| {
@@ -188,13 +188,13 @@ impl Exporter {
         (of("VmRSS:"), of("VmHWM:"))
     }
 
-    /// How many descriptors it has open.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> usize {
         let open = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
         open.expect("it runs").count()
     }
 
-    /// How many threads of that name it has.
+    /// Returns the number of threads with this name.
     pub fn threads(&self, name: &str) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.child.id()))
             .expect("it runs")
@@ -206,7 +206,7 @@ impl Exporter {
             .count()
     }
 
-    /// How many connections it has to a port of this machine, as the system counts them.
+    /// Returns the number of connections to a local port, as the kernel counts them.
     pub fn connections_to(&self, port: u16) -> usize {
         let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", self.child.id()))
             .expect("it runs")
@@ -228,10 +228,10 @@ impl Exporter {
     }
 }
 
-/// Reads an answer to its end; `None` when there is none.
+/// Reads a response to its end; `None` if there is none.
 pub(crate) fn heard(mut stream: TcpStream, begin: Instant) -> Option<Asked> {
     let mut bytes = Vec::new();
-    // An answer may be followed by a connection that is cut.
+    // The connection may be cut after the response.
     drop(stream.read_to_end(&mut bytes));
     let answer = String::from_utf8_lossy(&bytes).into_owned();
     let (head, text) = answer.split_once("\r\n\r\n")?;

@@ -1,4 +1,4 @@
-//! A gate: where a handler stops until the test lets it go on.
+//! A gate, at which a handler waits until the test opens it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -35,14 +35,14 @@ impl Gate {
         );
     }
 
-    /// Opens the gate, for good.
+    /// Opens the gate permanently.
     pub fn open(&self) {
         let (state, changed) = &*self.shared;
         state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         changed.notify_all();
     }
 
-    /// How many have come to the gate so far.
+    /// Returns the number of callers that reached the gate.
     pub fn arrived(&self) -> usize {
         self.shared
             .0
@@ -51,7 +51,7 @@ impl Gate {
             .arrived
     }
 
-    /// Waits until so many have come to the gate.
+    /// Waits until this many callers reached the gate.
     #[track_caller]
     pub fn wait_for(&self, callers: usize) {
         let (state, changed) = &*self.shared;

@@ -1,8 +1,8 @@
 //! The harness of the integration tests: a database for each test, waiting without sleeping,
-//! handlers that stop where the test wants them, and leases that are lost on demand.
+//! handlers that wait at gates, and leases that expire on demand.
 //!
-//! No timing decides a test. What has to be late is made late by an UPDATE; what has to happen
-//! is waited for with a deadline that is only ever met by a bug.
+//! No timing decides a test: an UPDATE ages rows, and a test waits for a condition with a deadline
+//! that only a bug exceeds.
 
 #![expect(
     clippy::expect_used,
@@ -12,13 +12,13 @@
 
 mod account;
 mod bouncer;
-mod cable;
+mod proxy;
 mod cluster;
 mod database;
 mod exporter;
 mod gate;
 mod logged;
-mod lose;
+mod expire;
 mod payload;
 mod published;
 mod ran;
@@ -29,18 +29,23 @@ mod wait;
 mod work;
 
 pub use bouncer::Bouncer;
-pub use cable::Cable;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
+pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within};
 pub use exporter::{Asked, Exporter};
 pub use gate::Gate;
 pub use logged::Logged;
-pub use lose::{Lost, lose_leases, reap, reap_after};
 pub use payload::{Abort, Finish, Hold, Order};
+pub use proxy::Proxy;
 pub use published::{Published, changed, fold, no_drift, published};
-pub use ran::{Ran, ran, ran_by};
-pub use read::{number, read, reads};
+pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};
+pub use read::{number, read, reads, scalar};
 pub use statement::statement;
 pub use tally::Tally;
 pub use wait::{SOON, wait_until};
-pub use work::{counted, drained, letters, letters_in, stats, stop, worker};
+pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker};
+
+/// Runs the examples of the README as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,17 +1,17 @@
-//! What the program logs, kept for a test. One of them a process: tests run in a process each.
+//! Records the log of the process. nextest runs each test in its process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-/// The log lines of this process since it was started. Clones are the same.
+/// The log lines since the start of the recording. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Logged {
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Logged {
-    /// Begins to keep every line up to this level, of whatever crate.
+    /// Records every line up to this level, of any crate.
     pub fn start(level: LevelFilter) -> Logged {
         let logged = Logged::default();
         log::set_boxed_logger(Box::new(logged.clone())).expect("the only logger of the process");

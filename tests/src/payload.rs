@@ -3,7 +3,7 @@
 use redrive::Payload;
 use serde::{Deserialize, Serialize};
 
-/// What most tests enqueue.
+/// The payload of most tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// Its number.
@@ -21,7 +21,7 @@ impl Payload for Order {
     const KIND: &'static str = "order";
 }
 
-/// A job that the doomed process finishes.
+/// A job that the test worker finishes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Finish {}
 
@@ -29,7 +29,7 @@ impl Payload for Finish {
     const KIND: &'static str = "finish";
 }
 
-/// A job that the doomed process begins and never ends.
+/// A job that the test worker starts and never finishes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Hold {}
 
@@ -37,7 +37,7 @@ impl Payload for Hold {
     const KIND: &'static str = "hold";
 }
 
-/// A job that aborts the doomed process.
+/// A job that aborts the test worker.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Abort {}
 

@@ -1,4 +1,4 @@
-//! What is published of the counters, and whether it is what the rows say.
+//! The published counters, and their check against the rows.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub type Published = BTreeMap<String, i64>;
 /// Reads what is published.
 ///
 /// # Panics
-/// When a histogram is not of one piece.
+/// Panics if a histogram is inconsistent.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "counts of a test are small whole numbers"
@@ -44,7 +44,7 @@ pub fn published(client: &mut Client) -> Published {
     series
 }
 
-/// What changed from one reading to the next.
+/// Returns the differences between two readings.
 pub fn changed(before: &Published, after: &Published) -> Published {
     let names = before.keys().chain(after.keys());
     let value = |of: &Published, name: &str| of.get(name).copied().unwrap_or_default();
@@ -54,18 +54,18 @@ pub fn changed(before: &Published, after: &Published) -> Published {
         .collect()
 }
 
-/// Checks that the counters are what the rows say.
+/// Checks that the counters match the rows.
 ///
 /// # Panics
-/// When they are not.
+/// Panics if they do not.
 #[track_caller]
 pub fn no_drift(db: &Database) {
-    let found = db.audit_counters().expect("audit the counters");
+    let found = db.admin().audit_counters().expect("audit the counters");
     let drift: Vec<_> = found.iter().filter(|audit| audit.drift != 0).collect();
     assert!(drift.is_empty(), "{drift:#?}");
 }
 
-/// Folds all that was counted.
+/// Folds all counts.
 pub fn fold(client: &mut Client) -> i64 {
     let row = client
         .query_one("SELECT redrive.fold_metrics()", &[])

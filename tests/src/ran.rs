@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::database::TestDatabase;
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// What it exited with.
+    /// The exit code.
     pub code: ExitCode,
-    /// Its stdout.
+    /// The output.
     pub out: String,
-    /// Its stderr.
+    /// The errors.
     pub err: String,
 }
 
@@ -24,7 +24,7 @@ impl Ran {
     #[track_caller]
     #[allow(
         clippy::return_self_not_must_use,
-        reason = "an exit code is all that some tests look at"
+        reason = "some tests check only the exit code"
     )]
     pub fn exits_with(self, code: u8) -> Ran {
         assert_eq!(
@@ -37,7 +37,7 @@ impl Ran {
         self
     }
 
-    /// The lines of its stdout, as JSON.
+    /// Returns the lines of the output as JSON.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
         self.out
@@ -47,17 +47,40 @@ impl Ran {
     }
 }
 
-/// Runs `redrive`.
+/// Runs `redrive` on a database.
 pub fn ran(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran_by(&Program::new("redrive"), db, arguments)
 }
 
-/// Runs a program with verbs of its own.
+/// Runs `redrive` on the database of a URL.
+pub fn ran_at(url: &str, arguments: &[&str]) -> Ran {
+    run(&Program::new("redrive"), &on(url, arguments))
+}
+
+/// Runs a program with its handlers.
 pub fn ran_by(program: &Program, db: &TestDatabase, arguments: &[&str]) -> Ran {
+    run(program, &on(db.url(), arguments))
+}
+
+/// Runs `redrive` with these arguments and no others.
+pub fn ran_alone(arguments: &[&str]) -> Ran {
+    run(&Program::new("redrive"), arguments)
+}
+
+fn on<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["--database-url", url, "--no-wait"], arguments].concat()
+}
+
+fn run(program: &Program, arguments: &[&str]) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let first = ["program", "--database-url", db.url(), "--no-wait"];
-    let arguments = first.iter().chain(arguments).map(OsString::from);
+    let arguments = ["program"].iter().chain(arguments).map(OsString::from);
     let code = program.run(arguments, &mut out, &mut err);
+    for printed in [&out, &err] {
+        assert!(
+            printed.last().is_none_or(|byte| *byte == b'\n'),
+            "output must end with a newline"
+        );
+    }
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Ran {
         code,

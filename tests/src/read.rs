@@ -1,16 +1,16 @@
-//! Reading the metrics, and finding a number in what was read.
+//! Reading the metrics, and finding a number in what was read or asked.
 
 use std::time::Duration;
 
 use postgres::Client;
 use redrive::metrics::{Family, Reader, Reading, Value};
 
-/// Reads within a time that no healthy database needs.
+/// Reads with a deadline that a healthy database never reaches.
 pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
     reader.read(client, Duration::from_secs(20))
 }
 
-/// The value of a series; of a histogram how much was observed. None when it is not there.
+/// Returns the value of a series, or the number of observations of a histogram.
 pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
     let family = families.iter().find(|family| family.metric.name == name)?;
     let sample = family.samples.iter().find(|s| *s.labels == *labels)?;
@@ -19,6 +19,12 @@ pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a test observes little")]
         Value::Buckets { counts, .. } => counts.iter().sum::<u64>() as f64,
     })
+}
+
+/// Returns the whole number that a query returns.
+#[track_caller]
+pub fn scalar(client: &mut Client, query: &str) -> i64 {
+    client.query_one(query, &[]).expect(query).get(0)
 }
 
 /// Fails unless the series has this value.

@@ -1,6 +1,6 @@
-//! The library's own statements, for tests that run one by itself.
+//! The statements of the library, for tests that run a single one.
 
-/// The text of the statement with this name.
+/// Returns the text of a statement.
 pub fn statement(name: &str) -> &'static str {
     let found = redrive::statements().find(|(known, _)| *known == name);
     found

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redrive::JobId;
 
-/// Runs by job, in the order of the ids. Clones are the same tally.
+/// Attempts by job, in the order of the ids. Clones share the tally.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     runs: Arc<Mutex<Runs>>,
@@ -23,7 +23,7 @@ impl Tally {
         Tally::default()
     }
 
-    /// Counts a run of the job; answers which run of it this was, from 1.
+    /// Counts an attempt of the job and returns its number, from 1.
     pub fn count(&self, id: JobId) -> u32 {
         let mut runs = self.runs();
         runs.order.push(id);
@@ -32,12 +32,12 @@ impl Tally {
         *count
     }
 
-    /// How often the job ran.
+    /// Returns the number of attempts of a job.
     pub fn of(&self, id: JobId) -> u32 {
         self.runs().by_job.get(&id).copied().unwrap_or(0)
     }
 
-    /// How many different jobs ran.
+    /// Returns the number of different jobs.
     pub fn jobs(&self) -> usize {
         self.runs().by_job.len()
     }

@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use redrive::{
-    Backoff, Counts, Database, Failure, Job, JobId, LetterState, Queue, QueueStats, Stopped,
-    Worker, WorkerBuilder,
-};
+use redrive::admin::QueueStats;
+use redrive::dlq::LetterState;
+use redrive::worker::{StopReport, WorkerStats};
+use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, WorkerBuilder};
 
 use crate::payload::Order;
 use crate::wait::{SOON, wait_until};
 
-/// A worker that looks often, retries at once, and runs one job at a time.
+/// Returns the builder of a worker that polls often, retries at once, and runs one job at a time.
 pub fn worker(queue: &Queue) -> WorkerBuilder {
     Worker::builder(queue)
         .slots(1)
-        .poll(Duration::from_millis(20))
+        .poll_interval(Duration::from_millis(20))
         .backoff(Backoff::fixed(Duration::ZERO))
+}
+
+/// Returns the ids of jobs that were enqueued with options.
+pub fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
+    enqueued.iter().map(|job| job.id()).collect()
 }
 
 /// Waits until no job of the queue is live.
@@ -26,30 +31,36 @@ pub fn drained(queue: &Queue) {
     });
 }
 
-/// Waits until the worker has counted what is asked for.
+/// Waits until the counts of the worker satisfy the condition.
 #[track_caller]
-pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&Counts) -> bool) {
-    wait_until(what, SOON, || enough(&worker.counts()));
+pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&WorkerStats) -> bool) {
+    wait_until(what, SOON, || enough(&worker.stats()));
 }
 
-/// Stops a worker that is expected to end well.
+/// Stops a worker and expects it to end without an error.
 #[track_caller]
-pub fn stop(worker: Worker) -> Stopped {
+pub fn stop(worker: Worker) -> StopReport {
     worker.stop(SOON).expect("stop the worker")
 }
 
-/// The numbers of a queue; `None` when it has nothing at all.
+/// Returns the stats of a queue; `None` if it has no jobs and no letters.
 pub fn stats(db: &Database, queue: &str) -> Option<QueueStats> {
-    db.stats(Some(queue)).expect("ask for the stats").pop()
+    db.admin()
+        .stats(Some(queue))
+        .expect("ask for the stats")
+        .pop()
 }
 
-/// How many letters of a queue are in a state.
+/// Returns the number of letters of a queue in a state.
 pub fn letters_in(db: &Database, queue: &str, state: LetterState) -> usize {
-    let which = redrive::Letters::queue(queue).state(state).limit(1_000_000);
-    db.letters(&which).expect("list letters").len()
+    let filter = redrive::dlq::LetterFilter::new()
+        .queue(queue)
+        .state(state)
+        .limit(1_000_000);
+    db.dlq().list(&filter).expect("list letters").len()
 }
 
-/// Letters as a worker makes them: jobs that were rejected.
+/// Makes letters by rejecting jobs in a worker.
 #[track_caller]
 pub fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
     let ids = queue

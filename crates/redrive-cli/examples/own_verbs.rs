@@ -1,27 +1,28 @@
-//! A command line of a shop's own: all verbs of `redrive`, with the shop's handlers, validators and
-//! sinks behind them.
+//! A command line for a shop: every command of `redrive`, with the handlers, validators and sinks
+//! of the shop.
 //!
 //! ```sh
 //! export DATABASE_URL=postgres://postgres@localhost/shop
 //! alias shop-dlq='cargo run -q -p redrive-cli --example own_verbs --'
 //! shop-dlq migrate
 //! shop-dlq enqueue billing invoice '{"order": 7, "cents": -1}'
-//! shop-dlq work billing --drain               # our handler, no --exec
-//! shop-dlq dlq validate billing               # our validator
+//! shop-dlq work billing --drain               # uses the handler, without --exec
+//! shop-dlq dlq validate billing               # uses the validator
 //! shop-dlq dlq edit billing --merge '{"cents": 1}' --yes
 //! shop-dlq dlq validate billing
 //! shop-dlq dlq deliver billing --sink accounting --yes
 //! ```
 
-#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+#![allow(clippy::print_stdout, reason = "the example prints to a terminal")]
 
 use std::process::ExitCode;
 
-use redrive::{Failure, Job, Letter, Payload};
+use redrive::dlq::Letter;
+use redrive::{Failure, Job, Payload};
 use redrive_cli::Program;
 use serde::{Deserialize, Serialize};
 
-/// What the shop sends to its customers.
+/// An invoice to a customer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Invoice {
     order: i64,
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     program().main()
 }
 
-/// The program, which a test can drive as well.
+/// Builds the program. A test calls this too.
 pub(crate) fn program() -> Program {
     Program::new("shop-dlq")
         .version("1.4.2")
@@ -47,10 +48,10 @@ pub(crate) fn program() -> Program {
 
 /// Sends an invoice.
 fn send_invoice(invoice: &Job<Invoice>) -> Result<(), Failure> {
-    check_invoice(invoice.payload()).map_err(|why| Failure::reject(why).class("BadInvoice"))
+    check_invoice(invoice.payload()).map_err(|error| Failure::reject(error).class("BadInvoice"))
 }
 
-/// Tells whether an invoice makes sense, and does nothing else.
+/// Checks an invoice. A validator has no side effects.
 fn check_invoice(invoice: &Invoice) -> Result<(), String> {
     match invoice.cents {
         1.. => Ok(()),
@@ -58,12 +59,12 @@ fn check_invoice(invoice: &Invoice) -> Result<(), String> {
     }
 }
 
-/// Where invoices go that cannot be sent.
+/// Delivers an invoice to accounting.
 fn to_accounting(letter: &Letter) -> Result<(), Failure> {
     let Some(payload) = &letter.payload else {
-        return Err(Failure::reject("accounting takes JSON alone"));
+        return Err(Failure::reject("accounting accepts only JSON"));
     };
-    // A real one makes a call to another system.
+    // A real sink would call another system.
     println!("{payload}");
     Ok(())
 }

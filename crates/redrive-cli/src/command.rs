@@ -1,12 +1,159 @@
-//! The commands, one file each.
+//! The command line: its commands and the layout of its help.
 
-pub(crate) mod audit;
-pub(crate) mod breaker;
-pub(crate) mod dlq;
-pub(crate) mod enqueue;
-pub(crate) mod job;
-pub(crate) mod migrate;
-pub(crate) mod prune;
-pub(crate) mod redact;
-pub(crate) mod stats;
-pub(crate) mod work;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+use crate::admin::{AuditCommand, BreakerCommand, Migrate, Prune, RedactCommand};
+use crate::context::{Context, Ending};
+use crate::dlq::DlqCommand;
+use crate::error::Result;
+use crate::global::{CONNECTION_HELP, GlobalArgs};
+use crate::jobs::{Enqueue, JobCommand, Stats, Work};
+use crate::registry::Registry;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  success; also when the reader closes the output (broken pipe)
+  1  nothing matched, a check failed, or part of the work could not be done
+  2  error: invalid argument, database, or file
+
+Text from the database is printed with control characters escaped; --json
+prints it unchanged. Log lines go to stderr; RUST_LOG selects them, for
+example RUST_LOG=redrive=debug.";
+
+/// Examples come first, then the options in groups.
+const HELP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+{before-help}{all-args}{after-help}
+
+Connection options: see `redrive help connection`
+";
+
+const HELP_WITHOUT_OPTIONS: &str = "\
+{about-with-newline}{after-help}
+";
+
+/// Job queue and dead letter queue on PostgreSQL
+///
+/// A job that fails for good becomes a dead letter with its payload, error and history. Inspect
+/// letters with `dlq list` and `dlq show`, fix the cause, and send them back with `dlq redrive`.
+#[derive(Debug, Parser)]
+#[command(name = "redrive", version, after_help = EXIT_CODES, max_term_width = 90)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Migrate(Migrate),
+    Enqueue(Enqueue),
+    Work(Work),
+    Stats(Stats),
+    Job(JobCommand),
+    Dlq(DlqCommand),
+    Breaker(BreakerCommand),
+    Prune(Prune),
+    Redact(RedactCommand),
+    Audit(AuditCommand),
+    #[command(hide = true)]
+    Connection(Connection),
+}
+
+/// Options that select the database and limit the wait for it
+#[derive(Args, Debug)]
+#[command(after_help = CONNECTION_HELP, before_help = "Examples:\n  redrive help connection")]
+pub(crate) struct Connection {}
+
+impl Command {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        match self {
+            Command::Migrate(command) => command.run(cx),
+            Command::Enqueue(command) => command.run(cx),
+            Command::Work(command) => command.run(cx),
+            Command::Stats(command) => command.run(cx),
+            Command::Job(command) => command.run(cx),
+            Command::Dlq(command) => command.run(cx),
+            Command::Breaker(command) => command.run(cx),
+            Command::Prune(command) => command.run(cx),
+            Command::Redact(command) => command.run(cx),
+            Command::Audit(command) => command.run(cx),
+            Command::Connection(Connection {}) => {
+                writeln!(cx.out, "{CONNECTION_HELP}")?;
+                Ok(Ending::Done)
+            }
+        }
+    }
+}
+
+/// The command line of a program, ready to parse.
+pub(crate) fn definition(registry: &Registry) -> clap::Command {
+    let mut command = with_help_layout(Cli::command())
+        .name(registry.name.clone())
+        .bin_name(registry.name.clone());
+    if let Some(version) = &registry.version {
+        command = command.version(version.clone());
+    }
+    command
+}
+
+/// Applies the help layout to a command and its subcommands.
+fn with_help_layout(command: clap::Command) -> clap::Command {
+    let template = match command.get_name() {
+        "connection" => HELP_WITHOUT_OPTIONS,
+        _ => HELP,
+    };
+    command
+        .help_template(template)
+        .mut_subcommands(with_help_layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn for_each_leaf(command: &clap::Command, check: &mut impl FnMut(&clap::Command)) {
+        if command.has_subcommands() {
+            for subcommand in command.get_subcommands() {
+                for_each_leaf(subcommand, check);
+            }
+        } else {
+            check(command);
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_summary_and_an_example() {
+        for_each_leaf(&Cli::command(), &mut |command| {
+            let name = command.get_name();
+            let examples = command.get_before_help().map(ToString::to_string);
+            assert!(
+                examples.is_some_and(|text| text.starts_with("Example")),
+                "`{name}` has no example"
+            );
+            assert!(command.get_about().is_some(), "`{name}` has no summary");
+        });
+    }
+
+    #[test]
+    fn help_starts_with_examples_and_ends_with_one_newline() {
+        let registry = Registry::new("redrive".to_owned());
+        for_each_leaf(&definition(&registry), &mut |command| {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.ends_with('\n') && !help.ends_with("\n\n"), "{help}");
+            let at = |text| help.find(text);
+            if let (Some(examples), Some(options)) = (at("Example"), at("Options:")) {
+                assert!(examples < options, "{help}");
+            }
+        });
+    }
+}

@@ -1,72 +1,72 @@
-//! What went wrong, for the person at the terminal.
+//! Errors of the command line.
 
 use std::error::Error as StdError;
 use std::io;
 
 use redrive::postgres::error::DbError;
 
-/// The result of everything in this program that can fail.
+/// The result of a fallible operation in this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a command could not do what was asked.
+/// The reason a command failed.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The reader of our output had enough. Not an error for anybody.
+    /// The reader of the output closed the pipe. The command exits with 0.
     BrokenPipe,
-    /// A message that names the operation and its subject, and the cause.
+    /// A message that names the operation and its subject, and the source of the error.
     Failed(String, Option<Box<dyn StdError + Send + Sync>>),
 }
 
 impl Error {
-    /// A failure of our own finding.
+    /// An error without a source.
     pub(crate) fn new(message: impl Into<String>) -> Error {
         Error::Failed(message.into(), None)
     }
 
-    /// A failure with somebody else's error as its cause.
+    /// An error with a source.
     pub(crate) fn caused_by(
         message: impl Into<String>,
-        cause: impl StdError + Send + Sync + 'static,
+        source: impl StdError + Send + Sync + 'static,
     ) -> Error {
-        Error::Failed(message.into(), Some(Box::new(cause)))
+        Error::Failed(message.into(), Some(Box::new(source)))
     }
 
-    /// The message and its causes in one line, joined by `: `.
-    pub(crate) fn told(&self) -> String {
+    /// The message and its sources in one line, joined by `: `.
+    pub(crate) fn one_line(&self) -> String {
         match self {
-            Error::BrokenPipe => "the reader of the output is gone".to_owned(),
-            Error::Failed(message, cause) => chain(
+            Error::BrokenPipe => "the reader closed the output".to_owned(),
+            Error::Failed(message, source) => chain(
                 message.clone(),
-                cause
+                source
                     .as_deref()
-                    .map(|cause| cause as &(dyn StdError + 'static)),
+                    .map(|source| source as &(dyn StdError + 'static)),
             ),
         }
     }
 }
 
-/// Joins a message and the causes below it; what says nothing new is left out.
-pub(crate) fn chain(message: String, mut cause: Option<&(dyn StdError + 'static)>) -> String {
-    let mut told = message;
-    while let Some(error) = cause {
-        // The server's details may repeat what is in a row.
-        let said = match error.downcast_ref::<DbError>() {
+/// Joins a message and its sources, without repetitions.
+fn chain(message: String, mut source: Option<&(dyn StdError + 'static)>) -> String {
+    let mut line = message;
+    while let Some(error) = source {
+        // The details of a server error may contain row data, so only its message is shown.
+        let text = match error.downcast_ref::<DbError>() {
             Some(server) => format!("{}: {}", server.severity(), server.message()),
             None => error.to_string(),
         };
-        // "db error" is the driver's word for "the server's own words follow".
-        if said != "db error" && !told.ends_with(&said) {
-            told.push_str(": ");
-            told.push_str(&said);
+        // The driver puts "db error" in front of every server error.
+        if text != "db error" && !line.ends_with(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
         }
-        cause = error.source();
+        source = error.source();
     }
-    told
+    line
 }
 
 impl From<redrive::Error> for Error {
     fn from(error: redrive::Error) -> Error {
-        // The message says it all; the server's words about a missing relation only confuse.
+        // The server's message about a missing relation adds nothing to "run `redrive migrate`".
         if error.is_migration_required() {
             return Error::new(error.to_string());
         }
@@ -74,7 +74,7 @@ impl From<redrive::Error> for Error {
     }
 }
 
-/// Output that cannot be written. Everything else that is read or written says what it is.
+/// An error while writing the output. All other I/O errors name their file.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Error {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -89,21 +89,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_joined_and_said_once() {
-        let cause = io::Error::other("disk on fire");
+    fn sources_are_joined_without_repetition() {
+        let source = io::Error::other("disk on fire");
         assert_eq!(
-            Error::caused_by("could not read `f`", cause).told(),
+            Error::caused_by("could not read `f`", source).one_line(),
             "could not read `f`: disk on fire"
         );
-        let again = io::Error::other("on fire");
+        let repeated = io::Error::other("on fire");
         assert_eq!(
-            chain("the disk is on fire".to_owned(), Some(&again)),
+            chain("the disk is on fire".to_owned(), Some(&repeated)),
             "the disk is on fire"
         );
     }
 
     #[test]
-    fn a_broken_pipe_is_told_apart() {
+    fn a_broken_pipe_is_recognized() {
         assert!(matches!(
             Error::from(io::Error::from(io::ErrorKind::BrokenPipe)),
             Error::BrokenPipe

@@ -1,12 +1,12 @@
-//! Log lines on stderr: warnings by default, more with `-v`, anything with `RUST_LOG`.
+//! Log lines on stderr: warnings by default, more with `-v`, full control with `RUST_LOG`.
 
 use std::io::Write as _;
 
 use log::LevelFilter;
 
-use crate::render::clean;
+use crate::terminal::clean;
 
-/// Starts logging; a second call in the same process changes nothing.
+/// Starts logging. A second call in the same process changes nothing.
 pub(crate) fn start(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::Warn,
@@ -17,7 +17,7 @@ pub(crate) fn start(verbose: u8) {
     let mut builder = env_logger::Builder::new();
     match std::env::var("RUST_LOG") {
         Ok(filters) => builder.parse_filters(&filters),
-        // The driver's own lines are many, and show payloads: only RUST_LOG turns them on.
+        // The driver logs payloads, so only RUST_LOG enables its lines.
         Err(_) => builder
             .filter_level(LevelFilter::Warn)
             .filter_module("redrive", level)
@@ -25,15 +25,15 @@ pub(crate) fn start(verbose: u8) {
     };
     builder.format(|line, record| {
         let style = line.default_level_style(record.level());
-        let told = record.args().to_string();
+        let message = record.args().to_string();
         writeln!(
             line,
             "{} {style}{:<5}{style:#} {}",
             line.timestamp_seconds(),
             record.level(),
-            clean(&told)
+            clean(&message)
         )
     });
-    // An error means that a logger is there already, a test's for instance.
+    // Fails when a logger is already installed, for instance by a test.
     _ = builder.try_init();
 }

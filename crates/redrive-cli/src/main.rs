@@ -1,4 +1,4 @@
-//! The command `redrive`: everything is in the library crate, so that tests can drive it.
+//! The command `redrive`. The code is in the library crate, so that tests can call it.
 
 use std::process::ExitCode;
 

@@ -1,18 +1,27 @@
-//! A program of your own with the verbs of `redrive`: your handlers, validators and sinks.
+//! A program with the commands of `redrive` and its own handlers, validators and sinks.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, LineWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use redrive::{Failure, HandlerOptions, Handlers, Job, Payload, Sink, Validators};
+use clap::FromArgMatches as _;
+use redrive::dlq::{Sink, Validators};
+use redrive::{Failure, HandlerOptions, Handlers, Job, Payload};
 
-/// A command line with all that `redrive` can do, which knows what your program knows.
+use crate::command::{self, Cli};
+use crate::context::{Context, Ending};
+use crate::error::Error;
+use crate::logging;
+use crate::registry::Registry;
+use crate::terminal::{Style, clean};
+
+/// A command line with every command of `redrive` and the handlers of your program.
 ///
-/// `work` without `--exec` runs the handlers that are registered here, `dlq validate` checks by
-/// the validators, `dlq deliver --sink NAME` delivers to a sink. All else is as in `redrive`.
+/// `work` without `--exec` runs the registered handlers, `dlq validate` uses the registered
+/// validators, and `dlq deliver --sink NAME` delivers to a registered sink. Everything else
+/// works as in `redrive`.
 ///
 /// ```no_run
 /// use redrive::{Failure, Job, Payload};
@@ -30,7 +39,7 @@ use redrive::{Failure, HandlerOptions, Handlers, Job, Payload, Sink, Validators}
 /// fn check_invoice(invoice: &Invoice) -> Result<(), &'static str> {
 ///     match invoice.cents {
 ///         1.. => Ok(()),
-///         _ => Err("an invoice over nothing"),
+///         _ => Err("the amount is not positive"),
 ///     }
 /// }
 ///
@@ -43,34 +52,27 @@ use redrive::{Failure, HandlerOptions, Handlers, Job, Payload, Sink, Validators}
 /// }
 /// ```
 pub struct Program {
-    pub(crate) name: String,
-    pub(crate) version: Option<String>,
-    pub(crate) handlers: Handlers,
-    pub(crate) validators: Validators,
-    pub(crate) sinks: BTreeMap<String, Arc<dyn Sink + Send + Sync>>,
+    registry: Registry,
 }
 
 impl Program {
-    /// A program of this name, without anything registered: `redrive` by another name.
+    /// Creates a program with this name and nothing registered.
     pub fn new(name: impl Into<String>) -> Program {
         Program {
-            name: name.into(),
-            version: None,
-            handlers: Handlers::new(),
-            validators: Validators::new(),
-            sinks: BTreeMap::new(),
+            registry: Registry::new(name.into()),
         }
     }
 
-    /// The version of the program, for `--version` and the story of each attempt.
-    /// Defaults to redrive's own.
+    /// Sets the version of the program, which `--version` prints and every attempt records.
+    ///
+    /// Defaults to the version of redrive.
     #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> Program {
-        self.version = Some(version.into());
+        self.registry.version = Some(version.into());
         self
     }
 
-    /// A handler, for `work`.
+    /// Registers a handler for `work`.
     #[must_use]
     pub fn handle<P, F>(self, handler: F) -> Program
     where
@@ -80,26 +82,27 @@ impl Program {
         self.handle_with(HandlerOptions::new(), handler)
     }
 
-    /// A handler with a backoff or deadline of its own.
+    /// Registers a handler with its own backoff or deadline.
     #[must_use]
     pub fn handle_with<P, F>(mut self, options: HandlerOptions, handler: F) -> Program
     where
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handlers = self.handlers.handle_with(options, handler);
+        self.registry.handlers = self.registry.handlers.handle_with(options, handler);
         self
     }
 
-    /// All of these handlers instead of those so far: also such as settle their jobs in a
-    /// transaction.
+    /// Replaces all handlers. Use this for handlers that settle their job in a transaction.
     #[must_use]
     pub fn handlers(mut self, handlers: Handlers) -> Program {
-        self.handlers = handlers;
+        self.registry.handlers = handlers;
         self
     }
 
-    /// A validator of the payloads of a kind, for `dlq validate`: without side effects.
+    /// Registers a validator of the payloads of one kind for `dlq validate`.
+    ///
+    /// A validator must not have side effects.
     #[must_use]
     pub fn validate<P, E, F>(mut self, check: F) -> Program
     where
@@ -107,27 +110,27 @@ impl Program {
         E: fmt::Display,
         F: Fn(&P) -> Result<(), E> + Send + Sync + 'static,
     {
-        self.validators = self.validators.check(check);
+        self.registry.validators = self.registry.validators.check(check);
         self
     }
 
-    /// All of these validators instead of those so far: also such as look at the whole letter.
+    /// Replaces all validators. Use this for validators that check the whole letter.
     #[must_use]
     pub fn validators(mut self, validators: Validators) -> Program {
-        self.validators = validators;
+        self.registry.validators = validators;
         self
     }
 
-    /// A sink, for `dlq deliver --sink NAME`.
+    /// Registers a sink for `dlq deliver --sink NAME`.
     #[must_use]
     pub fn sink(mut self, name: &str, sink: impl Sink + Send + Sync + 'static) -> Program {
-        self.sinks.insert(name.to_owned(), Arc::new(sink));
+        self.registry.sinks.insert(name.to_owned(), Arc::new(sink));
         self
     }
 
-    /// Runs the command line of the process: what the program's `main` answers.
+    /// Runs the command line of the process. Call this in `main`.
     pub fn main(&self) -> ExitCode {
-        // Not locked: log lines and progress bars write to stderr from other threads.
+        // Stderr is not locked, because log lines and progress bars write to it from other threads.
         self.run(
             std::env::args_os(),
             &mut LineWriter::new(io::stdout()),
@@ -135,36 +138,70 @@ impl Program {
         )
     }
 
-    /// Runs one command line, the program's name first, and answers the exit code.
+    /// Runs one command line, whose first argument is the program name, and returns the exit code.
     ///
-    /// What was asked for goes to `out`, what is said about it to `err`; log lines and progress
-    /// bars go to the stderr of the process. A pipe that broke because its reader had enough is no
-    /// error.
+    /// Results go to `out` and messages to `err`. Log lines and progress bars go to the stderr of
+    /// the process. A broken pipe is not an error.
     pub fn run(
         &self,
         args: impl IntoIterator<Item = OsString>,
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> ExitCode {
-        crate::run_as(self, args, out, err)
-    }
-
-    /// What to call the version in the story of an attempt.
-    pub(crate) fn told_version(&self) -> String {
-        match &self.version {
-            Some(version) => version.clone(),
-            None => concat!("redrive-cli ", env!("CARGO_PKG_VERSION")).to_owned(),
+        let parsed = command::definition(&self.registry)
+            .try_get_matches_from(args)
+            .and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = match parsed {
+            Ok(cli) => cli,
+            Err(message) => return print(&message, out, err),
+        };
+        logging::start(cli.global.verbose);
+        let mut cx = Context {
+            out,
+            err,
+            global: &cli.global,
+            registry: &self.registry,
+        };
+        let ended = cli.command.run(&mut cx);
+        match ended.and_then(|ending| Ok(cx.out.flush().map(|()| ending)?)) {
+            Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
+            Ok(Ending::NothingMatched) => ExitCode::from(1),
+            Err(error) => {
+                // If stderr is closed too, the exit code still reports the error.
+                _ = writeln!(
+                    cx.err,
+                    "{} {}",
+                    Style::of_stderr().error("error:"),
+                    clean(&error.one_line())
+                );
+                ExitCode::from(2)
+            }
         }
+    }
+}
+
+/// Prints help and versions to `out`, and usage errors to `err`.
+fn print(message: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> ExitCode {
+    let text = |style: &Style| match style.has_colors() {
+        true => message.render().ansi().to_string(),
+        false => message.render().to_string(),
+    };
+    let written = if message.use_stderr() {
+        err.write_all(text(&Style::of_stderr()).as_bytes())
+    } else {
+        out.write_all(text(&Style::of_stdout()).as_bytes())
+            .and_then(|()| out.flush())
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program")
-            .field("name", &self.name)
-            .field("handlers", &self.handlers)
-            .field("validators", &self.validators)
-            .field("sinks", &self.sinks.keys())
-            .finish_non_exhaustive()
+            .field("registry", &self.registry)
+            .finish()
     }
 }

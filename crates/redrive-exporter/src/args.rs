@@ -5,25 +5,26 @@ use std::path::PathBuf;
 use clap::Parser;
 use log::LevelFilter;
 
-/// What the help ends with.
-const AFTER: &str = "\
-Pages: the telemetry path; /-/healthy, 200 while the process serves; /-/ready,
-200 when the database was seen less than 30 seconds ago and its schema is one
-that this program knows, else 503.
+const AFTER_HELP: &str = "\
+Pages:
+  /metrics    the metrics (see --web.telemetry-path)
+  /-/healthy  200 while the process runs
+  /-/ready    200 if the database answered within the last 30 seconds and this
+              version knows its schema, otherwise 503
 
 Exit codes:
   0  stopped by SIGTERM or SIGINT; with --check: ready
-  1  with --check: not ready, or nobody answers
-  2  an error: a wrong argument, a port that is in use";
+  1  with --check: not ready, or no answer
+  2  invalid arguments, or the port is in use";
 
-/// Publishes the numbers of redrive for Prometheus: queues, dead letters, workers, tables, and
-/// what holds vacuum back.
+/// Exports Prometheus metrics of redrive: queues, dead letters, workers, tables, and what holds
+/// vacuum back.
 ///
-/// It uses one connection, and keeps answering while the database is away.
+/// The exporter uses one connection and keeps answering scrapes while the database is away.
 #[derive(Debug, Parser)]
-#[command(name = "redrive-exporter", version, after_help = AFTER, max_term_width = 90)]
+#[command(name = "redrive-exporter", version, after_help = AFTER_HELP, max_term_width = 90)]
 pub(crate) struct Arguments {
-    /// Where to listen: host:port, or :port for every address of the machine
+    /// Address to listen on: host:port, or :port for all addresses
     #[arg(
         long = "web.listen-address",
         value_name = "ADDRESS",
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     )]
     pub(crate) listen_address: String,
 
-    /// The path of the metrics
+    /// Path of the metrics
     #[arg(
         long = "web.telemetry-path",
         value_name = "PATH",
@@ -42,22 +43,22 @@ pub(crate) struct Arguments {
     )]
     pub(crate) telemetry_path: String,
 
-    /// The PostgreSQL database, such as `postgres://redrive_exporter@host/shop`; without a
-    /// password, which every user of the machine could read here: put it
-    /// into `DATABASE_URL` or into a file
+    /// PostgreSQL URL, such as `postgres://redrive_exporter@host/shop`. Must not contain a
+    /// password, because every user of the machine can read the arguments; use `DATABASE_URL` or
+    /// a file instead
     #[arg(long, value_name = "URL", conflicts_with = "database_url_file")]
     pub(crate) database_url: Option<String>,
 
-    /// A file that holds the database URL; read anew for every connection, so that a password
-    /// can change
+    /// File that contains the PostgreSQL URL. Read for each connection, so that you can rotate the
+    /// password without a restart
     #[arg(long, value_name = "FILE", env = "REDRIVE_EXPORTER_DATABASE_URL_FILE")]
     pub(crate) database_url_file: Option<PathBuf>,
 
-    /// Ask a running exporter at the listen address whether it is ready, and exit
+    /// Check whether the exporter at the listen address is ready, and exit
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// What to log on stderr
+    /// Level of the log on stderr: off, error, warn, info, debug or trace
     #[arg(
         long,
         value_name = "LEVEL",
@@ -70,11 +71,11 @@ pub(crate) struct Arguments {
 
 fn telemetry_path(path: &str) -> Result<String, String> {
     if !path.starts_with('/') || path == "/" || path.starts_with("/-/") {
-        return Err("a path begins with `/`; `/` and `/-/…` are other pages".to_owned());
+        return Err("the path must start with `/` and must not be `/` or below `/-/`".to_owned());
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
     if !path.bytes().all(plain) {
-        return Err("a path is made of letters, digits and `/._-~`".to_owned());
+        return Err("the path may contain letters, digits and `/._-~` only".to_owned());
     }
     Ok(path.to_owned())
 }
@@ -82,7 +83,7 @@ fn telemetry_path(path: &str) -> Result<String, String> {
 fn log_level(level: &str) -> Result<LevelFilter, String> {
     level
         .parse()
-        .map_err(|_| "one of off, error, warn, info, debug, trace".to_owned())
+        .map_err(|_| "expected one of off, error, warn, info, debug, trace".to_owned())
 }
 
 #[cfg(test)]
@@ -92,12 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn clap_accepts_the_definition_of_the_arguments() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn a_telemetry_path_is_a_page_of_its_own() {
+    fn a_telemetry_path_does_not_hide_another_page() {
         for good in ["/metrics", "/redrive/metrics", "/a.b-c_d~"] {
             assert_eq!(telemetry_path(good).as_deref(), Ok(good));
         }

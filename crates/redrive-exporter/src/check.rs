@@ -5,60 +5,60 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::listen::reachable;
-use crate::pages::READY;
+use crate::handler::READY;
+use crate::http::client_addresses;
 
-/// How long to wait for each step of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// No answer is longer.
-const LONGEST: u64 = 16 << 10;
+/// The timeout of connecting, and of each read and write.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum length of the response.
+const MAX_BYTES: u64 = 16 * 1024;
 
-/// What an exporter said.
+/// The answer of an exporter.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
-    /// Whether it is ready.
+pub(crate) struct CheckResult {
+    /// Whether the exporter is ready.
     pub(crate) is_ready: bool,
-    /// In its own words.
-    pub(crate) words: String,
+    /// The exporter's message.
+    pub(crate) message: String,
 }
 
-/// Asks whoever listens on this address.
-pub(crate) fn check(address: &str) -> Result<Said> {
-    let mut last = None;
-    for place in reachable(address)? {
-        match ask(place) {
-            Ok(answer) => return said(&answer, address),
-            Err(error) => last = Some(error),
+/// Asks the exporter at a listen address.
+pub(crate) fn check(address: &str) -> Result<CheckResult> {
+    let mut last_error = None;
+    for candidate in client_addresses(address)? {
+        match request(candidate) {
+            Ok(response) => return parse(&response, address),
+            Err(error) => last_error = Some(error),
         }
     }
-    let nobody = format!("nobody answers at {address}");
-    Err(match last {
-        Some(error) => Error::caused_by(nobody, error),
-        None => Error::new(nobody),
+    let message = format!("no answer from {address}");
+    Err(match last_error {
+        Some(error) => Error::caused_by(message, error),
+        None => Error::new(message),
     })
 }
 
-fn ask(place: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&place, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn request(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET {READY} HTTP/1.0\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut response = Vec::new();
+    stream.take(MAX_BYTES).read_to_end(&mut response)?;
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-fn said(answer: &str, address: &str) -> Result<Said> {
-    let status = answer
+fn parse(response: &str, address: &str) -> Result<CheckResult> {
+    let status = response
         .strip_prefix("HTTP/1.")
         .and_then(|rest| rest.split(' ').nth(1));
     match status {
-        Some(status @ ("200" | "503")) => Ok(Said {
+        Some(status @ ("200" | "503")) => Ok(CheckResult {
             is_ready: status == "200",
-            words: answer.lines().last().unwrap_or_default().to_owned(),
+            message: response.lines().last().unwrap_or_default().to_owned(),
         }),
         _ => Err(Error::new(format!(
-            "who answers at {address} is no redrive-exporter"
+            "the server at {address} is not a redrive-exporter"
         ))),
     }
 }
@@ -68,20 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_understood() {
-        let ready = said("HTTP/1.0 200 OK\r\nServer: x\r\n\r\nReady.\n", "a:1");
-        let expected = Said {
+    fn a_response_is_parsed() {
+        let ready = parse("HTTP/1.0 200 OK\r\nServer: x\r\n\r\nReady.\n", "a:1");
+        let expected = CheckResult {
             is_ready: true,
-            words: "Ready.".to_owned(),
+            message: "Ready.".to_owned(),
         };
-        assert_eq!(ready.expect("an answer"), expected);
-        assert!(
-            !said("HTTP/1.1 503 No\r\n\r\nNo.\n", "a:1")
-                .expect("an answer")
-                .is_ready
-        );
+        assert_eq!(ready.expect("a result"), expected);
+        let not_ready = parse("HTTP/1.1 503 No\r\n\r\nNo.\n", "a:1");
+        assert!(!not_ready.expect("a result").is_ready);
         for other in ["", "HTTP/1.1 404 Not Found\r\n\r\n", "SSH-2.0-x"] {
-            said(other, "a:1").expect_err(other);
+            parse(other, "a:1").expect_err(other);
         }
     }
 }

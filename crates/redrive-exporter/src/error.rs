@@ -1,11 +1,12 @@
-//! What went wrong, for whoever runs the exporter.
+//! The errors that end the program or are logged.
 
 use std::error::Error as StdError;
+use std::fmt;
 
-/// The result of everything here that can fail.
+/// The result of a fallible operation.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A message that names the operation and its subject, and the cause.
+/// A message that names the operation and its subject, and optionally the cause.
 #[derive(Debug)]
 pub(crate) struct Error {
     message: String,
@@ -13,7 +14,7 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// A failure of our own finding.
+    /// Creates an error without a cause.
     pub(crate) fn new(message: impl Into<String>) -> Error {
         Error {
             message: message.into(),
@@ -21,7 +22,7 @@ impl Error {
         }
     }
 
-    /// A failure with somebody else's error as its cause.
+    /// Creates an error with its cause.
     pub(crate) fn caused_by(
         message: impl Into<String>,
         cause: impl StdError + Send + Sync + 'static,
@@ -31,21 +32,23 @@ impl Error {
             cause: Some(Box::new(cause)),
         }
     }
+}
 
-    /// The message and its causes in one line, joined by `: `; what says nothing new is left out.
-    pub(crate) fn told(&self) -> String {
-        let mut told = self.message.clone();
+/// Formats the message and its causes in one line, joined by `: `, without repetitions.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.message.clone();
         let mut cause = self.cause.as_deref().map(|cause| cause as &dyn StdError);
         while let Some(error) = cause {
-            let said = error.to_string();
-            // "db error" is the driver's word for "the server's own words follow".
-            if said != "db error" && !told.ends_with(&said) {
-                told.push_str(": ");
-                told.push_str(&said);
+            let next = error.to_string();
+            // The driver says "db error" where the server's message follows as the source.
+            if next != "db error" && !text.ends_with(&next) {
+                text.push_str(": ");
+                text.push_str(&next);
             }
             cause = error.source();
         }
-        told
+        f.write_str(&text)
     }
 }
 
@@ -56,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_joined_and_said_once() {
+    fn an_error_names_its_causes_once() {
         let cause = io::Error::other("disk on fire");
         assert_eq!(
-            Error::caused_by("could not read `f`", cause).told(),
+            Error::caused_by("could not read `f`", cause).to_string(),
             "could not read `f`: disk on fire"
         );
-        assert_eq!(Error::new("no").told(), "no");
+        assert_eq!(Error::new("no").to_string(), "no");
     }
 }

@@ -1,22 +1,28 @@
-//! HTTP, as much as an exporter needs, and bounded in every direction.
+//! A small HTTP server with a limit on everything a client can use up.
 //!
-//! `tiny_http` reads and writes the parts of messages. Its server is not used: its accept loop ends
-//! for good when a connection cannot be accepted (descriptors are used up, a client is gone
-//! already), it gives each connection a thread without a limit, waits for a request for ever, and
-//! takes headers of any length. None of that can be bounded from outside, so the way in is ours:
+//! `httparse` parses requests and `tiny_http` writes responses. The accept loop is our own, because
+//! the one in `tiny_http` cannot be bounded from outside: it stops for good after a failed `accept`
+//! (no free descriptor, a client that has already hung up), starts an unlimited number of threads,
+//! waits without a timeout for requests, and accepts headers of any length.
 //!
-//! * [`Door`] accepts, never ends by an error, and lets in as many [`Visitors`] as there may be; when
-//!   there are more, who dawdles has to leave, so that who comes with a question always gets in.
-//! * [`visit`] gives each of them one question, 5 seconds and 16 KiB to ask it.
+//! * [`Listener`] accepts connections up to a limit and survives every error. When the limit is
+//!   reached it evicts the connection that makes the least progress, so idle sockets cannot keep
+//!   a scrape out.
+//! * A connection carries one request, which has 5 seconds and 16 KiB.
 //!
-//! Every connection is closed after its answer, which is one of HTTP/1.0: no keep-alive, no chunks,
-//! no second request that could begin in the middle of the first.
+//! Responses are HTTP/1.0 and close the connection. There is no keep-alive and no chunked encoding,
+//! so the rest of one request is never taken for the next.
 
-mod door;
-mod head;
-mod visit;
-mod visitors;
+mod address;
+mod capacity;
+mod request;
+mod response;
+mod connections;
+mod connection;
+mod listener;
 
-pub(crate) use door::Door;
-pub(crate) use head::Head;
-pub(crate) use visit::Answer;
+pub(crate) use address::{bind, client_addresses};
+pub(crate) use capacity::max_connections;
+pub(crate) use listener::Listener;
+pub(crate) use request::Request;
+pub(crate) use response::Response;

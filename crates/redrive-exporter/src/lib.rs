@@ -1,18 +1,16 @@
 #![doc = include_str!("../README.md")]
 
-mod args;
-mod check;
-mod collector;
-mod deadline;
 mod error;
-mod http;
-#[cfg(test)]
-mod inputs;
-mod limits;
-mod listen;
 mod logging;
-mod pages;
-mod source;
+mod args;
+mod database_url;
+mod scrape_timeout;
+mod http;
+mod collector;
+mod handler;
+mod check;
+#[cfg(test)]
+mod proptests;
 
 use std::ffi::OsString;
 use std::io::{self, LineWriter, Write};
@@ -27,16 +25,16 @@ use signal_hook::low_level::pipe;
 
 use crate::args::Arguments;
 use crate::collector::Collector;
+use crate::database_url::DatabaseUrl;
 use crate::error::{Error, Result};
-use crate::http::Door;
-use crate::source::Source;
+use crate::http::Listener;
 
-/// How long a stop waits for the answers that are under way.
-const GRACE: Duration = Duration::from_secs(10);
-/// How long it waits for the connection to the database to be closed.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a shutdown waits for requests in flight.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+/// How long it then waits for the connection to the database to close.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs the command line of the process: what `main` answers.
+/// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
     run(
         std::env::args_os(),
@@ -45,10 +43,10 @@ pub fn main() -> ExitCode {
     )
 }
 
-/// Runs one command line, the program's name first, and answers the exit code.
+/// Runs the program and returns its exit code. The first argument is the program's name.
 ///
-/// It serves until the process gets SIGTERM or SIGINT. What was asked for goes to `out`, errors to
-/// `err`, log lines to the stderr of the process.
+/// Serves until the process receives SIGTERM or SIGINT. Writes requested output to `out` and errors
+/// to `err`; log lines go to the stderr of the process.
 pub fn run(
     args: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
@@ -56,19 +54,19 @@ pub fn run(
 ) -> ExitCode {
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
-        Err(told) => {
-            let stream: &mut dyn Write = if told.use_stderr() { err } else { out };
-            // When the stream is gone, the exit code is all that is left to tell.
-            _ = write!(stream, "{}", told.render());
-            return ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2));
+        Err(message) => {
+            let stream: &mut dyn Write = if message.use_stderr() { err } else { out };
+            // If the stream is closed, the exit code still reports the failure.
+            _ = write!(stream, "{}", message.render());
+            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2));
         }
     };
-    let ended = match arguments.check {
-        true => ask(&arguments, out),
+    let result = match arguments.check {
+        true => run_check(&arguments, out),
         false => serve(&arguments, out).map(|()| ExitCode::SUCCESS),
     };
-    ended.unwrap_or_else(|error| {
-        _ = writeln!(err, "error: {}", error.told());
+    result.unwrap_or_else(|error| {
+        _ = writeln!(err, "error: {error}");
         match arguments.check {
             true => ExitCode::from(1),
             false => ExitCode::from(2),
@@ -76,11 +74,11 @@ pub fn run(
     })
 }
 
-fn ask(arguments: &Arguments, out: &mut dyn Write) -> Result<ExitCode> {
-    let said = check::check(&arguments.listen_address)?;
-    // Whether anybody reads it does not change what it says.
-    _ = writeln!(out, "{}", said.words);
-    Ok(match said.is_ready {
+fn run_check(arguments: &Arguments, out: &mut dyn Write) -> Result<ExitCode> {
+    let result = check::check(&arguments.listen_address)?;
+    // The exit code does not depend on whether the message can be written.
+    _ = writeln!(out, "{}", result.message);
+    Ok(match result.is_ready {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),
     })
@@ -88,46 +86,48 @@ fn ask(arguments: &Arguments, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     logging::start(arguments.log_level);
-    let source = Source::of(arguments)?;
-    let stop = signals()?;
-    let most = limits::visitors();
-    let listener = listen::listen(&arguments.listen_address)?;
+    let database_url = DatabaseUrl::from_arguments(arguments)?;
+    let stop = stop_signals()?;
+    let max_connections = http::max_connections();
+    let socket = http::bind(&arguments.listen_address)?;
     let failed = |error| Error::caused_by("could not open the listening socket", error);
-    let address = listener.local_addr().map_err(failed)?;
+    let address = socket.local_addr().map_err(failed)?;
 
-    let collector = Arc::new(Collector::start(source, most / 2));
-    let door = Door::new(listener, most, {
+    // Half of the connections may wait for the database; the other half stays free for the pages
+    // that answer at once.
+    let collector = Arc::new(Collector::start(database_url, max_connections / 2));
+    let listener = Listener::new(socket, max_connections, {
         let collector = Arc::clone(&collector);
         let path = arguments.telemetry_path.clone();
-        move |head| pages::answer(head, &path, &collector)
+        move |request| handler::handle(request, &path, &collector)
     })
     .map_err(failed)?;
     let path = &arguments.telemetry_path;
-    // For people and for tests, which let the system choose the port.
+    // Tests let the system choose the port and read it here.
     _ = writeln!(out, "listening on http://{address}{path}");
     log::info!(
         "redrive-exporter {} listens on http://{address}{path}",
         env!("CARGO_PKG_VERSION")
     );
 
-    let all_served = door.serve(&stop, GRACE);
-    log::info!("stopping");
-    if !all_served {
-        log::warn!("some who asked were left without an answer");
+    let all_answered = listener.serve(&stop, SHUTDOWN_GRACE);
+    log::info!("shutting down");
+    if !all_answered {
+        log::warn!("shut down with requests still in flight");
     }
-    if !collector.stop(FAREWELL) {
-        log::info!("the connection to the database is left as it is: nobody answers there");
+    if !collector.stop(DISCONNECT_TIMEOUT) {
+        log::info!("left the connection to the database open: the server does not answer");
     }
     Ok(())
 }
 
-/// The end of a pipe that SIGTERM and SIGINT write to.
-fn signals() -> Result<UnixStream> {
-    let failed = |error| Error::caused_by("could not listen to signals", error);
-    let (signals, stop) = UnixStream::pair().map_err(failed)?;
+/// Returns a stream that becomes readable on SIGTERM and SIGINT.
+fn stop_signals() -> Result<UnixStream> {
+    let failed = |error| Error::caused_by("could not listen for signals", error);
+    let (sender, receiver) = UnixStream::pair().map_err(failed)?;
     for signal in [SIGTERM, SIGINT] {
-        let end = signals.try_clone().map_err(failed)?;
-        pipe::register(signal, end).map_err(failed)?;
+        let sender = sender.try_clone().map_err(failed)?;
+        pipe::register(signal, sender).map_err(failed)?;
     }
-    Ok(stop)
+    Ok(receiver)
 }

@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use log::LevelFilter;
 
-/// Starts logging; a second call in the same process changes nothing.
+/// Starts logging. A second call in the same process has no effect.
 pub(crate) fn start(level: LevelFilter) {
     let mut builder = env_logger::Builder::new();
     builder
-        // The driver's own lines are many, and of no use to whoever runs an exporter.
+        // Below warnings, only our own lines: the driver logs every statement.
         .filter_level(level.min(LevelFilter::Warn))
         .filter_module("redrive", level)
         .filter_module("redrive_exporter", level)
@@ -19,10 +19,10 @@ pub(crate) fn start(level: LevelFilter) {
                 "{} {style}{:<5}{style:#} {}",
                 line.timestamp_seconds(),
                 record.level(),
-                // A line is a line, whatever a server says.
+                // A server's message may contain newlines.
                 record.args().to_string().escape_debug()
             )
         });
-    // An error means that a logger is there already, a test's for instance.
+    // Fails if the process has a logger already, for example a test's.
     _ = builder.try_init();
 }

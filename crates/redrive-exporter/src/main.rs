@@ -1,4 +1,4 @@
-//! The program `redrive-exporter`: everything is in the library crate, so that tests can drive it.
+//! The program `redrive-exporter`. Its code is in the library crate, so that tests can run it.
 
 use std::process::ExitCode;
 

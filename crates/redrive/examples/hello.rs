@@ -1,6 +1,7 @@
-//! The smallest service, for what it weighs: its size, its memory, its dependencies.
+//! The smallest program: it enqueues a job, runs it and ends.
 
 use std::error::Error;
+use std::time::Duration;
 
 use redrive::{Job, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
@@ -17,15 +18,18 @@ impl Payload for Greeting {
 #[expect(clippy::print_stdout, reason = "an example")]
 fn main() -> Result<(), Box<dyn Error>> {
     let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    db.migrate()?;
     let queue = Queue::new(&db, "greetings")?;
+    queue.enqueue(&Greeting {
+        name: "world".to_owned(),
+    })?;
     let worker = Worker::builder(&queue)
         .handle(|job: &Job<Greeting>| {
             println!("hello {}", job.payload().name);
             Ok(())
         })
         .start()?;
-    // Until standard input ends.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-    worker.stop(std::time::Duration::from_secs(5))?;
+    // A service calls `run_until_signal` instead.
+    worker.drain(Duration::from_secs(30))?;
     Ok(())
 }

@@ -23,8 +23,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use ureq::Agent;
 
 /// How many orders are enqueued in one call, which is one transaction.
@@ -73,7 +71,7 @@ enum Command {
 /// The two releases of this service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Release {
-    /// Delivers orders as they are.
+    /// Delivers orders unchanged.
     #[value(name = "1")]
     First,
     /// Trims the currency: a partner sends `"USD "`.
@@ -109,7 +107,7 @@ fn take(queue: &Queue, file: &Path, max_attempts: u32) -> Result<(), Box<dyn Err
             .iter()
             .map(|order| Ok(NewJob::new(order)?.max_attempts(max_attempts)))
             .collect();
-        queue.add_many(jobs?)?;
+        queue.enqueue_jobs(&jobs?)?;
     }
     println!(
         "{} orders are in the queue `{}`",
@@ -143,17 +141,15 @@ fn read(file: &Path) -> Result<Vec<OrderPlaced>, Box<dyn Error>> {
     Ok(orders)
 }
 
-/// Delivers orders until a signal says stop.
+/// Delivers orders until SIGTERM or SIGINT.
 fn work(queue: &Queue, gateway: &str, release: Release) -> Result<(), Box<dyn Error>> {
-    // Signals are taken before work is, so that none can end us in the middle of it.
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let payments = Payments::at(gateway);
     let worker = Worker::builder(queue)
         .slots(SLOTS)
         .version(format!("release {}", release as u8 + 1))
         // Short, so that the evening of the demo is; minutes and hours in real life.
         .backoff(Backoff::exponential(Duration::from_millis(200)).max(Duration::from_secs(2)))
-        .poll(Duration::from_millis(200))
+        .poll_interval(Duration::from_millis(200))
         .handle(move |job: &Job<OrderPlaced>| {
             let mut order = job.payload().clone();
             if release == Release::Second {
@@ -165,8 +161,7 @@ fn work(queue: &Queue, gateway: &str, release: Release) -> Result<(), Box<dyn Er
         })
         .start()?;
 
-    signals.forever().next();
-    let stopped = worker.stop(GRACE)?;
+    let stopped = worker.run_until_signal(GRACE)?;
     log::info!("stopped: {stopped:?}");
     Ok(())
 }
@@ -187,7 +182,7 @@ struct Payments {
 impl Payments {
     fn at(gateway: &str) -> Payments {
         let config = Agent::config_builder()
-            // A refusal has a body worth reading, so its status is no error of the client's.
+            // A rejected order has a response body worth reading, so the client must not fail.
             .http_status_as_error(false)
             .timeout_global(Some(GATEWAY_TIMEOUT))
             .max_idle_connections_per_host(SLOTS)

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The events that failed are letters now, with their bytes as they came. Fix what was wrong, look
-//! with `redrive dlq validate`, mend payloads with `redrive dlq edit`, and send them to a worker of
+//! with `redrive dlq validate`, fix payloads with `redrive dlq edit`, and send them to a worker of
 //! the queue with `redrive dlq redrive`, or back to the broker with `redrive dlq deliver`.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
@@ -21,7 +21,8 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
 
-use redrive::{Captured, Database};
+use redrive::Database;
+use redrive::dlq::ForeignFailure;
 use serde::Deserialize;
 
 /// An event of the log.
@@ -31,7 +32,7 @@ pub(crate) struct OrderPlaced {
     cents: i64,
 }
 
-/// What became of the events of a log.
+/// The result of consuming a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Consumed {
     pub(crate) processed: u64,
@@ -71,7 +72,7 @@ pub(crate) fn consume(
         next_offset: from,
         ..Consumed::default()
     };
-    let mut failed: Vec<Captured> = Vec::new();
+    let mut failed: Vec<ForeignFailure> = Vec::new();
     // Bytes, not lines of text: an event that is not UTF-8 is just one more that fails.
     let events = (0..).zip(log.split(b'\n'));
     for (offset, event) in events.skip_while(|(offset, _)| *offset < from) {
@@ -98,12 +99,17 @@ fn handle(
 }
 
 /// A failed event as it will be kept.
-fn captured(source: &str, offset: u64, event: Vec<u8>, error: &(dyn Error + 'static)) -> Captured {
+fn captured(
+    source: &str,
+    offset: u64,
+    event: Vec<u8>,
+    error: &(dyn Error + 'static),
+) -> ForeignFailure {
     let class = match error.is::<serde_json::Error>() {
         true => "Undecodable",
         false => "OrderRefused",
     };
-    Captured::new(source, offset.to_string(), "orders", "order.placed", event)
+    ForeignFailure::new(source, offset.to_string(), "orders", "order.placed", event)
         .error(class, error.to_string())
 }
 
@@ -111,17 +117,17 @@ fn captured(source: &str, offset: u64, event: Vec<u8>, error: &(dyn Error + 'sta
 fn commit(
     consumed: &mut Consumed,
     next_offset: u64,
-    failed: &mut Vec<Captured>,
+    failed: &mut Vec<ForeignFailure>,
     db: &Database,
 ) -> Result<(), Box<dyn Error>> {
-    consumed.captured += db.capture_many(failed.iter())?.len() as u64;
+    consumed.captured += db.dlq().capture_many(failed.iter())?.len() as u64;
     failed.clear();
     // Here the offset is committed to the broker.
     consumed.next_offset = next_offset;
     Ok(())
 }
 
-/// What the program is for.
+/// Processes one event.
 pub(crate) fn process(event: &OrderPlaced) -> Result<(), Box<dyn Error>> {
     if event.cents <= 0 {
         return Err(format!("order {} costs {} cents", event.order, event.cents).into());

@@ -1,22 +1,24 @@
-//! The one error type of the library: opaque, asked by predicates.
+//! The error type of the library: opaque, queried with predicates.
 //!
-//! `Display` says its own layer only (the operation and its subject); the cause is in
-//! [`source`](std::error::Error::source). A lost lease, an empty queue and a filter that
-//! matches nothing are values, not errors. No error repeats what is in a row, or in a URL.
+//! `Display` names the operation and its subject; the cause is in
+//! [`source`](std::error::Error::source). A lost lease, an empty queue and a filter without matches
+//! are values, not errors. An error never contains row data or a URL.
+
+pub(crate) mod driver;
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use postgres::error::{DbError, Severity, SqlState};
 
-use crate::refusal::Refusal;
+use crate::error::driver::DriverError;
 
-/// The result of the library's calls.
+/// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong in a call to the library.
+/// An error of this library.
 ///
-/// The kinds are private, so that new ones do not break anybody; ask with the predicates.
+/// The kinds are private, so that new ones break no program. Use the predicates.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -31,43 +33,43 @@ enum Kind {
     Unavailable,
     MigrationRequired,
     SchemaNewer,
-    /// A pooler in transaction mode that we were not told of.
+    /// A transaction-mode pooler was detected but not configured.
     Pooled,
     Database,
 }
 
 impl Error {
-    /// Whether the caller's input was refused: a name, a payload, a delay, a configuration.
+    /// Returns whether the input was invalid: a name, a payload, a delay, a configuration.
     ///
-    /// Nothing was stored, and the same call fails again.
+    /// Nothing was stored. The same call fails again.
     pub fn is_invalid(&self) -> bool {
         self.0.kind == Kind::Invalid
     }
 
-    /// Whether the database could not be reached or did not answer in time.
+    /// Returns whether the database could not be reached or did not answer in time.
     ///
-    /// The same call may succeed later. When the answer to a write was lost it may have taken
-    /// effect: redrive's own writes are safe to repeat except `enqueue`, which would make a
-    /// second job.
+    /// The same call may succeed later. If the answer to a write was lost, the write may have taken
+    /// effect. All writes of redrive are safe to repeat, except an enqueue without a unique key,
+    /// which stores a second job.
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == Kind::Unavailable
     }
 
-    /// Whether the schema is missing or older than this library: run the migrations.
+    /// Returns whether the schema is missing or older than this library. Run the migrations.
     pub fn is_migration_required(&self) -> bool {
         self.0.kind == Kind::MigrationRequired
     }
 
-    /// Whether the schema was changed by a newer, breaking version: upgrade this program.
+    /// Returns whether a newer version changed the schema incompatibly. Upgrade this program.
     pub fn is_schema_newer(&self) -> bool {
         self.0.kind == Kind::SchemaNewer
     }
 
-    /// The SQLSTATE that the server answered, when it was the server that refused.
+    /// Returns the SQLSTATE if the server reported the error.
     pub fn sql_state(&self) -> Option<&SqlState> {
         let mut cause = self.source();
         while let Some(error) = cause {
-            if let Some(refusal) = error.downcast_ref::<Refusal>() {
+            if let Some(refusal) = error.downcast_ref::<DriverError>() {
                 return refusal.state();
             }
             cause = error.source();
@@ -75,8 +77,8 @@ impl Error {
         None
     }
 
-    /// Whether a pooler in transaction mode is in the way: no patience mends that.
-    pub(crate) fn is_of_a_pooler(&self) -> bool {
+    /// Whether a transaction-mode pooler is not configured. Retrying cannot help.
+    pub(crate) fn needs_pooler_setting(&self) -> bool {
         self.0.kind == Kind::Pooled
     }
 
@@ -101,14 +103,13 @@ impl Error {
         self
     }
 
-    /// Turns a driver error into ours; `doing` names the operation and its subject.
+    /// Converts an error of the driver. `doing` names the operation and its subject.
     pub(crate) fn from_postgres(doing: impl Into<String>, source: postgres::Error) -> Error {
         let message = format!("could not {}", doing.into());
         let kind = match source.as_db_error() {
             _ if source.is_closed() => Kind::Unavailable,
-            Some(server) if is_anothers_statement(server) => Kind::Pooled,
+            Some(server) if is_foreign_statement(server) => Kind::Pooled,
             Some(server) => kind_of(server.code()),
-            // It is the driver's own.
             None => kind_of_driver(&source.to_string()),
         };
         let message = match kind {
@@ -116,13 +117,12 @@ impl Error {
                 "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
             ),
             Kind::Pooled => format!(
-                "{message}: a pooler in transaction mode is between this program and the database, and \
-                 was not told of: set `Pooler::Transaction`, on the command line \
-                 `--pooler transaction` or REDRIVE_POOLER=transaction"
+                "{message}: a transaction-mode pooler was detected but not configured; set \
+                 `Pooler::Transaction`, `--pooler transaction` or REDRIVE_POOLER=transaction"
             ),
             Kind::Invalid | Kind::Unavailable | Kind::SchemaNewer | Kind::Database => message,
         };
-        Error::new(kind, message, Some(Box::new(Refusal::from(source))))
+        Error::new(kind, message, Some(Box::new(DriverError::from(source))))
     }
 
     fn new(kind: Kind, message: String, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
@@ -134,28 +134,28 @@ impl Error {
     }
 }
 
-/// What an error of the driver itself means; it has no codes, only words.
+/// Classifies an error of the driver itself, which has a text but no code.
 fn kind_of_driver(said: &str) -> Kind {
     const REFUSED: [&str; 3] = ["TLS", "authentication", "configuration"];
     if said.starts_with("error serializing") || said.starts_with("error deserializing") {
-        // A parameter that could not be turned into its SQL type.
+        // A parameter could not be converted to its SQL type.
         Kind::Invalid
     } else if REFUSED.iter().any(|word| said.contains(word)) {
         Kind::Database
     } else {
-        // Input and output, a timeout, a broken protocol.
+        // I/O, a timeout, or a broken protocol.
         Kind::Unavailable
     }
 }
 
-/// Whether what is prepared under a name of ours takes other parameters: a pooler, which has no such
-/// severity, gave us a connection where somebody else has prepared it.
-fn is_anothers_statement(server: &DbError) -> bool {
+/// Whether a statement of this name takes other parameters. Only a pooler reports this with
+/// severity ERROR: it switched to a connection on which another program prepared the name.
+fn is_foreign_statement(server: &DbError) -> bool {
     *server.code() == SqlState::PROTOCOL_VIOLATION
         && server.parsed_severity() == Some(Severity::Error)
 }
 
-/// What a SQLSTATE means for the caller.
+/// Classifies a SQLSTATE.
 fn kind_of(state: &SqlState) -> Kind {
     if [
         SqlState::INVALID_SCHEMA_NAME,
@@ -168,8 +168,8 @@ fn kind_of(state: &SqlState) -> Kind {
     {
         return Kind::MigrationRequired;
     }
-    // Statements are prepared under names of the driver's, each once a connection: one that is there
-    // already is another program's, and one that is gone is on another connection of the server.
+    // The driver prepares each statement once per connection under its own name. If the name exists
+    // already, or is gone, a pooler switched connections.
     if [
         SqlState::DUPLICATE_PSTATEMENT,
         SqlState::INVALID_SQL_STATEMENT_NAME,
@@ -178,12 +178,12 @@ fn kind_of(state: &SqlState) -> Kind {
     {
         return Kind::Pooled;
     }
-    // A null of ours never reaches the server, so class 23 is a CHECK that the input broke.
+    // redrive never sends an invalid NULL, so class 23 is a CHECK that the input violated.
     match &state.code()[..2] {
         "22" | "23" | "54" => Kind::Invalid,
         // Connection, insufficient resources, operator intervention, system error.
         "08" | "53" | "57" | "58" => Kind::Unavailable,
-        // A rollback that a repetition may avoid, a lock not to be had, a read-only standby.
+        // A rollback that can be retried, a lock timeout, a read-only standby.
         "40" | "55" | "25" => Kind::Unavailable,
         _ => Kind::Database,
     }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_have_the_kind_that_tells_what_to_do() {
+    fn each_sqlstate_has_its_kind() {
         for (state, kind) in [
             (SqlState::UNDEFINED_TABLE, Kind::MigrationRequired),
             (SqlState::CHECK_VIOLATION, Kind::Invalid),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_does_not_mend_what_the_driver_refuses() {
+    fn a_permanent_driver_error_is_not_unavailable() {
         for (said, kind) in [
             ("error connecting to server", Kind::Unavailable),
             ("timeout waiting for server", Kind::Unavailable),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_and_the_cause_are_said_once_each() {
+    fn the_message_does_not_repeat_the_cause() {
         let error = Error::unavailable("could not claim jobs of queue `q`").caused_by("gone");
         assert_eq!(error.to_string(), "could not claim jobs of queue `q`");
         assert_eq!(

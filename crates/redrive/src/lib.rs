@@ -1,126 +1,62 @@
-#![doc = include_str!("../README.md")]
-//!
-//! # Reading order
-//!
-//! The modules follow the life of a job:
-//! enqueue → claim → run → judge → settle → done | retry | dead → redrive.
+#![doc = include_str!("lib.md")]
 
-mod backoff;
+mod sync;
 mod error;
-mod failure;
-mod floor;
 mod job;
-mod name;
-mod payload;
-mod reason;
-mod refusal;
-
-mod address;
-mod database;
-mod dial;
-mod durability;
-mod lane;
-pub mod migrate;
-mod pool;
-mod pooler;
-mod session;
-mod sql;
-mod stuck;
-mod tls;
-
-mod breaker;
-mod cause;
-mod claim;
-mod copy;
-mod enqueue;
-mod judge;
-mod promote;
-mod queue;
-mod reap;
-mod run;
-mod settle;
-mod worker;
-
-mod event;
-mod group;
-mod history;
-mod letter;
-
-mod act;
-mod filter;
-
-mod archive;
-mod audit;
-mod capture;
-mod captures;
-mod complaint;
-mod counters;
-mod discard;
-mod edit;
-#[cfg(test)]
-mod inputs;
-mod live;
+mod db;
+mod pipeline;
+pub mod dlq;
+mod inspect;
+pub mod worker;
 pub mod metrics;
-mod number;
-mod policy;
-#[doc(hidden)]
-pub mod pure;
-mod redaction;
-mod redrive;
-mod registry;
-mod retention;
-mod sink;
-mod stats;
-mod validate;
-mod version;
-mod walk;
 
-pub use act::Act;
-pub use address::Address;
-pub use archive::ArchivedLetter;
-pub use audit::{Audit, AuditRecord};
-pub use backoff::{Backoff, LONGEST_BACKOFF};
-pub use breaker::{Breaker, BreakerCause, BreakerState};
-pub use capture::{Capture, Captured};
-pub use captures::MOST_CAPTURED_BYTES;
-pub use complaint::Complaint;
-pub use counters::{CountedSet, CounterAudit};
-pub use database::{Database, DatabaseBuilder, connect};
-pub use durability::Lapse;
-pub use edit::{Edit, EditPreview, Edited, Previewed};
-pub use enqueue::Unique;
+#[doc(hidden)]
+pub mod bench_internals;
+#[cfg(test)]
+mod proptests;
+
+pub use db::database::{Database, DatabaseBuilder, connect};
+pub use db::migrate;
+pub use db::pooler::Pooler;
+#[doc(hidden)]
+pub use db::sql::{signatures, statements};
+pub use db::url::ConnectOptions;
 pub use error::{Error, Result};
-pub use event::LetterEvent;
-pub use failure::Failure;
-pub use filter::{Comparison, Letters};
-pub use group::{FailureGroup, GroupId, GroupState, Groups};
-pub use history::AttemptRecord;
-pub use job::{Job, JobId, KEY_BYTES, LONGEST_DELAY, MOST_ATTEMPTS, NewJob, PRIORITY_LIMIT};
-pub use letter::{Letter, LetterCount, LetterState};
-pub use live::{Cancelled, LiveJob, Place};
-pub use name::NAME_CHARACTERS;
-pub use payload::{PAYLOAD_BYTES, Payload};
-pub use policy::{Hours, LARGEST_POLICY_BATCH, Policy, PolicyBreaker, PolicyMode, PolicyStatus};
-pub use pooler::Pooler;
-pub use queue::Queue;
-pub use reap::MAX_CRASHES;
-pub use reason::Reason;
-pub use redaction::{Redaction, RedactionId};
-pub use redrive::{
-    CreatedRun, Driven, Preview, PreviewGroup, Rate, RedriveOptions, RedriveRun, Redriven,
-    RunChange, RunDriver, RunId, RunOptions, RunState, Skip, Step, Unserved,
-};
-pub use registry::Handlers;
-pub use retention::{Retention, RetentionAction, RetentionDue};
-pub use sink::{Deliveries, Sink, Undelivered};
+pub use job::backoff::Backoff;
 #[doc(hidden)]
-pub use sql::signatures;
-pub use sql::statements;
-pub use stats::{FailureCount, QueueStats};
-pub use validate::{Validation, Validators};
-pub use version::Version;
-pub use worker::{
-    Counts, HandlerOptions, Recovery, Stop, Stopped, WORKER_CONNECTIONS, Worker, WorkerBuilder,
-};
+pub use job::duration::parse_duration;
+pub use job::failure::Failure;
+pub use job::job::{Job, JobId, NewJob};
+pub use job::operator::Operator;
+pub use job::payload::Payload;
+pub use pipeline::enqueue::Enqueued;
+pub use pipeline::queue::Queue;
+pub use worker::registry::Handlers;
+pub use worker::{HandlerOptions, Worker, WorkerBuilder};
 
-pub use {postgres, r2d2, r2d2_postgres};
+pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
+
+/// Live jobs, statistics, breakers and the audit log, for operators and their tools.
+///
+/// Start at [`Database::admin`].
+pub mod admin {
+    pub use crate::db::admin::Admin;
+    pub use crate::db::durability::DurabilityWarning;
+    pub use crate::inspect::audit::{AuditFilter, AuditRecord};
+    pub use crate::inspect::counters::{CountedSet, CounterAudit};
+    pub use crate::inspect::jobs::{Cancelled, JobState, LiveJob};
+    pub use crate::inspect::stats::{FailureCount, QueueStats};
+    pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
+}
+
+/// The limits that the library enforces.
+pub mod limits {
+    pub use crate::dlq::capture::MAX_CAPTURE_BYTES;
+    pub use crate::dlq::policy::MAX_POLICY_BATCH;
+    pub use crate::job::backoff::MAX_BACKOFF;
+    pub use crate::job::job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES};
+    pub use crate::job::name::MAX_NAME_CHARS;
+    pub use crate::job::payload::MAX_PAYLOAD_BYTES;
+    pub use crate::pipeline::claim::MAX_CRASHES;
+    pub use crate::worker::WORKER_CONNECTIONS;
+}

@@ -1,26 +1,25 @@
-//! Metrics: every number that redrive publishes, by one catalogue.
+//! Reads and publishes the metrics of redrive.
 //!
-//! [`CATALOGUE`] says what there is: names, types, labels, help texts, bounds. The exporter, the
-//! in-process collector, the documentation, the dashboards and the alerts are checked against it.
+//! [`CATALOGUE`] defines the name, type, labels, help text and bucket bounds of every metric. The
+//! documentation, the dashboards and the alerts are checked against it.
 
-mod answer;
-mod bounds;
+mod metric;
+mod labels;
 mod catalogue;
-#[cfg(feature = "prometheus")]
-mod collector;
 mod family;
+mod series;
+mod answer;
+mod names;
 mod guard;
 mod horizon;
-mod labels;
-mod metric;
-mod names;
+mod zero;
+mod source_state;
+mod reader;
 #[cfg(feature = "prometheus")]
 mod proto;
-mod reader;
-mod series;
-mod zero;
+#[cfg(feature = "prometheus")]
+mod collector;
 
-pub(crate) use bounds::{BOUNDS, bucket};
 pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;

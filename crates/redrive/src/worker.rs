@@ -1,31 +1,35 @@
-//! The worker: plain threads that claim, run and settle the jobs of one queue.
+//! Runs the jobs of one queue on plain threads.
 //!
-//! A *fetcher* claims by demand, *slots* run handlers, a *settler* writes verdicts in groups, a
-//! *pulse* keeps the leases and listens for wake-ups, a *watch* tells handlers when to end.
-//! Bounded channels connect them; the end of a channel is the signal to end.
+//! The *fetcher* claims jobs, *slots* run handlers, and the *settler* writes verdicts in batches.
+//! The *renewer* keeps the leases and receives notifications, and the *chores* have their own thread.
+//! The *watchdog* enforces deadlines without the database. Bounded channels connect the threads; a
+//! thread ends when its channel is closed.
 
-mod builder;
-pub(crate) mod cells;
-mod chores;
-mod claimer;
-mod fetch;
-mod flood;
-mod gates;
-mod handlers;
-mod lapses;
-mod ledger;
+mod latch;
 mod limits;
-mod notice;
-mod pulse;
-mod recovery;
-mod reports;
-mod second;
-mod settling;
-mod slot;
+mod recovery_bounds;
+mod flood;
+mod breaker_state;
+mod handlers;
 mod state;
-mod trying;
-mod watch;
-mod watched;
+mod threads;
+mod retry;
+mod lapses;
+mod wake_mode;
+mod breaker_reports;
+mod ledger;
+mod settler;
+mod slot;
+mod watchdog;
+mod claimer;
+mod second_fetcher;
+mod fetcher;
+mod chore;
+mod chore_tallies;
+mod chores;
+mod renewer;
+mod builder;
+pub(crate) mod registry;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,89 +37,152 @@ use std::time::Duration;
 
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 pub use handlers::HandlerOptions;
-pub use recovery::Recovery;
-use settling::{Finish, Message};
-pub use state::Counts;
-use state::{End, Ended, State, lock};
+use latch::{Latch, LatchReceiver, lock};
+pub use recovery_bounds::RecoveryBounds;
+use settler::{Finish, Message};
+use state::State;
+pub use state::WorkerStats;
 
 use crate::error::{Error, Result};
-use crate::floor::Instant;
-use crate::floor::atomic::Ordering;
-use crate::floor::channel::{Receiver, Sender, bounded};
-use crate::floor::thread::JoinHandle;
-use crate::job::JobId;
-use crate::queue::Queue;
+use crate::job::job::JobId;
+use crate::pipeline::queue::Queue;
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
+use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::sync::thread::JoinHandle;
 
-/// How long handlers that ignored the grace get after they are told to end.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long cancelled handlers get to end after the grace period.
+const CANCEL_GRACE: Duration = Duration::from_millis(200);
 
-/// A running worker. Stop it with [`Worker::stop`].
+/// The first and the longest pause between checks of [`Worker::drain`].
+const MIN_DRAIN_PAUSE: Duration = Duration::from_millis(5);
+const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs claimed jobs on a pool of threads.
 ///
-/// Dropping it stops claiming and lets its threads end by themselves; what they hold comes back
-/// when the lease runs out.
+/// Call [`stop`](Worker::stop) to shut down gracefully. Dropping a worker stops claiming at once;
+/// jobs it still holds are retried elsewhere when their lease expires.
 pub struct Worker {
     state: Arc<State>,
     settle: Sender<Message>,
-    /// Told when a slot ends.
+    /// Receives a message when a slot ends.
     left: Receiver<()>,
-    over: Arc<End>,
-    /// Ends when nothing is claimed any more.
-    claimed_last: Ended,
+    over: Arc<Latch>,
+    /// Closed after the last claim.
+    claimed_last: LatchReceiver,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the configuration of a worker of a queue.
+    /// Returns a builder for a worker of this queue.
     pub fn builder(queue: &Queue) -> WorkerBuilder {
         WorkerBuilder::new(queue)
     }
 
-    /// What it has done so far.
-    pub fn counts(&self) -> Counts {
+    /// Returns what the worker has done since it started.
+    pub fn stats(&self) -> WorkerStats {
         self.state.counts.read()
     }
 
-    /// Whether it runs nothing and has nothing claimed at this moment.
+    /// Returns whether the worker holds no job at this moment.
     pub fn is_idle(&self) -> bool {
-        self.state.in_hand() == 0
+        self.state.in_flight() == 0
     }
 
-    /// Why the worker stopped by itself; `None` while all is well.
+    /// Returns why the worker failed, or `None` while it is healthy.
     ///
-    /// It does when more handlers are stuck beyond their deadlines than it has slots, or a thread
-    /// of its own panicked. The program should end then and be started anew: threads cannot be
+    /// A worker fails, and stops claiming, if more handlers hang beyond their deadlines than it has
+    /// slots, or if one of its threads panics. Restart the program then, because threads cannot be
     /// killed.
-    pub fn trouble(&self) -> Option<&str> {
+    pub fn failure(&self) -> Option<&str> {
         self.state.failure.get().map(String::as_str)
     }
 
-    /// A handle that signals the stop from anywhere: another thread, a signal handler's.
-    pub fn stopper(&self) -> Stop {
-        Stop {
+    /// Waits up to `timeout` until the queue is empty. Returns whether it is.
+    ///
+    /// The queue is empty when no job is ready, delayed or leased, so a job that waits for its
+    /// retry delays the end. The worker keeps running; call [`stop`](Worker::stop) afterwards.
+    ///
+    /// # Errors
+    /// Fails if the worker stops meanwhile, or if the database does not answer.
+    pub fn drain(&self, timeout: Duration) -> Result<bool> {
+        let until = Instant::now() + timeout;
+        let mut pause = MIN_DRAIN_PAUSE;
+        loop {
+            if self.state.config.queue.is_drained()? {
+                return Ok(true);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            if self.state.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
+                let why = self.failure().unwrap_or("a stop was requested");
+                return Err(Error::unavailable(format!(
+                    "could not drain queue `{}`: the worker stopped: {why}",
+                    self.state.queue()
+                )));
+            }
+            pause = (pause * 2).min(MAX_DRAIN_PAUSE);
+        }
+    }
+
+    /// Runs until the process receives SIGTERM or SIGINT, then [stops](Worker::stop) gracefully.
+    ///
+    /// Also returns when the worker stops on an error or through a
+    /// [`stop_handle`](Worker::stop_handle). Needs the feature `signals`, which is on by default.
+    ///
+    /// # Errors
+    /// As [`stop`](Worker::stop), and if the signal handlers cannot be installed.
+    #[cfg(feature = "signals")]
+    pub fn run_until_signal(self, grace: Duration) -> Result<StopReport> {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        let mut signals =
+            signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|error| {
+                Error::unavailable("could not install the signal handlers").caused_by(error)
+            })?;
+        let (close, stop) = (signals.handle(), self.stop_handle());
+        let thread = threads::spawn("redrive-signals", move || {
+            if signals.forever().next().is_some() {
+                stop.stop();
+            }
+        })?;
+        // Closes when a stop is requested. It carries no messages.
+        _ = self.state.stop.recv();
+        close.close();
+        // The panic hook has printed a panic of the thread.
+        _ = thread.join();
+        self.stop(grace)
+    }
+
+    /// Returns a handle that can request a stop from any thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle {
             state: Arc::clone(&self.state),
         }
     }
 
-    /// Stops: claims nothing more, lets running handlers end for up to `grace`, writes all
-    /// verdicts, gives the rest back with their attempts refunded, and leaves no lease behind.
+    /// Shuts down gracefully.
     ///
-    /// Handlers that run on after the grace are told by
-    /// [`Job::is_cancelled`](crate::Job::is_cancelled); their jobs go back all the same, and what
-    /// they still say is refused.
+    /// The worker stops claiming, waits up to `grace` for running handlers, writes their verdicts,
+    /// and releases all other jobs without charging an attempt. No lease remains.
+    ///
+    /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). Its
+    /// job is released as well, and its result is rejected.
     ///
     /// # Errors
-    /// When the worker had stopped by itself ([`Worker::trouble`]), or when what it held could
-    /// not be given back because the database is away: then it comes back when the lease runs
-    /// out.
-    pub fn stop(mut self, grace: Duration) -> Result<Stopped> {
+    /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
+    /// released because the database is unavailable. They are then retried when their lease
+    /// expires.
+    pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
         let deadline = Instant::now() + grace;
-        self.state.stopping.end();
+        self.state.stopping.set();
         self.wait_until_quiet(deadline);
         let still_running = self.cut_off();
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
         let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
-        // What a claim takes that is on its way just now goes back as well.
+        // Wait for a claim in flight, so that its jobs are released too.
         _ = self.claimed_last.recv_deadline(until);
         let finish = Finish {
             started: still_running.clone(),
@@ -125,28 +192,28 @@ impl Worker {
         let finished = self
             .settle
             .send_timeout(Message::Finish(finish), call_timeout)
-            .map_err(|_| Error::unavailable("could not stop the worker: its settler is stuck"))
+            .map_err(|_| {
+                Error::unavailable("could not stop the worker: its settler does not respond")
+            })
             .and_then(|()| {
                 answer.recv_timeout(2 * call_timeout + grace).map_err(|_| {
                     Error::unavailable("could not stop the worker: its settler did not answer")
                 })
             });
-        self.over.end();
+        self.over.set();
         if finished.is_ok() {
             for thread in self.threads.drain(..) {
-                // A panic of a thread of ours has been printed by the panic hook.
+                // The panic hook has printed a panic of the thread.
                 _ = thread.join();
             }
         }
         finished??;
         match self.state.failure.get() {
-            Some(why) => Err(Error::unavailable(format!(
-                "the worker had stopped by itself: {why}"
-            ))),
-            None => Ok(Stopped {
-                released: self.counts().released,
+            Some(why) => Err(Error::unavailable(format!("the worker had stopped: {why}"))),
+            None => Ok(StopReport {
+                released: self.stats().released,
                 still_running,
-                counts: self.counts(),
+                stats: self.stats(),
             }),
         }
     }
@@ -155,28 +222,32 @@ impl Worker {
         while self.state.has_busy_slots() && self.left.recv_deadline(deadline).is_ok() {}
     }
 
-    /// Takes the jobs from handlers that did not end in time; answers which.
+    /// Takes the jobs of handlers that are still running. Returns their ids.
     fn cut_off(&self) -> Vec<JobId> {
-        let seats = lock(&self.state.seats).clone();
-        let running = || seats.iter().filter_map(|seat| lock(&seat.running).clone());
+        let slots = lock(&self.state.slots).clone();
+        let running = || {
+            slots
+                .iter()
+                .filter_map(|slot_state| lock(&slot_state.running).clone())
+        };
         if running().next().is_none() {
             return Vec::new();
         }
         for running in running() {
             running.signal.cancelled.store(true, Ordering::Relaxed);
         }
-        self.wait_until_quiet(Instant::now() + LAST_WORDS);
+        self.wait_until_quiet(Instant::now() + CANCEL_GRACE);
         running()
             .filter(|running| !running.signal.given_away.swap(true, Ordering::AcqRel))
-            .map(|running| running.facts.id)
+            .map(|running| running.meta.id)
             .collect()
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.state.stopping.end();
-        self.over.end();
+        self.state.stopping.set();
+        self.over.set();
     }
 }
 
@@ -188,32 +259,32 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// Signals a worker to stop; see [`Worker::stopper`].
+/// Requests a stop; see [`Worker::stop_handle`].
 #[derive(Clone, Debug)]
-pub struct Stop {
+pub struct StopHandle {
     state: Arc<State>,
 }
 
-impl Stop {
-    /// Signals the stop and returns at once; [`Worker::stop`] does the rest.
+impl StopHandle {
+    /// Requests a stop and returns at once. [`Worker::stop`] completes it.
     pub fn stop(&self) {
-        self.state.stopping.end();
+        self.state.stopping.set();
     }
 
-    /// Whether the worker was told to stop, or stopped by itself.
+    /// Returns whether a stop was requested, or the worker stopped on an error.
     pub fn is_stopping(&self) -> bool {
-        self.state.stopping.is_ended()
+        self.state.stopping.is_set()
     }
 }
 
-/// How a worker stopped.
+/// The result of a graceful stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stopped {
-    /// How many jobs the worker gave back, at its stop and before.
+pub struct StopReport {
+    /// The number of jobs released, at the stop and before.
     pub released: u64,
-    /// Those of them whose handlers still ran at the stop.
+    /// The released jobs whose handlers were still running.
     pub still_running: Vec<JobId>,
-    /// What the worker did in its life.
-    pub counts: Counts,
+    /// The worker's results until it stopped.
+    pub stats: WorkerStats,
 }

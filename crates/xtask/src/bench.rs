@@ -1,10 +1,10 @@
-//! `cargo xtask bench`: how fast redrive is beside the bare server.
+//! `cargo xtask bench`: how fast redrive is next to the bare server.
 //!
-//! Each scenario runs in a process and on a database of its own, all on one durable server that
-//! is started for it.
+//! Each scenario runs in its own process and database, all on one durable server.
 
 mod machine;
 mod plot;
+mod preconditions;
 mod programs;
 mod results;
 mod tables;
@@ -13,62 +13,54 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use redrive_benches::Measurement;
 
 use self::machine::Machine;
 use self::programs::{Programs, Scenario};
-use self::results::{Measured, Results, Row};
+use self::results::{Results, ScenarioResult};
 use crate::cargo::workspace;
 use crate::cluster::{Cluster, Durability};
-use crate::error::{During, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
 
-/// Where published results are, below the root of the workspace.
+/// The published results, below the root of the workspace.
 const PUBLISHED: &str = "benches/results.json";
 
-/// What is not run before a change goes in, because even small it takes long; it is built.
-const TOO_LONG: &[&str] = &["backlog", "held", "letters", "million", "redrive", "scrape"];
-
-/// What to measure.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// The scenarios to run; without any, all
+pub(crate) struct BenchOptions {
+    /// Scenarios to run [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Everything small: whether it runs, not how fast it is
+    /// Run everything small, to see whether it works
     #[arg(long)]
     quick: bool,
-    /// Bring this file of results up to date; those of scenarios that are not run now stay
+    /// Update this file of results; scenarios that do not run keep theirs
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Bring benches/results.json, its plot and the tables of benches/README.md up to date
+    /// Update benches/results.json, its plot and the tables of benches/README.md; refused if files
+    /// differ from the commit or the machine is busy
     #[arg(long, conflicts_with_all = ["json", "quick"])]
     publish: bool,
 }
 
-/// How the scenarios are built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Profile {
-    /// As fast as it gets.
-    Bench,
-    /// As the tests are, whose dependencies are then built already.
-    Dev,
-}
-
-/// How much is measured.
+/// How much a scenario measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scale {
-    /// Enough to say a number.
+    /// Enough for a reliable number.
     Full,
-    /// Enough to see whether it runs.
+    /// Enough to see whether it works.
     Quick,
 }
 
-/// Measures, and writes what was measured where the options say.
-pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
+pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
-    let programs = Programs::build(&root, Profile::Bench, interrupt)?;
+    if options.publish {
+        // Before the build, which makes the machine busy.
+        preconditions::check(&root, interrupt)?;
+    }
+    let programs = Programs::build(interrupt)?;
     let chosen = programs.chosen(&options.names)?;
     let file = match options.publish {
         true => Some(root.join(PUBLISHED)),
@@ -78,13 +70,13 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
         true => Scale::Quick,
         false => Scale::Full,
     };
-    // Before an hour is spent on measuring.
+    // Fail now rather than after an hour of measuring.
     let mut results = match &file {
         Some(file) => Results::read(file)?,
         None => Results::default(),
     };
     let measured = measure(&root, &chosen, scale, interrupt, |machine, one| {
-        results.take(machine, one);
+        results.replace(machine, one);
         match &file {
             // After each, so that an interrupt loses one at most.
             Some(file) => results.write(file),
@@ -100,16 +92,12 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Runs most scenarios small, so that they cannot rot. Answers a remark.
-pub(crate) fn smoke(root: &Path, interrupt: &Interrupt) -> Result<String> {
-    let programs = Programs::build(root, Profile::Dev, interrupt)?;
-    let long: Vec<String> = TOO_LONG.iter().map(|&name| name.to_owned()).collect();
-    // An error when one of them has another name by now.
-    programs.chosen(&long)?;
-    let mut chosen = programs.chosen(&[])?;
-    chosen.retain(|scenario| !long.contains(&scenario.name));
+/// The step of `cargo xtask test`: runs all scenarios small. Returns a remark.
+pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
+    let programs = Programs::build_for_tests(interrupt)?;
+    let chosen = programs.chosen(&[])?;
     let measured = measure(root, &chosen, Scale::Quick, interrupt, |_, _| Ok(()))?;
-    Ok(format!("{} scenarios run", measured.len()))
+    Ok(format!("{} scenarios", measured.len()))
 }
 
 fn measure(
@@ -117,40 +105,37 @@ fn measure(
     chosen: &[&Scenario],
     scale: Scale,
     interrupt: &Interrupt,
-    mut done: impl FnMut(&Machine, Measured) -> Result<()>,
-) -> Result<Vec<Measured>> {
+    mut done: impl FnMut(&Machine, ScenarioResult) -> Result<()>,
+) -> Result<Vec<ScenarioResult>> {
     let binaries = Binaries::find(interrupt)?;
     let cluster = Cluster::start(&binaries, Durability::Measured, interrupt)?;
-    let machine = Machine::look(root, &cluster.url("postgres"), interrupt)?;
+    let machine = Machine::detect(root, &cluster.url("postgres"), interrupt)?;
     println!("{machine}");
-    let place = tempfile::tempdir().during(|| "cannot make a temporary folder")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let mut all = Vec::new();
     for scenario in chosen {
         let database = format!("bench_{}", scenario.name);
         let url = cluster.create_database(&database)?;
-        let file = place.path().join(&scenario.name);
-        let begin = Instant::now();
+        let file = folder.path().join(&scenario.name);
+        let start = Instant::now();
         let mut command = scenario.command(scale);
         command
             .env("DATABASE_URL", &url)
             .env("REDRIVE_BENCH_ROWS", &file)
             .env("REDRIVE_BENCH_LOG", cluster.log());
-        let status = interrupt.run(&mut command)?;
-        if !status.success() {
-            return Err(Error::new(format!(
-                "scenario `{}` ended with {status}\nThis one alone:  cargo xtask bench {0}",
-                scenario.name
-            )));
-        }
+        interrupt.succeed(&mut command).with_context(|| {
+            let name = &scenario.name;
+            format!("scenario `{name}` failed; to repeat it: cargo xtask bench {name}")
+        })?;
         cluster.drop_database(&database)?;
-        let rows = rows(&file)?;
-        let one = Measured {
+        let measurements = measurements(&file)?;
+        let one = ScenarioResult {
             name: scenario.name.clone(),
-            what: scenario.what.clone(),
+            description: scenario.description.clone(),
             at: machine::now(&cluster.url("postgres"))?,
             commit: machine.commit().to_owned(),
-            seconds: begin.elapsed().as_secs(),
-            rows,
+            seconds: start.elapsed().as_secs(),
+            measurements,
         };
         done(&machine, one.clone())?;
         all.push(one);
@@ -158,24 +143,22 @@ fn measure(
     Ok(all)
 }
 
-/// What a scenario reported; nothing is an error, because then nothing was measured.
-fn rows(file: &Path) -> Result<Vec<Row>> {
+/// Reads the report of a scenario. An empty report is an error.
+fn measurements(file: &Path) -> Result<Vec<Measurement>> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let rows = text
+    let all = text
         .lines()
-        .map(|line| serde_json::from_str(line).during(|| format!("cannot read the row {line}")))
-        .collect::<Result<Vec<Row>>>()?;
-    if rows.is_empty() {
-        return Err(Error::new("the scenario reported nothing"));
-    }
-    Ok(rows)
+        .map(|line| serde_json::from_str(line).with_context(|| format!("cannot read `{line}`")))
+        .collect::<Result<Vec<Measurement>>>()?;
+    ensure!(!all.is_empty(), "the scenario reported nothing");
+    Ok(all)
 }
 
-fn summary(measured: &[Measured]) {
+fn summary(measured: &[ScenarioResult]) {
     let rows = || {
         measured
             .iter()
-            .flat_map(|one| one.rows.iter().map(move |row| (one, row)))
+            .flat_map(|one| one.measurements.iter().map(move |row| (one, row)))
     };
     let with = rows().filter(|(_, row)| row.target.is_some()).count();
     println!(

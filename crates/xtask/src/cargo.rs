@@ -1,18 +1,25 @@
-//! Cargo, as seen from a program that cargo runs.
+//! Cargo, called from a program that cargo runs.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use crate::error::{During, Error, Result};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
 
-/// The same cargo that runs us, with these arguments.
+use crate::interrupt::Interrupt;
+
+/// How long a build may take on a slow machine.
+const BUILD: Duration = Duration::from_mins(30);
+
+/// The cargo that runs this program, with these arguments.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.args(arguments);
-    // What `cargo run` told us about xtask is not about the packages that we build.
+    // `cargo run` describes xtask in these, which is wrong for the packages built from here.
     for (variable, _) in env::vars_os() {
         let name = variable.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -22,26 +29,69 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-/// The root of the workspace we are run in.
+/// Returns the root of the workspace.
 pub(crate) fn workspace() -> Result<PathBuf> {
     let output = cargo(["locate-project", "--workspace", "--message-format=plain"])
         .output()
-        .during(|| "cannot ask cargo for the workspace")?;
+        .context("cannot run `cargo locate-project`")?;
     let manifest = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    manifest
-        .parent()
-        .filter(|_| output.status.success())
-        .map(PathBuf::from)
-        .ok_or_else(|| {
-            Error::new(
-                "this is not a folder of the redrive repository: run `cargo xtask` inside it",
-            )
-        })
+    let root = manifest.parent().filter(|_| output.status.success());
+    root.map(PathBuf::from)
+        .context("not inside the redrive repository; run `cargo xtask` in one of its folders")
+}
+
+/// The executables of one build.
+#[derive(Debug)]
+pub(crate) struct Artifacts(Vec<Value>);
+
+impl Artifacts {
+    /// Builds targets, such as `["--bin", "redrive"]`, in the profile of this program.
+    ///
+    /// The build selects the whole workspace with all features, as the tests do, so both share
+    /// their dependencies.
+    pub(crate) fn build(targets: &[&str], interrupt: &Interrupt) -> Result<Artifacts> {
+        let mut build = cargo(["build"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        // An example makes cargo unify features with dev-dependencies, as for tests.
+        build.args(targets).args(["--example", "hello"]);
+        Artifacts::of(&mut build, interrupt)
+    }
+
+    /// Runs a build command of cargo and collects what it reports.
+    pub(crate) fn of(build: &mut Command, interrupt: &Interrupt) -> Result<Artifacts> {
+        build
+            .args(["--locked", "--workspace", "--all-features"])
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(workspace()?);
+        println!("    $ {}", typed(build));
+        // Progress and diagnostics go to the terminal.
+        let messages = interrupt.stdout_only(build, BUILD)?;
+        let messages = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        Ok(Artifacts(messages.collect()))
+    }
+
+    /// Returns the path of an executable by the name of its target.
+    pub(crate) fn executable(&self, target: &str) -> Result<PathBuf> {
+        self.0
+            .iter()
+            .filter(|message| {
+                let is_bench = message["target"]["kind"][0] == "bench";
+                // A test harness has the name of its target, too.
+                let is_harness = message["profile"]["test"] == true && !is_bench;
+                message["target"]["name"] == target && !is_harness
+            })
+            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+            .with_context(|| format!("cargo built no executable of the target `{target}`"))
+    }
 }
 
 /// A command line as a person would type it.
 pub(crate) fn typed(command: &Command) -> String {
-    let word = |word: &std::ffi::OsStr| {
+    let quoted = |word: &OsStr| {
         let word = word.to_string_lossy().into_owned();
         if word.contains(|c: char| c.is_whitespace() || "'\"$*&|;()<>".contains(c)) {
             format!("'{word}'")
@@ -53,9 +103,15 @@ pub(crate) fn typed(command: &Command) -> String {
     let name = program.file_name().unwrap_or_else(|| command.get_program());
     std::iter::once(name)
         .chain(command.get_args())
-        .map(word)
+        .map(quoted)
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// Checks that cargo has a subcommand, such as `nextest`.
+pub(crate) fn has_subcommand(name: &str, interrupt: &Interrupt) -> Result<bool> {
+    let output = interrupt.output(&mut cargo([name, "--version"]), Duration::from_secs(30))?;
+    Ok(output.is_some_and(|output| output.status.success()))
 }
 
 #[cfg(test)]
@@ -67,5 +123,19 @@ mod tests {
         let mut command = Command::new("/some/where/cargo");
         command.args(["clippy", "--", "-D", "a b"]);
         assert_eq!(typed(&command), "cargo clippy -- -D 'a b'");
+    }
+
+    #[test]
+    fn an_executable_is_found_by_its_target() {
+        let messages = [
+            r#"{"target":{"name":"redrive"},"executable":null}"#,
+            r#"{"target":{"name":"redrive"},"profile":{"test":true},"executable":"/deps/redrive-1"}"#,
+            r#"{"target":{"name":"redrive"},"profile":{"test":false},"executable":"/debug/redrive"}"#,
+        ];
+        let messages = messages.map(|line| serde_json::from_str(line).expect("JSON"));
+        let artifacts = Artifacts(messages.to_vec());
+        let found = artifacts.executable("redrive").expect("it was built");
+        assert_eq!(found, PathBuf::from("/debug/redrive"));
+        artifacts.executable("chaos").expect_err("it was not built");
     }
 }

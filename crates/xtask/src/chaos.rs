@@ -1,71 +1,65 @@
-//! `cargo xtask chaos`: faults under load, and the checker of what came of it.
+//! `cargo xtask chaos`: faults under load, and a check of the results.
 
-use std::path::Path;
 use std::process::Command;
 
+use anyhow::Result;
 use clap::Args;
 
-use crate::cargo::{cargo, typed, workspace};
-use crate::error::{Error, Result};
+use crate::cargo::Artifacts;
 use crate::interrupt::Interrupt;
-use crate::pgbouncer::PGBOUNCER;
 use crate::postgres::Binaries;
+use crate::programs::PGBOUNCER;
+use crate::test::Suite;
 
-/// The longest round, in minutes: a longer play is several rounds, each with a server and a seed
-/// of its own, so that what is found can be had again in that time.
-const LONGEST_ROUND: u64 = 5;
-/// Jobs a second, unless it is said how many there are.
-const RATE: u64 = 300;
-
-/// How to play.
+/// The longest round, in minutes. A longer run has several rounds, each with its own server and
+/// seed, so that a finding can be reproduced within one round.
+const MAX_ROUND: u64 = 5;
+/// Jobs a second without `--jobs`.
+const DEFAULT_RATE: u64 = 300;
 #[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// The seed of the first round; each has one more than the last
+pub(crate) struct ChaosOptions {
+    /// Seed of the first round; each further round adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long, in rounds of five minutes at most
+    /// How long to run, in rounds of at most five minutes
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1440))]
     minutes: u64,
-    /// Only these faults, by name and with commas between them; an unknown name tells all
+    /// Inject only these faults, separated by commas; an unknown name lists all
     #[arg(long, value_name = "LIST")]
     faults: Option<String>,
-    /// About how many jobs; 300 a second unless said
+    /// Enqueue about N jobs in total [default: 300 a second]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
-    /// Everybody talks to the server through a PgBouncer in transaction mode
+    /// Connect every process through a PgBouncer in transaction mode
     #[arg(long)]
     pooler: bool,
-    /// Instead: mutants of redrive, each of which a scene must turn red
+    /// Run the mutants of redrive instead; a scenario must detect each
     #[arg(long, conflicts_with_all = ["faults", "jobs", "poison", "pooler"])]
     mutants: bool,
-    /// Instead: one job that kills its workers among ten thousand that do not
+    /// Run one job that kills its workers among ten thousand others instead
     #[arg(long, conflicts_with_all = ["faults", "jobs", "pooler"])]
     poison: bool,
 }
 
-/// Plays.
-pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
-    let root = workspace()?;
+pub(crate) fn run(options: &ChaosOptions, interrupt: &Interrupt) -> Result<()> {
+    let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
     if options.mutants {
-        return play(&root, interrupt, &with_pooler("mutants", interrupt)?);
+        return chaos.run(&["mutants"]);
     }
     if options.poison {
-        return play(&root, interrupt, &["poison".to_owned()]);
+        return chaos.run(&["poison"]);
     }
-    let rounds = options.minutes.div_ceil(LONGEST_ROUND);
-    let seconds = options.minutes * 60 / rounds;
+    let rounds = options.minutes.div_ceil(MAX_ROUND);
     let rate = options
         .jobs
-        .map_or(RATE, |jobs| (jobs / (options.minutes * 60)).max(1));
-    let mut arguments = vec!["run".to_owned()];
-    for (name, value) in [
-        ("--seed", options.seed),
-        ("--rounds", rounds),
-        ("--seconds", seconds),
-        ("--rate", rate),
-    ] {
-        arguments.extend([name.to_owned(), value.to_string()]);
-    }
+        .map_or(DEFAULT_RATE, |jobs| (jobs / (options.minutes * 60)).max(1));
+    let mut arguments = vec![
+        "run".to_owned(),
+        format!("--seed={}", options.seed),
+        format!("--rounds={rounds}"),
+        format!("--seconds={}", options.minutes * 60 / rounds),
+        format!("--rate={rate}"),
+    ];
     arguments.extend(
         options
             .faults
@@ -73,42 +67,48 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
             .map(|faults| format!("--faults={faults}")),
     );
     if options.pooler {
-        arguments.extend(with_pooler("--pooler=transaction", interrupt)?);
+        arguments.push("--pooler=transaction".to_owned());
     }
-    play(&root, interrupt, &arguments)
+    chaos.run(&arguments)
 }
 
-/// What `cargo xtask test` has time for: five rounds of a minute, every scene, every mutant, and the
-/// poison, side by side.
-pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    play(root, interrupt, &with_pooler("budget", interrupt)?)
+/// The step of `cargo xtask test`.
+pub(crate) fn check(suite: Suite, interrupt: &Interrupt) -> Result<()> {
+    let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
+    match suite {
+        Suite::Quick => chaos.run(&["suite", "--quick"]),
+        Suite::Full => chaos.run(&["suite"]),
+    }
 }
 
-/// An argument that takes a PgBouncer, and where that is.
-fn with_pooler(argument: &str, interrupt: &Interrupt) -> Result<[String; 2]> {
-    let program = PGBOUNCER.find(interrupt)?;
-    let program = format!("--pgbouncer={}", program.display());
-    Ok([argument.to_owned(), program])
+/// Runs a minute of faults on another version of PostgreSQL.
+pub(crate) fn check_version(binaries: Binaries, interrupt: &Interrupt) -> Result<()> {
+    Chaos::build(binaries, interrupt)?.run(&["run", "--seed=1", "--rounds=1", "--seconds=60"])
 }
 
-fn play(root: &Path, interrupt: &Interrupt, arguments: &[String]) -> Result<()> {
-    let binaries = Binaries::find(interrupt)?;
-    let mut command: Command = cargo(["run", "--quiet", "--locked", "--package=redrive-chaos"]);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
+/// The program of `tests/chaos`.
+struct Chaos<'a> {
+    artifacts: Artifacts,
+    binaries: Binaries,
+    interrupt: &'a Interrupt,
+}
+
+impl Chaos<'_> {
+    fn build(binaries: Binaries, interrupt: &Interrupt) -> Result<Chaos<'_>> {
+        let artifacts = Artifacts::build(&["--bin", "chaos"], interrupt)?;
+        Ok(Chaos {
+            artifacts,
+            binaries,
+            interrupt,
+        })
     }
-    command.arg("--").args(arguments);
-    println!("    $ {}", typed(&command));
-    command
-        .arg("--postgres")
-        .arg(binaries.folder())
-        .current_dir(root);
-    let status = interrupt.run(&mut command)?;
-    if status.success() {
-        return Ok(());
+
+    fn run(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
+        let mut command = Command::new(self.artifacts.executable("chaos")?);
+        command
+            .args(arguments)
+            .env("REDRIVE_POSTGRES_BIN", self.binaries.folder())
+            .env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
+        self.interrupt.succeed(&mut command)
     }
-    Err(Error::new(format!(
-        "`{}` ended with {status}",
-        typed(&command)
-    )))
 }

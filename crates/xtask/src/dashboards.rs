@@ -1,94 +1,110 @@
-//! `cargo xtask dashboards`: the dashboards of `grafana/`, checked and drawn.
+//! `cargo xtask dashboards`: the dashboards in `grafana/`, checked and drawn.
 //!
-//! Everything is real: a PostgreSQL, workers and an operator that make every number move, the
-//! exporter, a Prometheus. The gates are programs of node in `grafana/check`, and what draws the
-//! panels with the components of Grafana is in `grafana/render`.
+//! The checks run against real programs: PostgreSQL, workers, an operator, the exporter and
+//! Prometheus. They are Node programs in `grafana/check`; `grafana/render` draws panels with
+//! Grafana's components.
 
-mod acts;
 mod catalogue;
+mod checks;
 mod commands;
-mod gates;
-mod hands;
-mod needs;
-mod shop;
-mod stage;
+mod context;
+mod environment;
+mod scenarios;
+mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 
-use self::gates::Gates;
-use self::stage::Stage;
+use self::checks::Checks;
+use self::environment::Environment;
 use crate::cargo::workspace;
-use crate::error::{During, Result};
 use crate::interrupt::Interrupt;
+use crate::programs::CHROMIUM;
+use crate::test::Suite;
 
 /// The dashboards, in the order of the README.
 const DASHBOARDS: [&str; 4] = ["overview", "queue", "dead-letters", "postgres"];
-/// How long each scene lasts when the gates are all that looks.
-const BREATH: Duration = Duration::from_secs(2);
+/// The pause after each scenario in `cargo xtask test`.
+const SHORT_PAUSE: Duration = Duration::from_secs(2);
 
-/// How the dashboards are drawn.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// How many minutes of life the screenshots show
+pub(crate) struct DashboardOptions {
+    /// How many minutes the screenshots show
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=120))]
     minutes: u64,
-    /// Draw them on light as well
+    /// Also draw the light theme
     #[arg(long)]
     light: bool,
 }
 
-/// Draws the screenshots of `grafana/screenshots`, once all gates are passed.
-pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
+/// How the dashboards are drawn.
+struct Drawing<'a> {
+    themes: &'a [&'a str],
+    folder: PathBuf,
+}
+
+/// Draws `grafana/screenshots` after all checks have passed.
+pub(crate) fn run(options: &DashboardOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
-    let modes: &[&str] = if options.light {
-        &["dark", "light"]
-    } else {
-        &["dark"]
+    let drawing = Drawing {
+        themes: match options.light {
+            true => &["dark", "light"],
+            false => &["dark"],
+        },
+        folder: root.join("grafana/screenshots"),
     };
-    // The quiet between the scenes is what makes them long.
-    let breath = Duration::from_secs(options.minutes * 60) / acts::BREATHS;
-    let pictures = root.join("grafana/screenshots");
-    check_and_draw(&root, interrupt, breath, modes, &pictures)?;
-    println!("\nThe screenshots are in {}.", pictures.display());
+    let pause = Duration::from_secs(options.minutes * 60) / scenarios::PAUSES;
+    check_and_draw(&root, pause, Some(&drawing), interrupt)?;
+    println!("\nThe screenshots are in {}.", drawing.folder.display());
     Ok(())
 }
 
-/// The step of `cargo xtask test`: all gates, in a minute of life.
-pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    let pictures = root.join("target/grafana/pictures");
-    check_and_draw(root, interrupt, BREATH, &["dark"], &pictures)
+/// The step of `cargo xtask test`. Only the full suite draws.
+pub(crate) fn check(root: &Path, suite: Suite, interrupt: &Interrupt) -> Result<()> {
+    let drawing = Drawing {
+        themes: &["dark"],
+        folder: root.join("target/grafana/pictures"),
+    };
+    let drawing = (suite == Suite::Full).then_some(&drawing);
+    check_and_draw(root, SHORT_PAUSE, drawing, interrupt)
 }
 
 fn check_and_draw(
     root: &Path,
+    pause: Duration,
+    drawing: Option<&Drawing<'_>>,
     interrupt: &Interrupt,
-    breath: Duration,
-    modes: &[&str],
-    pictures: &Path,
 ) -> Result<()> {
-    std::fs::create_dir_all(pictures).during(|| format!("cannot make {}", pictures.display()))?;
-    needs::ensure(interrupt)?;
-    let gates = Gates::ready(root, interrupt)?;
-    gates.check_files()?;
-    // While the scenes are played, npm fetches what draws.
-    let life = Stage::set(root, interrupt)?.live(breath, || gates.prepare_drawing())?;
-    // All of them are told before any of them ends it: such a life is not lived twice for nothing.
-    let told = [
-        commands::check(root, interrupt, &life),
-        gates.check_scenes(&life),
-        gates.check_queries(&life),
-        gates.draw(&life, modes, pictures),
-        gates.draw_screen(&life, pictures),
+    let checks = Checks::prepare(root, interrupt)?;
+    checks.check_files()?;
+    if let Some(drawing) = drawing {
+        CHROMIUM.find(interrupt)?;
+        let folder = &drawing.folder;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        checks.prepare_drawing()?;
+    }
+    let environment = Environment::start(interrupt)?;
+    let recorded = environment.run_scenarios(pause)?;
+    // Run all checks before failing: the scenarios take long.
+    let mut results = vec![
+        commands::check(root, interrupt, &recorded),
+        checks.check_metrics(&recorded),
+        checks.check_queries(&recorded),
     ];
-    told.into_iter().collect()
+    if let Some(drawing) = drawing {
+        results.push(checks.draw(&recorded, drawing));
+        results.push(checks.draw_on_call_screen(&recorded, drawing));
+    }
+    results.into_iter().collect()
 }
 
 /// The files of the dashboards.
-fn files(root: &Path) -> Vec<std::path::PathBuf> {
+fn files(root: &Path) -> Vec<PathBuf> {
     DASHBOARDS
         .iter()
         .map(|name| root.join("grafana").join(format!("{name}.json")))

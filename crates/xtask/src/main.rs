@@ -1,20 +1,12 @@
 //! `cargo xtask`: the commands of this repository.
 //!
-//! * `cargo xtask demo`: a Friday evening with redrive, in under two minutes.
-//! * `cargo xtask alerts`: the alerts, their tests, and what is made from them.
-//! * `cargo xtask dashboards`: the dashboards, checked and drawn.
-//! * `cargo xtask fuzz`: a million inputs, and many orders of the threads of a worker.
-//! * `cargo xtask chaos`: faults under load, mutants, and the checker of what came of it.
-//! * `cargo xtask bench`: how fast redrive is beside the bare server.
-//! * `cargo xtask test`: everything that must hold before a change goes in; what CI runs.
-//!
-//! Both work on a fresh machine: they find PostgreSQL's server binaries, or install them where
-//! they may, and start a throw-away cluster of their own.
+//! They work on a fresh machine: they find or install the programs that they need, and start their
+//! own temporary PostgreSQL.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program that talks to a terminal"
+    reason = "a command-line program"
 )]
 
 mod account;
@@ -22,16 +14,14 @@ mod alerts;
 mod bench;
 mod cargo;
 mod chaos;
+mod child;
 mod cluster;
 mod dashboards;
-mod debian;
 mod demo;
-mod error;
 mod fuzz;
 mod interrupt;
-mod packaged;
-mod pgbouncer;
 mod postgres;
+mod programs;
 mod prometheus;
 mod test;
 
@@ -39,9 +29,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 
-/// The commands of this repository.
+/// The commands of this repository
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -51,25 +41,25 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// A Friday evening with redrive: an outage, malformed orders, a fix, a redrive.
-    Demo(demo::Options),
-    /// The alerts: writes what is made from their rules, then checks them.
+    /// Show redrive at work: an outage, malformed orders, a fix and a redrive, in two minutes
+    Demo(demo::DemoOptions),
+    /// Check the alerts, and update the files generated from their rules
     Alerts,
-    /// The dashboards of `grafana/`: checks them, and draws their screenshots.
-    Dashboards(dashboards::Options),
-    /// Faults under load, and a check of what came of it.
-    Chaos(chaos::Options),
-    /// A million inputs that nobody thought of, and many orders of the threads of a worker.
-    Fuzz(fuzz::Options),
-    /// How fast redrive is beside the bare server, on a durable server of its own.
-    Bench(bench::Options),
-    /// Everything that must hold before a change goes in.
-    Test(test::Options),
+    /// Check the dashboards, and draw their screenshots
+    Dashboards(dashboards::DashboardOptions),
+    /// Inject faults under load, and check the results
+    Chaos(chaos::ChaosOptions),
+    /// Try a million random inputs, and many thread schedules of a worker
+    Fuzz(fuzz::FuzzOptions),
+    /// Measure redrive next to the bare server
+    Bench(bench::BenchOptions),
+    /// Run the checks that every change must pass
+    Test(test::TestOptions),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = Interrupt::listen().and_then(|interrupt| match arguments.command {
+    let result = Interrupt::listen().and_then(|interrupt| match arguments.command {
         Command::Demo(options) => demo::run(&options, &interrupt),
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
@@ -78,11 +68,20 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.downcast_ref::<Interrupted>().is_some() => {
+            eprintln!("\n{Interrupted}");
+            // As shells report it.
+            ExitCode::from(130)
+        }
         Err(error) => {
-            eprintln!("\nerror: {error}");
-            ExitCode::from(error.exit_code())
+            eprint!("\nerror: {error}");
+            for cause in error.chain().skip(1) {
+                eprint!("\n  caused by: {cause}");
+            }
+            eprintln!();
+            ExitCode::FAILURE
         }
     }
 }

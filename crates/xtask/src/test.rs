@@ -1,116 +1,173 @@
-//! `cargo xtask test`: everything that must hold before a change goes in.
+//! `cargo xtask test`: the checks that every change must pass.
 
 mod deny;
 mod package;
+mod spelling;
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
-use crate::alerts;
-use crate::bench;
-use crate::cargo::{cargo, typed, workspace};
-use crate::chaos;
+use crate::cargo::{cargo, has_subcommand, workspace};
 use crate::cluster::{Cluster, Durability};
-use crate::dashboards;
-use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::pgbouncer::PGBOUNCER;
-use crate::postgres::Binaries;
-use crate::prometheus::PROMTOOL;
+use crate::postgres::{Binaries, NEWEST, OLDEST};
+use crate::programs::{PGBOUNCER, PROMTOOL};
+use crate::{alerts, bench, chaos, dashboards};
 
-/// What of it to run.
+/// How many schedules each light scenario of the models gets in the quick suite. Without this
+/// variable the models have their own default, which is higher.
+const QUICK_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
+
 #[derive(Debug, Args)]
-pub(crate) struct Options {
-    /// Run this step alone; may be given more than once
+pub(crate) struct TestOptions {
+    /// Run everything: all chaos scenarios and mutants, mutated alerts, drawn dashboards, more
+    /// schedules of the models, package builds, and the oldest and newest PostgreSQL
+    #[arg(long)]
+    full: bool,
+    /// Run the integration tests and a minute of chaos on these versions of PostgreSQL instead,
+    /// such as 14,15,16,17,18
+    #[arg(long, value_name = "MAJOR,...", value_delimiter = ',', conflicts_with_all = ["full", "only"])]
+    postgres: Vec<u32>,
+    /// Run only this step; repeatable
     #[arg(long, value_name = "STEP")]
     only: Vec<Step>,
-    /// Arguments for the test runner: a filter, for example
+    /// Arguments for the test runner, such as a filter
     #[arg(last = true, value_name = "ARGS")]
     runner: Vec<String>,
 }
 
-/// One thing that must hold.
+/// How much a step checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// At most ten minutes on two cores.
+    Quick,
+    /// Everything, as in CI.
+    Full,
+}
+
+/// A step of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
-    /// Code is formatted
+    /// Formatting of the code
     Format,
-    /// Clippy has nothing to say
+    /// Spelling of code and documents
+    Spelling,
+    /// Clippy without warnings
     Lint,
-    /// Unit and integration tests pass, on a throw-away PostgreSQL
+    /// Unit and integration tests on a temporary PostgreSQL
     Tests,
-    /// The examples in the documentation run, on a throw-away PostgreSQL
+    /// Examples in the documentation, on the same PostgreSQL
     DocTests,
-    /// The documentation builds without a warning
+    /// Documentation without warnings
     Docs,
-    /// The alerts: their rules, the tests of them, and changes of them that a test must notice
+    /// Alert rules and their tests; --full mutates the rules
     Alerts,
-    /// The dashboards are what Grafana takes, and every panel of them has data and can be drawn
+    /// Dashboards against a live system; --full draws them
     Dashboards,
-    /// Faults under load, mutants that must be noticed, and a poisonous job
+    /// Faults under load and mutants; --full runs every scenario
     Chaos,
-    /// The benchmarks run, small
+    /// All benchmark scenarios, small
     Benches,
-    /// Dependencies: bans, licences, sources, advisories
+    /// Bans, licenses, sources and advisories of dependencies
     Deny,
-    /// What would be published is complete and builds by itself
+    /// Contents of the published packages; --full builds them
     Package,
 }
 
-/// Runs the steps, quickest first; the first that fails ends it.
-pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<()> {
-    let begin = Instant::now();
-    let steps: Vec<Step> = if options.only.is_empty() {
-        Step::value_variants().to_vec()
+/// Runs the steps in order and stops at the first that fails.
+pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
+    let start = Instant::now();
+    let suite = if options.full {
+        Suite::Full
     } else {
-        options.only.clone()
+        Suite::Quick
     };
-    let mut bench = Bench {
+    let tasks = options.tasks(interrupt)?;
+    let mut runner = Runner {
         interrupt,
         root: workspace()?,
+        suite,
+        arguments: &options.runner,
         server: None,
     };
     let mut report = Vec::new();
-    for (at, step) in steps.iter().enumerate() {
-        println!("\n━━━ {}/{} {}", at + 1, steps.len(), step.title());
-        let begin = Instant::now();
-        let remark = bench
-            .take(*step, &options.runner)
-            .map_err(|error| error.in_step(*step))?;
-        println!("    ok, {}", shown(begin.elapsed()));
-        report.push((step, begin.elapsed(), remark));
+    for (number, task) in (1..).zip(&tasks) {
+        println!("\n━━━ {number}/{} {}", tasks.len(), task.name());
+        let start = Instant::now();
+        let remark = runner.run(*task).with_context(|| {
+            format!(
+                "step `{}` failed; to repeat it: cargo xtask test {}",
+                task.name(),
+                task.options(suite)
+            )
+        })?;
+        let time = seconds(start.elapsed());
+        println!("    ok, {time}");
+        report.push(format!("{time:>14}  {:<13}  {remark}", task.name()));
     }
-    // Stopping the server belongs to the time it takes.
-    drop(bench);
-    println!("\n━━━ all passed in {}", shown(begin.elapsed()));
-    for (step, time, remark) in report {
-        println!("    {:>8}  {}", shown(time), step.title());
-        if let Some(remark) = remark {
-            println!("              {remark}");
-        }
-    }
+    // Stopping the server takes time, too.
+    drop(runner);
+    println!("\n━━━ all passed in {}", seconds(start.elapsed()));
+    println!("{}", report.join("\n"));
     Ok(())
 }
 
-impl Step {
-    fn title(self) -> &'static str {
+impl TestOptions {
+    /// Returns what to run, in this order.
+    fn tasks(&self, interrupt: &Interrupt) -> Result<Vec<Task>> {
+        if !self.postgres.is_empty() {
+            return Ok(self.postgres.iter().copied().map(Task::Version).collect());
+        }
+        if !self.only.is_empty() {
+            return Ok(self.only.iter().copied().map(Task::Step).collect());
+        }
+        let mut tasks: Vec<_> = Step::value_variants()
+            .iter()
+            .copied()
+            .map(Task::Step)
+            .collect();
+        if self.full {
+            let default = Binaries::find(interrupt)?;
+            let others = [OLDEST, NEWEST].into_iter();
+            let others = others.filter(|major| !default.is_major(*major));
+            tasks.extend(others.map(Task::Version));
+        }
+        Ok(tasks)
+    }
+}
+
+/// A part of the suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// A step, on the default PostgreSQL.
+    Step(Step),
+    /// The integration tests and a minute of chaos on a major version of PostgreSQL.
+    Version(u32),
+}
+
+impl Task {
+    fn name(self) -> String {
         match self {
-            Step::Format => "formatting",
-            Step::Lint => "clippy, warnings denied",
-            Step::Tests => "unit and integration tests",
-            Step::DocTests => "documentation examples",
-            Step::Docs => "documentation, warnings denied",
-            Step::Alerts => "alerts",
-            Step::Dashboards => "dashboards",
-            Step::Chaos => "faults under load, mutants, and poison",
-            Step::Benches => "benchmarks, small: that they run",
-            Step::Deny => "dependencies: bans, licences, sources, advisories",
-            Step::Package => "packages",
+            Task::Step(step) => step.name(),
+            Task::Version(major) => format!("PostgreSQL {major}"),
         }
     }
 
+    /// Returns the options that run only this task.
+    fn options(self, suite: Suite) -> String {
+        match (self, suite) {
+            (Task::Step(step), Suite::Quick) => format!("--only {}", step.name()),
+            (Task::Step(step), Suite::Full) => format!("--full --only {}", step.name()),
+            (Task::Version(major), _) => format!("--postgres {major}"),
+        }
+    }
+}
+
+impl Step {
     fn name(self) -> String {
         self.to_possible_value()
             .map(|value| value.get_name().to_owned())
@@ -118,25 +175,13 @@ impl Step {
     }
 }
 
-impl Error {
-    /// Says which step failed and how to have it again without the others.
-    fn in_step(self, step: Step) -> Error {
-        if self.exit_code() != 1 {
-            return self;
-        }
-        Error::new(format!(
-            "step `{}` ({}) failed: {self}\nThis step alone:  cargo xtask test --only {0}",
-            step.name(),
-            step.title(),
-        ))
-    }
-}
-
-/// What the steps share.
+/// Runs steps.
 #[derive(Debug)]
-struct Bench<'a> {
+struct Runner<'a> {
     interrupt: &'a Interrupt,
     root: PathBuf,
+    suite: Suite,
+    arguments: &'a [String],
     server: Option<Server>,
 }
 
@@ -144,42 +189,46 @@ struct Bench<'a> {
 #[derive(Debug)]
 struct Server {
     _cluster: Cluster,
-    /// For tests, which make databases of their own.
+    /// For tests, which create their own databases.
     superuser: String,
-    /// For documentation examples, which all share one.
+    /// For documentation examples, which share one database.
     examples: String,
 }
 
-impl Bench<'_> {
-    /// Takes one step; what it answers is worth repeating at the end.
-    fn take(&mut self, step: Step, runner: &[String]) -> Result<Option<String>> {
+impl Runner<'_> {
+    /// Runs one task and returns a remark for the report, which may be empty.
+    fn run(&mut self, task: Task) -> Result<String> {
+        match task {
+            Task::Step(step) => self.run_step(step),
+            Task::Version(major) => self.run_on(major),
+        }
+    }
+
+    fn run_step(&mut self, step: Step) -> Result<String> {
         match step {
-            Step::Format => self.run(&mut cargo(["fmt", "--all", "--check"]))?,
-            Step::Lint => self.run(cargo(["clippy", "--locked", "--workspace"]).args([
-                "--all-targets",
-                "--all-features",
-                "--",
-                "-D",
-                "warnings",
-            ]))?,
+            Step::Format => self.succeed(&mut cargo(["fmt", "--all", "--check"]))?,
+            Step::Spelling => spelling::check(self)?,
+            Step::Lint => self.succeed(
+                cargo(["clippy", "--locked", "--workspace", "--all-targets"]).args([
+                    "--all-features",
+                    "--",
+                    "-D",
+                    "warnings",
+                ]),
+            )?,
             Step::Tests => {
-                let mut tests = self.runner()?;
-                // It checks the exporter's page.
-                tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
-                // They put it before their server.
-                tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
-                self.run_on_postgres(tests.args(runner))?;
+                let mut tests = self.tests(&["--workspace"])?;
+                if self.suite == Suite::Quick {
+                    tests.env(QUICK_SCHEDULES.0, QUICK_SCHEDULES.1);
+                }
+                self.succeed_on_postgres(tests.args(self.arguments))?;
             }
-            Step::DocTests => self.run_on_postgres(&mut cargo([
-                "test",
-                "--locked",
-                "--workspace",
-                "--all-features",
-                "--doc",
-                // Its files are the library's, whose examples run there.
-                "--exclude=redrive-models",
-            ]))?,
-            Step::Docs => self.run(
+            Step::DocTests => self.succeed_on_postgres(
+                cargo(["test", "--locked", "--workspace", "--all-features", "--doc"])
+                    // It compiles files of the library, whose examples run there.
+                    .arg("--exclude=redrive-models"),
+            )?,
+            Step::Docs => self.succeed(
                 cargo([
                     "doc",
                     "--locked",
@@ -189,96 +238,67 @@ impl Bench<'_> {
                 ])
                 .env("RUSTDOCFLAGS", "-D warnings"),
             )?,
-            Step::Alerts => return alerts::check(&self.root, self.interrupt).map(Some),
-            Step::Dashboards => dashboards::check(&self.root, self.interrupt)?,
-            Step::Chaos => chaos::check(&self.root, self.interrupt)?,
-            Step::Benches => return bench::smoke(&self.root, self.interrupt).map(Some),
+            Step::Alerts => return alerts::check(&self.root, self.suite, self.interrupt),
+            Step::Dashboards => dashboards::check(&self.root, self.suite, self.interrupt)?,
+            Step::Chaos => chaos::check(self.suite, self.interrupt)?,
+            Step::Benches => return bench::check(&self.root, self.interrupt),
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }
-        Ok(None)
+        Ok(String::new())
     }
 
-    /// The test runner: cargo-nextest where it is installed, which runs each test in a process
-    /// of its own and ends with one line of totals.
-    fn runner(&self) -> Result<Command> {
-        Ok(if self.has("nextest")? {
-            cargo([
-                "nextest",
-                "run",
-                "--locked",
-                "--workspace",
-                "--all-features",
-            ])
+    /// Runs the integration tests on a major version of PostgreSQL and, without a filter, a minute
+    /// of chaos.
+    fn run_on(&self, major: u32) -> Result<String> {
+        let binaries = Binaries::of_version(major, self.interrupt)?;
+        let server = Server::start(&binaries, self.interrupt)?;
+        let mut tests = self.tests(&["--package", "redrive-tests"])?;
+        // Tests of the sources do not depend on the server.
+        tests.args(self.arguments).args(["--", "--skip", "tidy::"]);
+        server.serve(&mut tests);
+        self.succeed(&mut tests)?;
+        drop(server);
+        if self.arguments.is_empty() {
+            chaos::check_version(binaries.clone(), self.interrupt)?;
+        }
+        Ok(binaries.version().to_owned())
+    }
+
+    /// The test runner: cargo-nextest if it is installed, otherwise `cargo test`.
+    fn tests(&self, packages: &[&str]) -> Result<Command> {
+        let mut tests = if has_subcommand("nextest", self.interrupt)? {
+            cargo(["nextest", "run"])
         } else {
-            // `--all-targets` would run the benchmarks too.
-            let mut tests = cargo(["test", "--locked", "--workspace", "--all-features"]);
-            tests.args(["--lib", "--bins", "--tests", "--examples"]);
-            tests
-        })
+            // `--all-targets` would also run the benchmarks.
+            cargo(["test", "--lib", "--bins", "--tests", "--examples"])
+        };
+        tests.args(["--locked", "--all-features"]).args(packages);
+        tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
+        tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
+        Ok(tests)
     }
 
-    /// Whether cargo knows this subcommand.
-    fn has(&self, subcommand: &str) -> Result<bool> {
-        let mut ask = cargo([subcommand, "--version"]);
-        let answer = self.interrupt.output(&mut ask, Duration::from_secs(30))?;
-        Ok(answer.is_some_and(|output| output.status.success()))
-    }
-
-    /// Runs a command with a database to work on.
-    fn run_on_postgres(&mut self, command: &mut Command) -> Result<()> {
+    /// Runs a command that needs a database.
+    fn succeed_on_postgres(&mut self, command: &mut Command) -> Result<()> {
         let server = match self.server.take() {
             Some(server) => server,
-            None => Server::start(self.interrupt)?,
+            None => Server::start(&Binaries::find(self.interrupt)?, self.interrupt)?,
         };
-        command.env("REDRIVE_TEST_DATABASE_URL", &server.superuser);
-        // Also so that no test ever meets the database that the caller's shell names.
-        command.env("DATABASE_URL", &server.examples);
+        server.serve(command);
         self.server = Some(server);
-        self.run(command)
+        self.succeed(command)
     }
 
-    /// Runs a command in the root of the workspace; an error when it fails.
-    fn run(&self, command: &mut Command) -> Result<()> {
-        println!("    $ {}", typed(command));
-        let status = self.interrupt.run(command.current_dir(&self.root))?;
-        if status.success() {
-            return Ok(());
-        }
-        Err(Error::new(format!(
-            "`{}` ended with {status}",
-            typed(command)
-        )))
-    }
-
-    /// Runs a command in the root of the workspace and answers what it printed.
-    fn lines_of(&self, command: &mut Command) -> Result<String> {
-        println!("    $ {}", typed(command));
-        let output = self
-            .interrupt
-            .output(command.current_dir(&self.root), Duration::from_mins(5))?;
-        match output {
-            Some(output) if output.status.success() => {
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            }
-            Some(output) => Err(Error::new(format!(
-                "`{}` ended with {}\n{}",
-                typed(command),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end(),
-            ))),
-            None => Err(Error::new(format!(
-                "`{}` did not end within 5 minutes",
-                typed(command)
-            ))),
-        }
+    /// Runs a command in the root of the workspace. It must succeed.
+    fn succeed(&self, command: &mut Command) -> Result<()> {
+        self.interrupt.succeed(command.current_dir(&self.root))
     }
 }
 
 impl Server {
-    fn start(interrupt: &Interrupt) -> Result<Server> {
-        let binaries = Binaries::find(interrupt)?;
-        let cluster = Cluster::start(&binaries, Durability::Throwaway, interrupt)?;
+    fn start(binaries: &Binaries, interrupt: &Interrupt) -> Result<Server> {
+        let cluster = Cluster::start(binaries, Durability::Throwaway, interrupt)?;
         let superuser = cluster.url("postgres");
         println!("    PostgreSQL {} at {superuser}", binaries.version());
         let examples = cluster.create_database("doctest")?;
@@ -288,37 +308,20 @@ impl Server {
             examples,
         })
     }
+
+    /// Makes a command use this server.
+    fn serve(&self, command: &mut Command) {
+        command.env("REDRIVE_TEST_DATABASE_URL", &self.superuser);
+        // Overrides the caller's variable, so that no test touches the caller's database.
+        command.env("DATABASE_URL", &self.examples);
+    }
 }
 
-/// A time as people say it.
-fn shown(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    if seconds < 60.0 {
-        format!("{seconds:.1} s")
+/// `1.2 s` or `1 min 01 s`.
+fn seconds(time: Duration) -> String {
+    if time.as_secs() < 60 {
+        format!("{:.1} s", time.as_secs_f64())
     } else {
         format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_shown_as_people_say_them() {
-        assert_eq!(shown(Duration::from_millis(1230)), "1.2 s");
-        assert_eq!(shown(Duration::from_millis(59_940)), "59.9 s");
-        assert_eq!(shown(Duration::from_secs(61)), "1 min 01 s");
-    }
-
-    #[test]
-    fn a_failed_step_says_how_to_have_it_again() {
-        let error = Error::new("`cargo x` ended with exit status: 1").in_step(Step::DocTests);
-        let error = error.to_string();
-        assert!(
-            error.ends_with("cargo xtask test --only doc-tests"),
-            "{error}"
-        );
-        assert_eq!(Error::interrupted().in_step(Step::Docs).exit_code(), 130);
     }
 }

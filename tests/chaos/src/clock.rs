@@ -1,9 +1,9 @@
-//! The clock of the records: that of the machine, past every library that would fake it, so that
-//! what actors, handlers and the server wrote can be merged.
+//! The clock of all records. It asks the kernel directly, so that libfaketime cannot shift it and
+//! the records of clients, handlers and server can be merged.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Microseconds since 1970.
+/// Returns microseconds since 1970.
 pub(crate) fn now() -> i64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1000

@@ -1,10 +1,10 @@
-//! The faults there are.
+//! The kinds of faults.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
-/// What can be done to the actors, to what is between, and to the server.
+/// A fault of a process, of the network or of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Fault {
     /// SIGKILL of a worker
@@ -15,43 +15,43 @@ pub(crate) enum Fault {
     Terminate,
     /// SIGKILL of an enqueuer or operator
     KillClient,
-    /// Connections of an actor are closed
+    /// Close all connections of a process
     Cut,
-    /// Connections of all actors are refused
+    /// Refuse the connections of all processes
     Refuse,
-    /// Everything between actors and the server is slow
+    /// Slow down the network between all processes and the server
     Delay,
-    /// A byte at a time between an actor and the server
+    /// Deliver one byte at a time to and from a process
     Slice,
-    /// The server's half of the connections of an actor ends
+    /// Close the server's half of the connections of a process
     HalfClose,
-    /// Answers to an actor are lost after the server has committed
+    /// Drop answers to a process after the server committed
     LoseAnswers,
-    /// Connections of an actor are taken and never answered
+    /// Accept the connections of a process, but never answer
     Silence,
-    /// The server crashes (`pg_ctl stop -m immediate`) and starts again
+    /// Crash the server (`pg_ctl stop -m immediate`) and restart it
     Crash,
-    /// SIGKILL of a backend of the server
+    /// SIGKILL of one of the server's backends
     KillBackend,
     /// SIGSTOP of the server and all its backends
     Freeze,
-    /// Somebody locks the tables
+    /// Lock a table exclusively
     Lock,
-    /// Somebody takes all connections of the server
+    /// Use up all connections of the server
     Connections,
-    /// The disk of the server's log is full
+    /// Fill the disk of the write-ahead log
     DiskFull,
-    /// A standby that is behind takes over
+    /// Fail over to a standby that lags behind
     Promote,
-    /// Everything dies at once
+    /// Kill all processes and crash the server
     RestartAll,
-    /// The clock of a worker is a year off
+    /// Restart a worker with its clock a year ahead
     FakeClock,
 }
 
 impl Fault {
-    /// How long it lasts, in milliseconds: from, to. None lasts where it is over at once.
-    pub(crate) fn lasts(self) -> std::ops::Range<u64> {
+    /// Returns the range of its duration in milliseconds; `0..1` for instantaneous faults.
+    pub(crate) fn duration(self) -> std::ops::Range<u64> {
         match self {
             Fault::Pause => 3500..6000,
             Fault::Refuse | Fault::Lock => 300..4000,
@@ -72,7 +72,7 @@ impl Fault {
         }
     }
 
-    /// How often it comes, beside the others.
+    /// Returns its frequency relative to other faults.
     pub(crate) fn weight(self) -> u32 {
         match self {
             Fault::Kill | Fault::LoseAnswers => 6,

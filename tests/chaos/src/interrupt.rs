@@ -1,5 +1,4 @@
-//! Ctrl-C and SIGTERM: whoever lets time pass ends by unwinding, so that servers and actors are
-//! stopped on the way out.
+//! Ctrl-C and SIGTERM: a thread that waits unwinds, so that servers and processes are stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,20 +7,20 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Listens from now on.
+/// Installs the signal handlers.
 pub(crate) fn listen() {
     let flag = FLAG.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(flag)).expect("listen to signals");
+        signal_hook::flag::register(signal, Arc::clone(flag)).expect("register a signal handler");
     }
 }
 
-/// Whether somebody asked this process to stop.
-pub(crate) fn is_asked() -> bool {
+/// Whether a signal asked this process to stop.
+pub(crate) fn is_requested() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Ends the thread when somebody asked this process to stop.
+/// Panics if a signal asked this process to stop.
 pub(crate) fn check() {
-    assert!(!is_asked(), "interrupted");
+    assert!(!is_requested(), "interrupted");
 }

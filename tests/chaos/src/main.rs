@@ -1,43 +1,45 @@
-//! Breaks what redrive stands on, and checks three independent records of what it did.
+//! Injects faults into everything that redrive depends on, and checks three independent records of
+//! what it did.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program that talks to a terminal"
+    reason = "this program talks to a terminal"
 )]
 #![expect(
     clippy::expect_used,
-    reason = "a harness reports by panicking: that is how a check fails"
+    reason = "a panic fails the run, which is what a broken harness should do"
 )]
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "most of what there is concerns nobody but the one or two who match it"
+    reason = "most matches concern one or two of many variants"
 )]
 
-mod account;
-mod actor;
-mod bouncer;
-mod budget;
 mod checker;
+mod client;
 mod clock;
+mod db_trace;
+mod environment;
 mod fault;
-mod hunt;
+mod gate;
+mod history;
 mod interrupt;
+mod metrics_page;
 mod mutant;
-mod opener;
-mod page;
-mod plan;
-mod playbill;
+mod mutation_run;
+mod pgbouncer;
 mod poison;
+mod processes;
 mod proxy;
-mod record;
 mod report;
+mod role;
 mod round;
-mod scene;
+mod scenario;
+mod schedule;
+mod scheduler;
 mod server;
-mod stage;
-mod trail;
-mod troupe;
+mod suite;
+mod summary;
 mod wire;
 
 use std::path::PathBuf;
@@ -47,12 +49,14 @@ use std::time::{Duration, Instant};
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use redrive::Pooler;
 
-use crate::account::{Account, Outcome};
 use crate::fault::Fault;
-use crate::playbill::{Play, play_all};
+use crate::mutation_run::Selection;
 use crate::round::Round;
+use crate::scheduler::{Task, run_all};
+use crate::suite::Size;
+use crate::summary::{RoundResult, Summary};
 
-/// Breaks what redrive stands on, and checks what it did.
+/// Injects faults and checks what redrive did.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -61,23 +65,23 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Everybody at work, with faults, and a check at the end
+    /// Run rounds of random faults under load
     Run(RunOptions),
-    /// Mutants of redrive, each of which a scene must turn red
+    /// Run mutants of redrive, each of which its scenario must reveal
     Mutants(MutantOptions),
-    /// One job that kills its workers among ten thousand that do not
+    /// Run one job that kills its workers among ten thousand that succeed
     Poison(Programs),
-    /// What a check of a change has time for: rounds, scenes, mutants and the poison
-    Budget(BudgetOptions),
-    /// An actor of it
+    /// Run the suite of `cargo xtask test`: rounds, scenarios, mutants and the poison test
+    Suite(SuiteOptions),
+    /// Run a client process
     #[command(hide = true)]
-    Actor(actor::Options),
+    Process(role::Options),
 }
 
-/// Programs that are not ours.
+/// External programs.
 #[derive(Clone, Debug, Args)]
 struct Programs {
-    /// The folder of the server's programs
+    /// Folder of PostgreSQL's programs
     #[arg(long, value_name = "FOLDER", env = "REDRIVE_POSTGRES_BIN")]
     postgres: PathBuf,
     /// The program `pgbouncer`
@@ -90,32 +94,49 @@ struct Programs {
     pgbouncer: PathBuf,
 }
 
+impl Programs {
+    /// Returns the faults that these programs can cause. Without `pg_basebackup`, which the packages
+    /// of npm lack, there is no standby to promote.
+    fn possible_faults(&self) -> Vec<Fault> {
+        let mut faults = Fault::value_variants().to_vec();
+        if !self.postgres.join("pg_basebackup").is_file() {
+            println!(
+                "without the fault `{}`: no pg_basebackup in {}",
+                Fault::Promote,
+                self.postgres.display()
+            );
+            faults.retain(|fault| *fault != Fault::Promote);
+        }
+        faults
+    }
+}
+
 #[derive(Debug, Args)]
 struct RunOptions {
     #[command(flatten)]
     programs: Programs,
-    /// The seed of the first round; each has one more than the last
+    /// Seed of the first round; each further round adds one
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 1)]
     rounds: u64,
-    /// How long a round is
+    /// Length of a round
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Jobs a second
+    /// Jobs per second
     #[arg(long, default_value_t = 150)]
     rate: u32,
-    /// Only these faults, or none
+    /// Inject only these faults
     #[arg(long, value_delimiter = ',', value_enum)]
     faults: Option<Vec<Fault>>,
-    /// How many rounds at a time
+    /// Number of rounds at a time
     #[arg(long, default_value_t = 1)]
-    at_once: usize,
-    /// No fault at all
+    parallel: usize,
+    /// Inject no faults
     #[arg(long, conflicts_with = "faults")]
     calm: bool,
-    /// What is between the actors and the server: `transaction` for a PgBouncer in that mode
+    /// Pooler in front of the server; `transaction` starts `PgBouncer`
     #[arg(long, value_name = "MODE", default_value_t)]
     pooler: Pooler,
 }
@@ -124,36 +145,63 @@ struct RunOptions {
 struct MutantOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Only these, or scenes, which are played as they should be
+    /// Run only these mutants, with their scenarios, or only these scenarios
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+    /// Run only N mutants, at equal distances in the list
+    #[arg(long, value_name = "N", conflicts_with = "only")]
+    sample: Option<usize>,
+    /// Run the selection N times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: usize,
+    /// Number of scenarios at a time
+    #[arg(long, default_value_t = 3)]
+    parallel: usize,
 }
 
 #[derive(Debug, Args)]
-struct BudgetOptions {
+struct SuiteOptions {
     #[command(flatten)]
     programs: Programs,
-    /// How many scenes at a time; a round is as heavy as two
+    /// Run one round and five mutants instead of five rounds, all mutants and the poison test
+    #[arg(long)]
+    quick: bool,
+    /// Number of scenarios at a time; a round counts as two
     #[arg(long, default_value_t = 4)]
-    at_once: usize,
+    parallel: usize,
 }
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    if !matches!(command, Command::Actor(_)) {
+    if !matches!(command, Command::Process(_)) {
         interrupt::listen();
     }
-    let ok = match command {
+    let has_passed = match command {
         Command::Run(options) => run(&options),
-        Command::Mutants(options) => hunt::hunt(&options.programs, &options.only),
-        Command::Poison(programs) => poison::isolate(&programs),
-        Command::Budget(options) => budget::spend(&options.programs, options.at_once),
-        Command::Actor(options) => {
-            actor::run(&options);
+        Command::Mutants(options) => {
+            let selection = match options.sample {
+                Some(size) => Selection::Sample(size),
+                None if options.only.is_empty() => Selection::All,
+                None => Selection::Named(options.only),
+            };
+            let (repeat, parallel) = (options.repeat, options.parallel);
+            mutation_run::run(&options.programs, &selection, repeat, parallel)
+        }
+        Command::Poison(programs) => poison::run(&programs),
+        Command::Suite(options) => {
+            let size = if options.quick {
+                Size::Quick
+            } else {
+                Size::Full
+            };
+            suite::run(&options.programs, size, options.parallel)
+        }
+        Command::Process(options) => {
+            role::run(&options);
             true
         }
     };
-    if ok {
+    if has_passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -164,11 +212,11 @@ fn run(options: &RunOptions) -> bool {
     let faults = match (options.calm, &options.faults) {
         (true, _) => Vec::new(),
         (false, Some(faults)) => faults.clone(),
-        (false, None) => Fault::value_variants().to_vec(),
+        (false, None) => options.programs.possible_faults(),
     };
     let begin = Instant::now();
     let programs = &options.programs;
-    let plays = (options.seed..options.seed + options.rounds).map(|seed| {
+    let tasks = (options.seed..options.seed + options.rounds).map(|seed| {
         let round = Round {
             programs,
             seed,
@@ -177,25 +225,25 @@ fn run(options: &RunOptions) -> bool {
             rate: options.rate,
             pooler: options.pooler,
         };
-        Play {
+        Task {
             name: seed.to_string(),
             weight: 1,
-            act: Box::new(move || round.play()) as Box<dyn Fn() -> Outcome + Send>,
+            work: Box::new(move || round.run()) as Box<dyn Fn() -> RoundResult + Send>,
         }
     });
-    let played = play_all(plays.collect(), options.at_once);
-    let rounds = played.into_iter().map(|play| {
-        play.ended.unwrap_or_else(|why| Outcome {
-            seed: play.name.parse().unwrap_or_default(),
-            broke_off: Some(why),
-            ..Outcome::default()
+    let reports = run_all(tasks.collect(), options.parallel);
+    let rounds = reports.into_iter().map(|report| {
+        report.result.unwrap_or_else(|error| RoundResult {
+            seed: report.name.parse().unwrap_or_default(),
+            error: Some(error),
+            ..RoundResult::default()
         })
     });
-    let account = Account {
+    let summary = Summary {
         rounds: rounds.collect(),
         planned: options.rounds,
         took: begin.elapsed(),
     };
-    println!("{account}");
-    account.is_green()
+    println!("{summary}");
+    summary.has_passed()
 }

@@ -1,8 +1,8 @@
-//! A TCP proxy between one actor and its server, which can be told to misbehave.
+//! A TCP proxy between one process and the server. It injects network faults and mutants.
 //!
-//! It knows the frames of the protocol, so that it can cut a connection after the server has
-//! committed and before its answer is delivered, and give an actor other statements than it has:
-//! that is how mutants of the library's SQL run without a door for them in the library.
+//! It parses the protocol's frames. It can therefore close a connection after the server committed
+//! and before the answer arrives, and replace statements, so that the library needs no hook for
+//! mutants.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,34 +13,34 @@ use std::time::Duration;
 
 use crate::wire::{Frames, patched};
 
-/// How late a connection notices that the proxy was told something.
+/// How often a connection checks the proxy's mode.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How a proxy treats its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// As a cable does.
-    Pass,
-    /// Every frame is held up for so long.
+pub(crate) enum Mode {
+    /// Forwards everything.
+    Forward,
+    /// Delays every frame.
     Delay(Duration),
-    /// Connections are accepted and closed.
+    /// Accepts connections and closes them.
     Refuse,
-    /// Connections are accepted and everything is taken, and nothing is ever answered.
+    /// Accepts connections and reads requests, but never answers.
     Silent,
-    /// A byte at a time.
+    /// Forwards one byte at a time.
     Slice,
 }
 
-/// A part of the text of a statement, and what the server gets to see in its place.
+/// A replacement in the text of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch {
-    /// The statement of the library that has it, for those who read.
+    /// The name of the library's statement, for error messages.
     pub(crate) statement: &'static str,
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
 }
 
-/// A proxy; it lives as long as this.
+/// A running proxy, stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     port: u16,
@@ -50,25 +50,25 @@ pub(crate) struct Proxy {
 #[derive(Debug)]
 struct Shared {
     target: AtomicU16,
-    manner: Mutex<Manner>,
-    /// How many answers are still to be lost.
-    cuts: AtomicUsize,
+    mode: Mutex<Mode>,
+    /// How many answers it still has to drop.
+    drops: AtomicUsize,
     connections: Mutex<Vec<TcpStream>>,
-    over: AtomicBool,
+    stopped: AtomicBool,
     patches: Vec<Patch>,
 }
 
 impl Proxy {
-    /// Opens one to a port of this machine.
+    /// Opens a proxy to a port of this machine.
     pub(crate) fn open(target: u16, patches: &[Patch]) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("open a proxy");
         let port = listener.local_addr().expect("the port of a proxy").port();
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target),
-            manner: Mutex::new(Manner::Pass),
-            cuts: AtomicUsize::new(0),
+            mode: Mutex::new(Mode::Forward),
+            drops: AtomicUsize::new(0),
             connections: Mutex::default(),
-            over: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             patches: patches.to_vec(),
         });
         let accepting = Arc::clone(&shared);
@@ -80,10 +80,10 @@ impl Proxy {
         self.port
     }
 
-    /// From now on it behaves like this.
-    pub(crate) fn behave(&self, manner: Manner) {
-        *lock(&self.shared.manner) = manner;
-        if manner == Manner::Refuse {
+    /// Changes how it treats connections.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        *lock(&self.shared.mode) = mode;
+        if mode == Mode::Refuse {
             self.cut();
         }
     }
@@ -91,25 +91,25 @@ impl Proxy {
     /// Closes all its connections.
     pub(crate) fn cut(&self) {
         for connection in lock(&self.shared.connections).drain(..) {
-            // It may be closed already.
+            // The connection may be closed already.
             _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Ends the server's half of all its connections: the client may still write.
+    /// Closes the server's half of all connections: the client may still write.
     pub(crate) fn close_half(&self) {
         for connection in &*lock(&self.shared.connections) {
             _ = connection.shutdown(Shutdown::Write);
         }
     }
 
-    /// The next so many answers are lost, after the server has done what it was asked for.
+    /// Drops the next answers, after the server executed the requests.
     pub(crate) fn lose_answers(&self, answers: usize) {
-        self.shared.cuts.store(answers, Ordering::Relaxed);
+        self.shared.drops.store(answers, Ordering::Relaxed);
     }
 
-    /// New connections go there; the old ones are closed.
-    pub(crate) fn aim(&self, target: u16) {
+    /// Redirects new connections to another port and closes the old ones.
+    pub(crate) fn redirect(&self, target: u16) {
         self.shared.target.store(target, Ordering::Relaxed);
         self.cut();
     }
@@ -117,19 +117,19 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        self.shared.stopped.store(true, Ordering::Relaxed);
         self.cut();
-        // Ends the accept that waits.
+        // Unblocks the pending accept.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for client in listener.incoming().flatten() {
-        if shared.over.load(Ordering::Relaxed) {
+        if shared.stopped.load(Ordering::Relaxed) {
             return;
         }
-        if *lock(&shared.manner) == Manner::Refuse {
+        if *lock(&shared.mode) == Mode::Refuse {
             continue;
         }
         let target = shared.target.load(Ordering::Relaxed);
@@ -138,30 +138,30 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         };
         let connection = Connection {
             shared: Arc::clone(shared),
-            is_losing: AtomicBool::new(false),
+            is_dropping: AtomicBool::new(false),
         };
-        if let Err(error) = connection.begin(&client, &server) {
+        if let Err(error) = connection.start(&client, &server) {
             eprintln!("proxy: {error}");
         }
     }
 }
 
-/// One connection of a client, with its own to the server.
+/// A client's connection, with its counterpart to the server.
 struct Connection {
     shared: Arc<Shared>,
-    /// Whether the answer that comes next is lost.
-    is_losing: AtomicBool,
+    /// Whether the next answer is dropped.
+    is_dropping: AtomicBool,
 }
 
-/// What became of a read.
-enum Got {
+/// The result of a read.
+enum Read {
     Bytes(usize),
-    Nothing,
+    Timeout,
     End,
 }
 
 impl Connection {
-    fn begin(self, client: &TcpStream, server: &TcpStream) -> std::io::Result<()> {
+    fn start(self, client: &TcpStream, server: &TcpStream) -> std::io::Result<()> {
         for stream in [client, server] {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(TICK))?;
@@ -172,34 +172,34 @@ impl Connection {
         drop(connections);
         let (to_server, from_client) = (server.try_clone()?, client.try_clone()?);
         let (to_client, from_server) = (client.try_clone()?, server.try_clone()?);
-        let asked = Arc::new(self);
-        let answered = Arc::clone(&asked);
-        thread::spawn(move || asked.ask(from_client, to_server));
-        thread::spawn(move || answered.answer(from_server, to_client));
+        let requests = Arc::new(self);
+        let answers = Arc::clone(&requests);
+        thread::spawn(move || requests.forward_requests(from_client, to_server));
+        thread::spawn(move || answers.forward_answers(from_server, to_client));
         Ok(())
     }
 
-    /// From the client to the server.
-    fn ask(&self, mut client: TcpStream, mut server: TcpStream) {
+    /// Forwards the client's frames to the server.
+    fn forward_requests(&self, mut client: TcpStream, mut server: TcpStream) {
         let mut frames = Frames::of_client();
         let mut buffer = vec![0; 64 * 1024];
-        let mut does = false;
+        let mut has_effect = false;
         while let Some(got) = self.read(&mut client, &mut buffer) {
             frames.push(&buffer[..got]);
             let mut out = Vec::new();
             while let Some(frame) = frames.next() {
-                // Execute, a query, the end of a COPY: something is done when the answer is ready.
+                // Execute, a simple query and CopyDone have an effect by the time of the answer.
                 match frame.first() {
-                    Some(b'E' | b'Q' | b'c') => does = true,
-                    Some(b'S') if does => {
-                        does = false;
-                        self.lose_one();
+                    Some(b'E' | b'Q' | b'c') => has_effect = true,
+                    Some(b'S') if has_effect => {
+                        has_effect = false;
+                        self.drop_one();
                     }
                     _ => {}
                 }
                 if frame.first() == Some(&b'Q') {
-                    does = false;
-                    self.lose_one();
+                    has_effect = false;
+                    self.drop_one();
                 }
                 let patches = self.shared.patches.iter();
                 out.extend(
@@ -213,15 +213,15 @@ impl Connection {
         close(&client, &server);
     }
 
-    /// From the server to the client.
-    fn answer(&self, mut server: TcpStream, mut client: TcpStream) {
+    /// Forwards the server's frames to the client.
+    fn forward_answers(&self, mut server: TcpStream, mut client: TcpStream) {
         let mut frames = Frames::of_server();
         let mut buffer = vec![0; 64 * 1024];
         'reading: while let Some(got) = self.read(&mut server, &mut buffer) {
             frames.push(&buffer[..got]);
             let mut out = Vec::new();
             while let Some(frame) = frames.next() {
-                if self.is_losing.load(Ordering::Relaxed) {
+                if self.is_dropping.load(Ordering::Relaxed) {
                     if frame.first() == Some(&b'Z') {
                         break 'reading;
                     }
@@ -236,54 +236,54 @@ impl Connection {
         close(&client, &server);
     }
 
-    fn lose_one(&self) {
-        let one_less = |cuts: usize| cuts.checked_sub(1);
-        let cuts = &self.shared.cuts;
-        if cuts
+    fn drop_one(&self) {
+        let one_less = |drops: usize| drops.checked_sub(1);
+        let drops = &self.shared.drops;
+        if drops
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
             .is_ok()
         {
-            self.is_losing.store(true, Ordering::Relaxed);
+            self.is_dropping.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Reads what came; `None` when the connection is over.
+    /// Reads some bytes. Returns `None` when the connection is closed.
     fn read(&self, from: &mut TcpStream, buffer: &mut [u8]) -> Option<usize> {
         let mut was_silent = false;
         loop {
-            if self.shared.over.load(Ordering::Relaxed) {
+            if self.shared.stopped.load(Ordering::Relaxed) {
                 return None;
             }
-            let is_silent = *lock(&self.shared.manner) == Manner::Silent;
-            // What was taken in silence is gone, and so is the connection.
+            let is_silent = *lock(&self.shared.mode) == Mode::Silent;
+            // Requests read while silent are lost, so the connection must end.
             if was_silent && !is_silent {
                 return None;
             }
             was_silent = is_silent;
-            match got(from.read(buffer)) {
-                Got::Bytes(_) if is_silent => {}
-                Got::Bytes(bytes) => return Some(bytes),
-                Got::Nothing => {}
-                Got::End => return None,
+            match result(from.read(buffer)) {
+                Read::Bytes(_) if is_silent => {}
+                Read::Bytes(bytes) => return Some(bytes),
+                Read::Timeout => {}
+                Read::End => return None,
             }
         }
     }
 
     fn write(&self, to: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
-        let manner = *lock(&self.shared.manner);
-        match manner {
-            Manner::Delay(time) if !bytes.is_empty() => thread::sleep(time),
-            Manner::Slice => return bytes.iter().try_for_each(|byte| to.write_all(&[*byte])),
+        let mode = *lock(&self.shared.mode);
+        match mode {
+            Mode::Delay(time) if !bytes.is_empty() => thread::sleep(time),
+            Mode::Slice => return bytes.iter().try_for_each(|byte| to.write_all(&[*byte])),
             _ => {}
         }
         to.write_all(bytes)
     }
 }
 
-fn got(read: std::io::Result<usize>) -> Got {
+fn result(read: std::io::Result<usize>) -> Read {
     match read {
-        Ok(0) => Got::End,
-        Ok(bytes) => Got::Bytes(bytes),
+        Ok(0) => Read::End,
+        Ok(bytes) => Read::Bytes(bytes),
         Err(error)
             if [
                 ErrorKind::WouldBlock,
@@ -292,15 +292,15 @@ fn got(read: std::io::Result<usize>) -> Got {
             ]
             .contains(&error.kind()) =>
         {
-            Got::Nothing
+            Read::Timeout
         }
-        Err(_) => Got::End,
+        Err(_) => Read::End,
     }
 }
 
 fn close(client: &TcpStream, server: &TcpStream) {
     for stream in [client, server] {
-        // The other half may have done it.
+        // The other half may have closed it already.
         _ = stream.shutdown(Shutdown::Both);
     }
 }
@@ -313,7 +313,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// A server that answers each query with an answer and that it is ready.
+    /// A server that answers each query with `CommandComplete` and `ReadyForQuery`.
     fn server() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         let port = listener.local_addr().expect("a port").port();
@@ -337,7 +337,7 @@ mod tests {
         port
     }
 
-    fn ask(port: u16) -> std::io::Result<Vec<u8>> {
+    fn query(port: u16) -> std::io::Result<Vec<u8>> {
         let mut client = TcpStream::connect(("127.0.0.1", port))?;
         client.set_read_timeout(Some(Duration::from_millis(400)))?;
         client.write_all(&[0, 0, 0, 8, 0, 3, 0, 0])?;
@@ -348,26 +348,26 @@ mod tests {
     }
 
     #[test]
-    fn it_passes_slices_loses_refuses_and_is_silent() {
+    fn a_proxy_forwards_slices_drops_refuses_and_stays_silent() {
         let proxy = Proxy::open(server(), &[]);
-        assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
-        proxy.behave(Manner::Slice);
-        assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
-        proxy.behave(Manner::Pass);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Slice);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Forward);
         proxy.lose_answers(1);
         assert_eq!(
-            ask(proxy.port()).expect_err("lost").kind(),
+            query(proxy.port()).expect_err("lost").kind(),
             ErrorKind::UnexpectedEof
         );
-        assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
-        proxy.behave(Manner::Silent);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Silent);
         assert_eq!(
-            ask(proxy.port()).expect_err("silence").kind(),
+            query(proxy.port()).expect_err("silence").kind(),
             ErrorKind::WouldBlock
         );
-        proxy.behave(Manner::Refuse);
-        ask(proxy.port()).expect_err("refused");
-        proxy.behave(Manner::Pass);
-        assert_eq!(ask(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Refuse);
+        query(proxy.port()).expect_err("refused");
+        proxy.set_mode(Mode::Forward);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
     }
 }

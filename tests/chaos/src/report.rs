@@ -1,38 +1,38 @@
-//! The report: what was looked at, what was found, and the whole story of the smallest case.
+//! The report: totals, violations by rule, and the timeline of the simplest affected job.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::checker::{Findings, Records, Rule, Violation};
-use crate::record::Said;
+use crate::history::ClientEvent;
 
-/// The most lines of a story.
-const LINES: usize = 80;
+/// The maximum number of lines of a timeline.
+const MAX_LINES: usize = 80;
 
-/// What was found, in words.
-pub(crate) fn told(records: &Records, findings: &Findings) -> String {
-    let tally = &findings.tally;
+/// Describes the findings.
+pub(crate) fn describe(records: &Records, findings: &Findings) -> String {
+    let totals = &findings.totals;
     let mut text = format!(
-        "{} jobs, {} changes of rows, {} claims, {} done, {} deaths, {} redriven, {} reaped, {} given back, \
-         {} overlapping runs, {} calls without an answer ({} of them stored)",
-        tally.jobs,
-        tally.events,
-        tally.claims,
-        tally.done,
-        tally.deaths,
-        tally.redriven,
-        tally.reaped,
-        tally.released,
-        tally.overlaps,
-        tally.unknown,
-        tally.unknown_stored,
+        "{} jobs, {} row changes, {} claims, {} done, {} deaths, {} redriven, {} reaped, {} released, \
+         {} overlapping attempts, {} calls without an answer ({} of them took effect)",
+        totals.jobs,
+        totals.changes,
+        totals.claims,
+        totals.done,
+        totals.deaths,
+        totals.redriven,
+        totals.reaped,
+        totals.released,
+        totals.overlaps,
+        totals.unknown,
+        totals.unknown_stored,
     );
-    if !records.terms.forgiven.is_empty() {
+    if !records.terms.lossy_windows.is_empty() {
         // Writing to a String cannot fail.
         _ = write!(
             text,
-            ", {} promises lost with a primary that had a standby behind it",
-            tally.forgiven
+            ", {} acknowledged jobs lost in a failover to a lagging standby",
+            totals.lost_in_failover
         );
     }
     _ = writeln!(text, ": {} violations", findings.violations.len());
@@ -41,7 +41,7 @@ pub(crate) fn told(records: &Records, findings: &Findings) -> String {
         by_rule.entry(violation.rule).or_default().push(violation);
     }
     for (rule, found) in &by_rule {
-        _ = writeln!(text, "\n{rule}\n    {} times, such as", found.len());
+        _ = writeln!(text, "\n{rule}\n    {} times, for example", found.len());
         for violation in found.iter().take(3) {
             let job = violation
                 .job
@@ -49,104 +49,102 @@ pub(crate) fn told(records: &Records, findings: &Findings) -> String {
             _ = writeln!(text, "    {job}{}", violation.what);
         }
     }
-    if let Some(job) = smallest(records, findings) {
-        _ = writeln!(
-            text,
-            "\nThe story of job {job}, the shortest:\n{}",
-            story(records, job)
-        );
+    if let Some(job) = simplest(records, findings) {
+        _ = writeln!(text, "\nTimeline of job {job}:\n{}", timeline(records, job));
     }
     text
 }
 
-/// The job among those that something is wrong with that least happened to.
-fn smallest(records: &Records, findings: &Findings) -> Option<i64> {
+/// Returns the affected job with the fewest row changes.
+fn simplest(records: &Records, findings: &Findings) -> Option<i64> {
     let jobs = findings
         .violations
         .iter()
         .filter_map(|violation| violation.job);
     jobs.min_by_key(|job| {
-        let from = records.trail.partition_point(|event| event.job < *job);
-        let length = records.trail[from..].partition_point(|event| event.job == *job);
-        // One that was never there has no story.
+        let from = records.trace.partition_point(|change| change.job < *job);
+        let length = records.trace[from..].partition_point(|change| change.job == *job);
+        // A job without rows has no timeline.
         (if length == 0 { usize::MAX } else { length }, *job)
     })
 }
 
-/// Everything that was written about a job, by time, with the faults.
-fn story(records: &Records, job: i64) -> String {
+/// Merges all records of a job by time, with the faults.
+fn timeline(records: &Records, job: i64) -> String {
     let mut lines: Vec<(i64, String)> = Vec::new();
-    let events = records.trail.iter().filter(|event| event.job == job);
+    let changes = records.trace.iter().filter(|change| change.job == job);
     let mut key = None;
-    for event in events {
-        key = key.or(event.key);
-        let lease = event
+    for change in changes {
+        key = key.or(change.key);
+        let lease = change
             .lease
             .map_or(String::new(), |lease| format!(" lease {lease}"));
-        let state = event.state.as_deref().map_or(String::new(), |state| {
-            format!(" {state} ({})", event.reason.as_deref().unwrap_or_default())
+        let state = change.state.as_deref().map_or(String::new(), |state| {
+            format!(" {state} ({})", change.cause.as_deref().unwrap_or_default())
         });
-        lines.push((event.at, format!(
+        lines.push((change.at, format!(
             "database  {:?} {:?}{state} attempt {}/{} generation {} crashes {} refunds {}{lease} tx {} by {}",
-            event.place, event.step, event.attempt, event.most, event.generation, event.crashes, event.refunds,
-            event.tx, event.actor,
+            change.place, change.change, change.attempt, change.max_attempts, change.generation, change.crashes,
+            change.refunds, change.tx, change.process,
         )));
     }
-    for effect in records.effects.iter().filter(|effect| effect.job == job) {
+    for event in records.handlers.iter().filter(|event| event.job == job) {
         lines.push((
-            effect.at,
+            event.at,
             format!(
                 "handler   {:?} attempt {} generation {} in {}",
-                effect.edge, effect.attempt, effect.generation, effect.actor,
+                event.phase, event.attempt, event.generation, event.process,
             ),
         ));
     }
     let mut ops: Vec<(&str, u64)> = Vec::new();
-    for line in &records.lines {
-        let is_its = match &line.said {
-            Said::Asked { keys, ids, .. } => {
+    for line in &records.history {
+        let concerns_job = match &line.event {
+            ClientEvent::Invoked { keys, ids, .. } => {
                 ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
             }
-            Said::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
+            ClientEvent::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
             _ => false,
         };
-        if is_its {
-            ops.push((&line.actor, line.op));
+        if concerns_job {
+            ops.push((&line.process, line.op));
         }
     }
     let from = lines.iter().map(|(at, _)| *at).min().unwrap_or_default();
-    for line in &records.lines {
-        let said = match &line.said {
-            Said::Asked { verb, keys, .. } => format!("asks to {verb:?} ({} jobs)", keys.len()),
-            Said::Ok { ids } => format!("is told: done ({} jobs)", ids.len()),
-            Said::Refused { why } => format!("is told: not done ({why})"),
-            Said::Unknown { why } => format!("is told nothing certain ({why})"),
-            Said::Began { pid } => format!("begins as process {pid}"),
-            Said::Ended { code } => format!("ends with {code:?}"),
-            Said::Fault { what } => {
+    for line in &records.history {
+        let event = match &line.event {
+            ClientEvent::Invoked {
+                operation, keys, ..
+            } => format!("invokes {operation:?} ({} jobs)", keys.len()),
+            ClientEvent::Ok { ids } => format!("succeeds ({} jobs)", ids.len()),
+            ClientEvent::Failed { error } => format!("fails ({error})"),
+            ClientEvent::Unknown { error } => format!("gets no answer ({error})"),
+            ClientEvent::Started { pid } => format!("starts as process {pid}"),
+            ClientEvent::Exited { code } => format!("exits with {code:?}"),
+            ClientEvent::Fault { what } => {
                 if line.at >= from - 10_000_000 {
                     lines.push((line.at, format!("fault     {what}")));
                 }
                 continue;
             }
         };
-        let is_its = ops.contains(&(line.actor.as_str(), line.op));
-        let is_end = matches!(line.said, Said::Ended { .. }) && line.at >= from;
-        if is_its || is_end {
-            lines.push((line.at, format!("client    {} {said}", line.actor)));
+        let concerns_job = ops.contains(&(line.process.as_str(), line.op));
+        let is_end = matches!(line.event, ClientEvent::Exited { .. }) && line.at >= from;
+        if concerns_job || is_end {
+            lines.push((line.at, format!("client    {} {event}", line.process)));
         }
     }
     lines.sort();
     let until = records
-        .trail
+        .trace
         .iter()
-        .rfind(|event| event.job == job)
-        .map_or(i64::MAX, |event| event.at + 5_000_000);
+        .rfind(|change| change.job == job)
+        .map_or(i64::MAX, |change| change.at + 5_000_000);
     lines.retain(|(at, _)| *at <= until);
-    let cut = lines.len().saturating_sub(LINES);
+    let cut = lines.len().saturating_sub(MAX_LINES);
     let mut text = String::new();
     if cut > 0 {
-        _ = writeln!(text, "    ({cut} earlier lines are left out)");
+        _ = writeln!(text, "    ({cut} earlier lines omitted)");
     }
     for (at, line) in &lines[cut..] {
         let (whole, part) = ((at - from) / 1000, (at - from).rem_euclid(1000));

@@ -1,43 +1,42 @@
-//! A round: everybody at work for a while, with a seeded plan of faults, and a check at the end.
+//! A round: all processes at work under a schedule of faults, then a check of the records.
 
 use std::time::{Duration, Instant};
 
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::account::Outcome;
-use crate::actor::Diet;
 use crate::checker;
+use crate::environment::{Environment, LEASE, Setup};
 use crate::fault::Fault;
-use crate::mutant::QUICK;
-use crate::plan::plan;
+use crate::mutant::SPEED_UP;
+use crate::processes::ProcessSpec;
 use crate::report;
+use crate::role::JobMix;
+use crate::schedule::schedule;
 use crate::server::{Disk, can_mount};
-use crate::stage::Stage;
-use crate::troupe::Part;
+use crate::summary::RoundResult;
 
-/// How many of the jobs an enqueuer stores; the rest are another's.
 const ENQUEUERS: u32 = 2;
 const WORKERS: usize = 4;
-/// How long all jobs may take to end when nothing is in their way any more.
+const OPERATORS: usize = 2;
+/// How long the drain may take after the last fault.
 const DRAIN: Duration = Duration::from_mins(20);
 
-/// How a round is played.
+/// The parameters of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) programs: &'a Programs,
     pub(crate) seed: u64,
     pub(crate) length: Duration,
     pub(crate) faults: Vec<Fault>,
-    /// Jobs a second.
+    /// Jobs per second.
     pub(crate) rate: u32,
-    /// What is between the actors and the server.
     pub(crate) pooler: Pooler,
 }
 
 impl Round<'_> {
-    /// Plays it, and tells what came of it.
-    pub(crate) fn play(&self) -> Outcome {
+    /// Runs it and prints what the checker found.
+    pub(crate) fn run(&self) -> RoundResult {
         let begin = Instant::now();
         let needs_disk = self.faults.contains(&Fault::DiskFull);
         let disk = if needs_disk && can_mount() {
@@ -47,59 +46,70 @@ impl Round<'_> {
         };
         let mut faults = self.faults.clone();
         if needs_disk && disk == Disk::Plain {
-            println!("    no file system can be mounted here: no full disk");
+            println!("    skipping disk-full: cannot mount a file system");
             faults.retain(|fault| *fault != Fault::DiskFull);
         }
-        let mut stage = Stage::set_up(self.programs, self.pooler, disk, self.seed, QUICK);
+        let mut env = Environment::start(&Setup {
+            programs: self.programs,
+            pooler: self.pooler,
+            disk,
+            seed: self.seed,
+            lease: LEASE,
+            patches: SPEED_UP,
+            state_timeout: Duration::ZERO,
+        });
         for _ in 0..WORKERS {
-            stage.add(Part::worker());
+            env.add(ProcessSpec::worker());
         }
         for _ in 0..ENQUEUERS {
-            stage.add(Part::enqueuer(self.rate / ENQUEUERS, Diet::Mixed));
+            env.add(ProcessSpec::enqueuer(self.rate / ENQUEUERS, JobMix::Mixed));
         }
-        for _ in 0..2 {
-            stage.add(Part::operator());
+        for _ in 0..OPERATORS {
+            env.add(ProcessSpec::operator());
         }
-        stage.publish();
-        stage.begin();
-        let steps = plan(self.seed, self.length, &faults);
+        env.add_exporter();
+        env.begin();
+        let steps = schedule(self.seed, self.length, &faults);
         for step in &steps {
-            stage.pass_until(step.at);
-            stage.do_to_them(step.fault, step.lasting, step.whom);
+            env.pass_until(step.at);
+            env.inject(step.fault, step.duration, step.target);
         }
-        stage.pass_until(self.length);
-        let played = begin.elapsed();
-        let wound = stage.wind_up(DRAIN);
-        let findings = checker::check(&wound.records);
+        env.pass_until(self.length);
+        let injected = begin.elapsed();
+        let finished = env.finish(DRAIN);
+        let findings = checker::check(&finished.records);
         println!(
-            "seed {}: {:.0} s with {} faults, {:.0} s in all\n    {}",
+            "seed {}: {:.0} s with {} faults, {:.0} s in total\n    {}",
             self.seed,
-            played.as_secs_f64(),
+            injected.as_secs_f64(),
             steps.len(),
             begin.elapsed().as_secs_f64(),
-            report::told(&wound.records, &findings),
+            report::describe(&finished.records, &findings),
         );
-        let mut outcome = Outcome {
+        let mut result = RoundResult {
             seed: self.seed,
-            jobs: usize::try_from(findings.tally.jobs).unwrap_or_default(),
+            jobs: usize::try_from(findings.totals.jobs).unwrap_or_default(),
             faults: steps.len(),
-            ..Outcome::default()
+            ..RoundResult::default()
         };
         for violation in &findings.violations {
-            *outcome.broken.entry(violation.rule.says().0).or_insert(0) += 1;
+            *result
+                .violations
+                .entry(violation.rule.number())
+                .or_insert(0) += 1;
         }
-        if !outcome.is_green() {
+        if !result.has_passed() {
             println!(
-                "The records of all, and the server's log: {}\nAgain: {}",
-                wound.keep().display(),
-                self.again()
+                "Records and server log: {}\nRepeat with: {}",
+                finished.keep().display(),
+                self.command()
             );
         }
-        outcome
+        result
     }
 
-    /// How to have it once more.
-    pub(crate) fn again(&self) -> String {
+    /// Returns the command that repeats the round.
+    fn command(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         format!(
             "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --pooler {} \

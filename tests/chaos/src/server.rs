@@ -1,32 +1,30 @@
-//! A PostgreSQL server of our own, to be broken.
+//! A PostgreSQL server that the run creates, breaks and removes.
+
+mod disk;
+mod process;
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-/// How long a server may take to start, stop or recover.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// The database of the actors.
+pub(crate) use disk::{Ballast, Disk, can_mount};
+pub(crate) use process::Frozen;
+use process::{children, signal};
+
+/// How long a start, a stop or a recovery may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// The database of all processes.
 pub(crate) const DATABASE: &str = "chaos";
 
-/// Where a server keeps its write-ahead log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disk {
-    /// Beside its data.
-    Plain,
-    /// On a file system in memory, small enough to be filled.
-    Small,
-}
-
-/// A server, stopped and removed when dropped.
+/// A running server, stopped and removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     programs: PathBuf,
@@ -37,11 +35,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Makes one and starts it. `programs`: the folder of the server's programs.
+    /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs.
     pub(crate) fn start_new(programs: &Path, disk: Disk) -> Server {
         let server = Server::new(programs, disk);
         if disk == Disk::Small {
-            server.mount();
+            disk::mount(&server.small_disk());
+            server.give_to_account(&server.small_disk());
         }
         let mut options = vec![
             "--auth=trust",
@@ -55,7 +54,7 @@ impl Server {
             options.push(&small);
         }
         server.run("initdb", &options);
-        // Durable: a commit is on the disk, as in production.
+        // Commits are durable, as in production.
         server.set(
             "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = on\n\
              shared_buffers = '128MB'\nmax_connections = 80\nmax_wal_size = '192MB'\nmin_wal_size = '32MB'\n\
@@ -65,11 +64,11 @@ impl Server {
         );
         server.set(&format!("port = {}\n", server.port));
         server.start();
-        let mut client =
-            Client::connect(&server.url_of("postgres"), NoTls).expect("connect to the new server");
+        let mut client = Client::connect(&url(server.port, "postgres"), NoTls)
+            .expect("connect to the new server");
         client
             .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
-            .expect("make a database");
+            .expect("create a database");
         server
     }
 
@@ -79,20 +78,20 @@ impl Server {
             ["postgres", "nobody"]
                 .iter()
                 .find_map(|name| account(&list, name))
-                .expect("PostgreSQL does not run as root; make an account `postgres`")
+                .expect("PostgreSQL does not run as root; create an account `postgres`")
         });
         let folder = tempfile::Builder::new()
             .prefix("redrive-chaos-")
             .tempdir()
-            .expect("make a folder for a server");
+            .expect("create a folder for a server");
         if let Some((uid, gid)) = account {
-            chown(folder.path(), Some(uid), Some(gid)).expect("give the folder to the account");
+            chown(folder.path(), Some(uid), Some(gid)).expect("change the owner of a folder");
         }
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
-            .expect("a free port")
+            .expect("find a free port")
             .port();
-        // On a PATH there may be links to some of the programs only.
+        // The PATH may have links to only some of the programs.
         let place = fs::canonicalize(programs.join("postgres"));
         let programs = place
             .as_ref()
@@ -108,13 +107,13 @@ impl Server {
         }
     }
 
-    /// A standby of it, which streams what it commits, after the fact; it runs when this returns.
+    /// Creates and starts an asynchronous standby.
     pub(crate) fn standby(&self) -> Server {
         let standby = Server::new(&self.programs, Disk::Plain);
         let source = format!("postgres://postgres@127.0.0.1:{}/", self.port);
         let begin = Instant::now();
         loop {
-            // It may recover from what was done to it before, or not have noticed it yet.
+            // The server may still recover from an earlier fault, or not have noticed it yet.
             drop(self.client());
             let mut copy = standby.program("pg_basebackup");
             copy.arg("--pgdata").arg(standby.data());
@@ -125,12 +124,12 @@ impl Server {
                 "--checkpoint=fast",
                 "--no-sync",
             ]);
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 succeed(&mut copy);
                 break;
             }
-            // It leaves nothing behind when it fails.
-            let output = copy.output().expect("start a program of the server");
+            // pg_basebackup removes its files when it fails, so it can be repeated.
+            let output = copy.output().expect("run a program of PostgreSQL");
             if output.status.success() {
                 break;
             }
@@ -140,7 +139,7 @@ impl Server {
         standby
     }
 
-    /// Makes a standby the server that writes.
+    /// Promotes a standby.
     pub(crate) fn promote(&self) {
         self.run("pg_ctl", &["promote", "--wait", "--silent"]);
     }
@@ -149,34 +148,33 @@ impl Server {
         self.port
     }
 
-    /// Makes a folder or file belong to whom it runs as, and a command run as that.
+    /// Gives a folder to the server's account, and runs a command as this account.
     pub(crate) fn adopt(&self, path: &Path, command: &mut Command) {
         if let Some((uid, gid)) = self.account {
-            chown(path, Some(uid), Some(gid)).expect("give a folder to the account");
+            self.give_to_account(path);
             command.uid(uid).gid(gid);
         }
     }
 
-    /// The URL of the database, past every proxy.
+    fn give_to_account(&self, path: &Path) {
+        if let Some((uid, gid)) = self.account {
+            chown(path, Some(uid), Some(gid)).expect("change the owner of a folder");
+        }
+    }
+
+    /// Returns the URL of the database, without a proxy.
     pub(crate) fn url(&self) -> String {
-        self.url_of(DATABASE)
+        url_at(self.port)
     }
 
-    fn url_of(&self, database: &str) -> String {
-        format!(
-            "postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable",
-            self.port
-        )
-    }
-
-    /// A connection past every proxy; waits for a server that recovers.
+    /// Connects without a proxy. Waits while the server recovers.
     pub(crate) fn client(&self) -> Client {
         let begin = Instant::now();
         loop {
             match Client::connect(&self.url(), NoTls) {
                 Ok(client) => return client,
                 Err(error) => assert!(
-                    begin.elapsed() < PATIENCE,
+                    begin.elapsed() < TIMEOUT,
                     "cannot connect to the server: {error}"
                 ),
             }
@@ -184,17 +182,17 @@ impl Server {
         }
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts it and waits until it accepts connections.
     pub(crate) fn start(&self) {
         let log = self.folder.path().join("log").display().to_string();
         self.run("pg_ctl", &["start", "--wait", "--silent", "--log", &log]);
     }
 
-    /// Ends it without a goodbye, as a crash does.
+    /// Stops it as a crash would.
     pub(crate) fn stop_immediately(&self) {
         let mut stop = self.program("pg_ctl");
         stop.arg("--pgdata").arg(self.data());
-        // It may be down already: a full disk does that.
+        // A full disk may have stopped it already.
         _ = stop
             .args(["stop", "--wait", "--silent", "--mode=immediate"])
             .output();
@@ -206,27 +204,20 @@ impl Server {
             .is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
     }
 
-    /// Kills one of its backends with SIGKILL, after which it starts all of them anew.
+    /// Kills a backend with SIGKILL. The server then restarts all of its processes.
     pub(crate) fn kill_backend(pid: i32) {
         signal(pid, Signal::KILL);
     }
 
-    /// Stops the time of all of it.
+    /// Stops all its processes, beginning with the postmaster, which would start others.
     pub(crate) fn freeze(&self) -> Frozen {
-        let mut processes = Vec::new();
-        if let Some(postmaster) = self.postmaster() {
-            // First the one who would start others.
-            signal(postmaster, Signal::STOP);
-            processes.push(postmaster);
-            for child in children(postmaster) {
-                signal(child, Signal::STOP);
-                processes.push(child);
-            }
-        }
-        Frozen(processes)
+        let postmaster: Vec<i32> = self.postmaster().into_iter().collect();
+        let frozen = Frozen::stop(postmaster.clone());
+        let children = postmaster.into_iter().flat_map(children);
+        children.fold(frozen, Frozen::and)
     }
 
-    /// Stops the process of a standby that receives what the other server commits.
+    /// Stops a standby's WAL receiver.
     pub(crate) fn freeze_receiver(&self) -> Frozen {
         let receivers: Vec<i32> = children(self.postmaster().unwrap_or_default())
             .into_iter()
@@ -236,36 +227,17 @@ impl Server {
                     .contains("walreceiver")
             })
             .collect();
-        for pid in &receivers {
-            signal(*pid, Signal::STOP);
-        }
-        Frozen(receivers)
+        Frozen::stop(receivers)
     }
 
-    /// Fills the small disk; it has room again when the answer is dropped.
+    /// Fills the small disk until the result is dropped.
     pub(crate) fn fill_disk(&self) -> Ballast {
-        let file = self.small_disk().join("ballast");
-        let _full = fs::File::create(&file)
-            .map(|mut file| std::io::copy(&mut std::io::repeat(0), &mut file));
-        Ballast(file)
+        Ballast::fill(&self.small_disk())
     }
 
-    /// Copies what it said.
+    /// Copies its log.
     pub(crate) fn keep_log(&self, to: &Path) {
-        fs::copy(self.folder.path().join("log"), to).expect("keep the log of the server");
-    }
-
-    fn mount(&self) {
-        let place = self.small_disk();
-        fs::create_dir(&place).expect("make a folder for the small disk");
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=400m", "tmpfs"])
-            .arg(&place);
-        succeed(&mut mount);
-        if let Some((uid, gid)) = self.account {
-            chown(&place, Some(uid), Some(gid)).expect("give the small disk to the account");
-        }
+        fs::copy(self.folder.path().join("log"), to).expect("copy the log of the server");
     }
 
     fn small_disk(&self) -> PathBuf {
@@ -274,8 +246,8 @@ impl Server {
 
     fn set(&self, settings: &str) {
         let file = self.data().join("postgresql.conf");
-        let text = fs::read_to_string(&file).expect("its settings");
-        fs::write(&file, text + settings).expect("write its settings");
+        let text = fs::read_to_string(&file).expect("read the settings of the server");
+        fs::write(&file, text + settings).expect("write the settings of the server");
     }
 
     fn postmaster(&self) -> Option<i32> {
@@ -314,64 +286,23 @@ impl Drop for Server {
             self.stop_immediately();
         }
         if self.disk == Disk::Small {
-            _ = Command::new("umount")
-                .arg("--lazy")
-                .arg(self.small_disk())
-                .output();
+            disk::unmount(&self.small_disk());
         }
     }
 }
 
-/// Processes whose time stands still, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Frozen(Vec<i32>);
-
-impl Frozen {
-    /// Their time never goes on: what is on its way to them, they do not take any more.
-    pub(crate) fn end(self) {
-        for pid in &self.0 {
-            signal(*pid, Signal::TERM);
-        }
-    }
+/// Returns the URL of the processes' database at a port.
+pub(crate) fn url_at(port: u16) -> String {
+    url(port, DATABASE)
 }
 
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        for pid in &self.0 {
-            signal(*pid, Signal::CONT);
-        }
-    }
-}
-
-/// What fills a disk, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Ballast(PathBuf);
-
-impl Drop for Ballast {
-    fn drop(&mut self) {
-        _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Whether a file system can be mounted here, which takes root.
-pub(crate) fn can_mount() -> bool {
-    geteuid().is_root()
-        && tempfile::tempdir().is_ok_and(|place| {
-            let mounted = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-                .arg(place.path())
-                .output();
-            let worked = mounted.is_ok_and(|output| output.status.success());
-            if worked {
-                _ = Command::new("umount").arg(place.path()).output();
-            }
-            worked && fs::metadata(place.path()).is_ok_and(|folder| folder.uid() == 0)
-        })
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://postgres@127.0.0.1:{port}/{database}?sslmode=disable")
 }
 
 #[track_caller]
 fn succeed(command: &mut Command) {
-    let output = command.output().expect("start a program of the server");
+    let output = command.output().expect("run a program of PostgreSQL");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
@@ -386,24 +317,4 @@ fn account(list: &str, name: &str) -> Option<(u32, u32)> {
         .map(|line| line.split(':'))
         .find_map(|mut fields| (fields.next() == Some(name)).then_some(fields))?;
     Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-fn children(parent: i32) -> Vec<i32> {
-    let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    processes
-        .filter(|pid| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status
-                .lines()
-                .any(|line| line == format!("PPid:\t{parent}"))
-        })
-        .collect()
-}
-
-fn signal(pid: i32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended.
-        _ = kill_process(pid, signal);
-    }
 }

@@ -1,10 +1,10 @@
-//! The frames of PostgreSQL's protocol: where one ends, and the text of a statement in one.
+//! Splits PostgreSQL's protocol into frames, and patches the statement text in a Parse frame.
 
-/// Cuts a stream of bytes into frames.
+/// Splits a stream of bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// The first frame of a client has no letter.
+    /// The startup frame of a client has no type byte.
     is_first: bool,
 }
 
@@ -27,7 +27,7 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, as it came.
+    /// Returns the next complete frame.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         let head = usize::from(!self.is_first);
         let length = self.bytes.get(head..head + 4)?;
@@ -42,8 +42,7 @@ impl Frames {
     }
 }
 
-/// Replaces a part of the text of a statement that a client prepares; the frame as it was when
-/// it prepares none, or one without that part.
+/// Replaces `from` with `to` in the statement text of a Parse frame. Returns other frames unchanged.
 pub(crate) fn patched(frame: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     if frame.first() != Some(&b'P') {
         return frame;
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_however_the_bytes_come() {
+    fn frames_are_reassembled_from_chunks_of_any_size() {
         let mut sent = vec![0, 0, 0, 8, 0, 3, 0, 0];
         let (query, sync) = (frame(b'Q', b"SELECT 1\0"), frame(b'S', b""));
         sent.extend_from_slice(&query);
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_statement_is_replaced_and_nothing_else() {
+    fn a_patch_changes_only_the_text_of_a_parse_frame() {
         let parse = frame(b'P', b"s1\0DELETE FROM a WHERE b\0\0\x01\0\0\0\x14");
         assert_eq!(
             patched(parse.clone(), "WHERE b", "WHERE true"),

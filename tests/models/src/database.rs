@@ -1,17 +1,17 @@
-//! The database of the models: sessions of its server, and lanes over them.
+//! The database of the models: sessions of the simulated server, and call threads over them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::db::abandoned::AbandonedCalls;
+use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::pooler::Pooler;
 use crate::error::{Error, Result};
-use crate::lane::{Between, Lane, Source};
-use crate::pooler::Pooler;
 use crate::server::Server;
 use crate::session::Session;
-use crate::stuck::Stuck;
 
-/// How long a call may take.
+/// The timeout of a call.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Database {
         100
     }
 
-    pub(crate) fn stands_behind(&self) -> Pooler {
+    pub(crate) fn pooler_mode(&self) -> Pooler {
         Pooler::Session
     }
 
@@ -43,11 +43,11 @@ impl Database {
     }
 
     pub(crate) fn session(&self) -> Result<Session> {
-        self.source().session()
+        self.source().session(CALL_TIMEOUT)
     }
 
-    pub(crate) fn hold(&self, name: &str) -> Lane {
-        Lane::new(name, self.source(), Between::Hold)
+    pub(crate) fn call_thread(&self, name: &str) -> CallThread {
+        CallThread::new(name, self.source(), SessionUse::Held)
     }
 
     pub(crate) fn call<T: Send + 'static>(
@@ -55,15 +55,23 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        Lane::new("redrive-call", self.source(), Between::GiveBack).call(doing, CALL_TIMEOUT, work)
+        CallThread::new("redrive-call", self.source(), SessionUse::PerCall).call(
+            doing,
+            CALL_TIMEOUT,
+            work,
+        )
     }
 
-    fn source(&self) -> Source {
+    fn source(&self) -> SessionSource {
         let server = Arc::clone(&self.0);
-        Source::new(Stuck::default(), move || match server.is_away() {
-            true => Err(Error::unavailable("could not connect to the database")),
-            false => Ok(Session::new(Arc::clone(&server))),
-        })
+        SessionSource::new(
+            AbandonedCalls::default(),
+            Deadlines::ByThread,
+            move |_| match server.is_unreachable() {
+                true => Err(Error::unavailable("could not connect to the database")),
+                false => Ok(Session::new(Arc::clone(&server))),
+            },
+        )
     }
 }
 

@@ -1,15 +1,14 @@
 //! The worker of redrive under a scheduler that tries many orders of its threads.
 //!
-//! What runs here is the library itself: its files, from `crates/redrive/src`, compiled a second
-//! time. Other than there are what they stand on, the `floor`, and what is behind the sessions:
-//! a `server` that knows the statements of a worker, each in one step, and that can be
-//! told to be away or to say nothing.
+//! The library's own files are compiled here a second time. Two things differ: `sync` replaces
+//! locks, channels, threads and time, and a `server` replaces PostgreSQL. It knows the statements
+//! of a worker, executes each in one step, and can be slow, unreachable or silent.
 //!
-//! Time stands still while any thread can go on, and then jumps to the next moment that one waits
-//! for. So what takes time takes just as much as a scene says, and what happens at one moment
-//! happens in every order.
+//! Time stands still while any thread can continue, and then jumps to the next moment that a
+//! thread waits for. A scenario therefore sets how long everything takes, and events of the same
+//! moment happen in every order.
 
-// The tests of the library's files are elsewhere, on the usual floor.
+// The library's unit tests run in its own crate.
 #![cfg(not(test))]
 #![allow(
     dead_code,
@@ -18,64 +17,84 @@
     missing_docs,
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "most of the library is not used here, and its documentation is elsewhere"
+    reason = "the models use a small part of the library"
 )]
 #![allow(
     clippy::iter_not_returning_iterator,
+    clippy::trivially_copy_pass_by_ref,
+    clippy::module_inception,
     clippy::unnecessary_wraps,
     clippy::unused_self,
     clippy::wildcard_imports,
-    reason = "what stands in for something has its names and its types"
+    reason = "replacements have the names and types of the originals"
 )]
 
 /// The files of the library.
 #[path = "../../../crates/redrive/src"]
 mod library {
-    pub(crate) mod act;
-    pub(crate) mod backoff;
-    pub(crate) mod breaker;
-    pub(crate) mod cause;
-    pub(crate) mod claim;
-    pub(crate) mod durability;
     pub(crate) mod error;
-    pub(crate) mod failure;
-    pub(crate) mod job;
-    pub(crate) mod judge;
-    pub(crate) mod lane;
-    pub(crate) mod name;
-    pub(crate) mod payload;
-    pub(crate) mod pooler;
-    pub(crate) mod promote;
-    pub(crate) mod queue;
-    pub(crate) mod reap;
-    pub(crate) mod reason;
-    pub(crate) mod refusal;
-    pub(crate) mod run;
-    pub(crate) mod settle;
-    pub(crate) mod sql;
-    pub(crate) mod stuck;
+
+    pub(crate) mod job {
+        pub(crate) mod name;
+        pub(crate) mod payload;
+        pub(crate) mod death_cause;
+        pub(crate) mod error_report;
+        pub(crate) mod failure;
+        pub(crate) mod backoff;
+        pub(crate) mod job;
+        pub(crate) mod operator;
+    }
+
+    pub(crate) mod db {
+        pub(crate) mod sql;
+        pub(crate) mod pooler;
+        pub(crate) mod abandoned;
+        pub(crate) mod call_thread;
+        pub(crate) mod admin;
+        pub(crate) mod durability;
+
+        pub(crate) use crate::{database, session};
+    }
+
+    pub(crate) mod pipeline {
+        pub(crate) mod buckets;
+        pub(crate) mod queue;
+        pub(crate) mod promote;
+        pub(crate) mod claim;
+        pub(crate) mod breaker;
+        pub(crate) mod failure_cause;
+        pub(crate) mod outcome;
+        pub(crate) mod attempt;
+        pub(crate) mod judge;
+        pub(crate) mod settlement;
+        pub(crate) mod tallies;
+        pub(crate) mod settle;
+        pub(crate) mod reap;
+    }
+
     pub(crate) mod worker;
 }
 
 pub(crate) use library::*;
 
-pub(crate) use backoff::Backoff;
 pub(crate) use error::{Error, Result};
-pub(crate) use failure::Failure;
-pub(crate) use job::{Job, JobId, NewJob};
-pub(crate) use payload::{PAYLOAD_BYTES, Payload};
-pub(crate) use queue::Queue;
+pub(crate) use job::backoff::Backoff;
+pub(crate) use job::failure::Failure;
+pub(crate) use job::job::{Job, JobId, NewJob};
+pub(crate) use job::payload::{MAX_PAYLOAD_BYTES, Payload};
+pub(crate) use pipeline::queue::Queue;
 pub(crate) use worker::{HandlerOptions, Worker, WorkerBuilder};
 
+mod breakers;
 mod database;
-mod elsewhere;
-mod floor;
+mod sync;
 mod rows;
-mod scene;
-pub mod scenes;
+mod environment;
+mod scenario;
+pub mod scenarios;
 mod server;
 mod session;
 mod statements;
-mod tripped;
+mod stubs;
 
-pub(crate) use elsewhere::{metrics, policy, redrive, retention};
+pub(crate) use stubs::dlq;

@@ -1,10 +1,9 @@
-//! Rows and parameters, in the driver's own binary format: whatever the library sends or reads is
-//! checked against the types of the columns.
+//! Rows and parameters in the driver's binary format, so that the types of all values are checked.
 
 use bytes::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type};
 
-/// A row of an answer.
+/// A row of a result.
 #[derive(Debug, Default)]
 pub(crate) struct Row(Vec<Column>);
 
@@ -22,19 +21,19 @@ impl Column {
     }
 }
 
-/// How a column is asked for.
-pub(crate) trait Place {
-    fn of(self, columns: &[Column]) -> Option<&Column>;
+/// A name or a number that selects a column.
+pub(crate) trait ColumnIndex {
+    fn find(self, columns: &[Column]) -> Option<&Column>;
 }
 
-impl Place for &str {
-    fn of(self, columns: &[Column]) -> Option<&Column> {
+impl ColumnIndex for &str {
+    fn find(self, columns: &[Column]) -> Option<&Column> {
         columns.iter().find(|column| column.name == self)
     }
 }
 
-impl Place for usize {
-    fn of(self, columns: &[Column]) -> Option<&Column> {
+impl ColumnIndex for usize {
+    fn find(self, columns: &[Column]) -> Option<&Column> {
         columns.get(self)
     }
 }
@@ -48,28 +47,31 @@ impl Row {
         self.0.len()
     }
 
-    /// The same with one column more.
+    /// Adds a column.
     pub(crate) fn with(mut self, name: &'static str, ty: Type, value: &(dyn ToSql + Sync)) -> Row {
         let value = written(value, &ty);
         self.0.push(Column { name, ty, value });
         self
     }
 
-    /// The value of a column; of one that is not there, NULL.
-    pub(crate) fn get<'a, P: Place, T: FromSql<'a>>(&'a self, place: P) -> T {
-        let column = place.of(&self.0);
+    /// Returns the value of a column, or NULL if there is no such column.
+    pub(crate) fn get<'a, P: ColumnIndex, T: FromSql<'a>>(&'a self, index: P) -> T {
+        let column = index.find(&self.0);
         let read = match column {
             Some(column) => {
-                assert!(T::accepts(&column.ty), "{column:?} is read as another type");
+                assert!(
+                    T::accepts(&column.ty),
+                    "{column:?} is read as a different type"
+                );
                 T::from_sql_nullable(&column.ty, column.value.as_deref())
             }
             None => T::from_sql_null(&Type::UNKNOWN),
         };
-        read.unwrap_or_else(|error| panic!("the model has no {column:?}: {error}"))
+        read.unwrap_or_else(|error| panic!("cannot read {column:?}: {error}"))
     }
 }
 
-/// A parameter of a statement, by its number, as this type.
+/// Returns a parameter of a statement by its number.
 pub(crate) fn parameter<T: for<'a> FromSql<'a>>(
     parameters: &[&(dyn ToSql + Sync)],
     number: usize,
@@ -85,6 +87,6 @@ fn written(value: &(dyn ToSql + Sync), ty: &Type) -> Option<BytesMut> {
     match value.to_sql_checked(ty, &mut bytes) {
         Ok(IsNull::Yes) => None,
         Ok(IsNull::No) => Some(bytes),
-        Err(error) => panic!("{value:?} is no {ty}: {error}"),
+        Err(error) => panic!("{value:?} is not a valid {ty}: {error}"),
     }
 }

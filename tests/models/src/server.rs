@@ -1,5 +1,4 @@
-//! The server of the models: the tables of a queue, statements that take effect in one step each,
-//! and trouble when a scene says so.
+//! The simulated server: the tables of a queue, statements that execute in one step, and outages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,16 +6,16 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::breakers::Breaker;
 use crate::error::{Error, Result};
-use crate::floor::Instant;
-use crate::floor::clock;
 use crate::rows::Row;
-use crate::scene::random_time;
+use crate::scenario::random_time;
 use crate::session::Parameter;
 use crate::statements;
-use crate::tripped::Breaker;
+use crate::sync::Instant;
+use crate::sync::clock;
 
-/// A job, wherever it is.
+/// A job.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) id: i64,
@@ -24,60 +23,60 @@ pub(crate) struct Stored {
     pub(crate) crashes: i16,
 }
 
-/// A lease and what rides in it.
+/// A lease with its jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) worker: Uuid,
     pub(crate) claimed_at: Instant,
     pub(crate) jobs: Vec<Stored>,
     pub(crate) done: BTreeSet<i64>,
-    /// The number of the probe that it was claimed for.
+    /// The number of the probe that claimed it.
     pub(crate) probe: Option<i64>,
 }
 
 /// The row of a worker.
 #[derive(Clone, Debug)]
-pub(crate) struct Present {
+pub(crate) struct WorkerRow {
+    pub(crate) started_at: Instant,
     pub(crate) expires_at: Instant,
     pub(crate) waiting: bool,
 }
 
-impl Present {
-    /// Whether it asked to be told of jobs, and is there.
-    pub(crate) fn is_told(&self) -> bool {
+impl WorkerRow {
+    /// Whether it is alive and asked for notifications.
+    pub(crate) fn is_notified(&self) -> bool {
         self.waiting && self.expires_at > Instant::now()
     }
 }
 
-/// How often was notified of what, so far.
+/// The number of notifications so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct NotificationCounts {
     pub(crate) jobs: u64,
     pub(crate) breakers: u64,
 }
 
-/// What a notification is of.
+/// The channel of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum Channel {
     Jobs,
     Breakers,
 }
 
-/// What the server knows.
+/// The tables of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) ready: BTreeMap<i64, Stored>,
     pub(crate) delayed: BTreeMap<i64, (Instant, Stored)>,
     pub(crate) leases: BTreeMap<Uuid, Lease>,
-    pub(crate) workers: BTreeMap<Uuid, Present>,
+    pub(crate) workers: BTreeMap<Uuid, WorkerRow>,
     pub(crate) done: BTreeSet<i64>,
     pub(crate) dead: BTreeSet<i64>,
     pub(crate) breakers: BTreeMap<String, Breaker>,
-    /// The right to a probe that a worker has just taken, and has claimed nothing for yet.
-    pub(crate) right: Option<(Uuid, i64)>,
-    /// Notifications so far.
-    pub(crate) told: Told,
-    /// What took effect, for whoever reads a failure.
+    /// A probe that a worker has taken but not used for a claim yet.
+    pub(crate) taken_probe: Option<(Uuid, i64)>,
+    pub(crate) notified: NotificationCounts,
+    /// The statements that took effect, printed with a failure.
     pub(crate) log: Vec<String>,
 }
 
@@ -87,8 +86,8 @@ impl Tables {
         self.log.push(format!("{at:?} {}", what()));
     }
 
-    /// Every job that there is, by its number, and how often.
-    pub(crate) fn jobs(&self) -> BTreeMap<i64, usize> {
+    /// Counts the places of each job.
+    pub(crate) fn job_places(&self) -> BTreeMap<i64, usize> {
         let leased = self.leases.values().flat_map(|lease| {
             let undone = |job: &&Stored| !lease.done.contains(&job.id);
             lease.jobs.iter().filter(undone).map(|job| job.id)
@@ -106,34 +105,34 @@ impl Tables {
     }
 }
 
-/// How the server is.
+/// How the server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// It answers.
-    Well,
-    /// It answers, and takes its time.
+pub(crate) enum Health {
+    /// At once.
+    Healthy,
+    /// After up to 1.4 seconds.
     Slow,
-    /// It refuses every call.
-    Away,
-    /// It says nothing; what it was asked takes effect, or does not, when it is well again.
+    /// It rejects every call.
+    Unreachable,
+    /// Never. A statement takes effect, or not, when the server is healthy again.
     Silent,
-    /// What it is asked takes effect, but its answers do not arrive.
+    /// Never, but statements take effect at once.
     Mute,
 }
 
 pub(crate) struct Server {
     tables: Mutex<Tables>,
-    mood: Mutex<Mood>,
-    /// How long a statement takes at most.
-    slowest: Duration,
+    health: Mutex<Health>,
+    /// The maximum duration of a statement.
+    max_duration: Duration,
 }
 
 impl Server {
-    pub(crate) fn new(slowest: Duration) -> Server {
+    pub(crate) fn new(max_duration: Duration) -> Server {
         Server {
             tables: Mutex::default(),
-            mood: Mutex::new(Mood::Well),
-            slowest,
+            health: Mutex::new(Health::Healthy),
+            max_duration,
         }
     }
 
@@ -141,44 +140,48 @@ impl Server {
         "q"
     }
 
-    /// All threads of an execution are one of the system's: this never waits.
+    /// Never blocks, because all threads of a schedule share one system thread.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn mood(&self) -> Mood {
-        *self.mood.lock().unwrap_or_else(PoisonError::into_inner)
+    fn health(&self) -> Health {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn becomes(&self, mood: Mood) {
-        clock::change(|| *self.mood.lock().unwrap_or_else(PoisonError::into_inner) = mood);
-        self.tables().note(|| format!("the server is {mood:?}"));
+    pub(crate) fn set_health(&self, health: Health) {
+        clock::change(|| *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health);
+        self.tables().note(|| format!("the server is {health:?}"));
     }
 
-    pub(crate) fn is_away(&self) -> bool {
-        self.mood() == Mood::Away
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.health() == Health::Unreachable
     }
 
-    pub(crate) fn told(&self) -> Told {
-        self.tables().told
+    pub(crate) fn notifications(&self) -> NotificationCounts {
+        self.tables().notified
     }
 
-    /// Waits for a notification after these; none: it did not come in time.
-    pub(crate) fn wait_to_be_told(&self, heard: Told, patience: Duration) -> Option<News> {
-        let news = || {
-            if !matches!(self.mood(), Mood::Well | Mood::Slow) {
+    /// Waits for the next notification after these. Returns `None` after the timeout.
+    pub(crate) fn wait_for_notification(
+        &self,
+        received: NotificationCounts,
+        timeout: Duration,
+    ) -> Option<Channel> {
+        let next = || {
+            if !matches!(self.health(), Health::Healthy | Health::Slow) {
                 return None;
             }
-            let told = self.told();
-            match told.jobs > heard.jobs {
-                true => Some(News::Jobs),
-                false => (told.breakers > heard.breakers).then_some(News::Breakers),
+            let sent = self.notifications();
+            match sent.jobs > received.jobs {
+                true => Some(Channel::Jobs),
+                false => (sent.breakers > received.breakers).then_some(Channel::Breakers),
             }
         };
-        clock::wait(Some(Instant::now() + patience), news)
+        clock::wait(Some(Instant::now() + timeout), next)
     }
 
-    /// Commits jobs of an enqueue that looked for waiting workers when it began.
+    /// Commits an enqueue, which checked for waiting workers when it started.
     pub(crate) fn enqueue(&self, ids: &[i64], notify: bool) {
         clock::change(|| {
             let mut tables = self.tables();
@@ -190,68 +193,71 @@ impl Server {
                 };
                 tables.ready.insert(id, job);
             }
-            tables.told.jobs += u64::from(notify);
-            tables.note(|| format!("enqueued {ids:?}, told: {notify}"));
+            tables.notified.jobs += u64::from(notify);
+            tables.note(|| format!("enqueued {ids:?}, notified: {notify}"));
         });
     }
 
-    /// Whether a worker asked to be told.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        self.tables().workers.values().any(Present::is_told)
+    /// Whether a worker waits for notifications.
+    pub(crate) fn has_waiting_worker(&self) -> bool {
+        self.tables().workers.values().any(WorkerRow::is_notified)
     }
 
-    /// Answers a statement as the server is just now.
+    /// Executes a statement, according to the server's health.
     pub(crate) fn answer(
         &self,
         doing: &str,
         name: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let half = match self.mood() {
-            Mood::Slow => Duration::from_millis(700),
-            Mood::Well | Mood::Away | Mood::Silent | Mood::Mute => self.slowest / 2,
+        let half = match self.health() {
+            Health::Slow => Duration::from_millis(700),
+            Health::Healthy | Health::Unreachable | Health::Silent | Health::Mute => {
+                self.max_duration / 2
+            }
         };
         clock::sleep(random_time(half));
-        let refused = || Error::unavailable(format!("could not {doing}: the server is away"));
-        match self.mood() {
-            Mood::Away => Err(refused()),
-            Mood::Well | Mood::Slow => {
-                let rows = self.act(name, parameters);
+        let refused =
+            || Error::unavailable(format!("could not {doing}: the server is unreachable"));
+        match self.health() {
+            Health::Unreachable => Err(refused()),
+            Health::Healthy | Health::Slow => {
+                let rows = self.execute(name, parameters);
                 clock::sleep(random_time(half));
-                match self.mood() {
-                    Mood::Well | Mood::Slow => Ok(rows),
-                    // The connection broke after the commit and before the answer.
-                    Mood::Away => Err(refused()),
-                    Mood::Silent | Mood::Mute => {
-                        self.wait_until_well();
+                match self.health() {
+                    Health::Healthy | Health::Slow => Ok(rows),
+                    // The connection closes after the commit and before the answer.
+                    Health::Unreachable => Err(refused()),
+                    Health::Silent | Health::Mute => {
+                        self.wait_until_healthy();
                         Err(refused())
                     }
                 }
             }
-            Mood::Silent => {
-                self.wait_until_well();
-                // The server had it in its socket, or it was lost with its connection.
-                if crate::scene::random(2) == 0 {
-                    self.act(name, parameters);
+            Health::Silent => {
+                self.wait_until_healthy();
+                // The request was in the server's socket, or it was lost with the connection.
+                if crate::scenario::random(2) == 0 {
+                    self.execute(name, parameters);
                 }
                 Err(refused())
             }
-            Mood::Mute => {
-                self.act(name, parameters);
-                self.wait_until_well();
+            Health::Mute => {
+                self.execute(name, parameters);
+                self.wait_until_healthy();
                 Err(refused())
             }
         }
     }
 
-    /// What a statement does, in one step.
-    pub(crate) fn act(&self, name: &str, parameters: &[Parameter<'_>]) -> Vec<Row> {
-        clock::change(|| statements::act(&mut self.tables(), name, parameters))
+    /// Applies a statement to the tables, in one step.
+    pub(crate) fn execute(&self, name: &str, parameters: &[Parameter<'_>]) -> Vec<Row> {
+        clock::change(|| statements::execute(&mut self.tables(), name, parameters))
     }
 
-    fn wait_until_well(&self) {
+    fn wait_until_healthy(&self) {
         clock::wait(None, || {
-            (!matches!(self.mood(), Mood::Silent | Mood::Mute)).then_some(())
+            (!matches!(self.health(), Health::Silent | Health::Mute)).then_some(())
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A session of the server of the models, with the methods of a real one.
+//! A session of the simulated server, with the methods of a real one.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
 
+pub(crate) use crate::db::sql::Parameter;
+use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::rows::Row;
-use crate::server::{News, Server, Told};
-pub(crate) use crate::sql::Parameter;
-use crate::sql::{self, Sql};
+use crate::server::{Channel, NotificationCounts, Server};
+use crate::sync::Instant;
 
 pub(crate) struct Session {
     client: Client,
@@ -22,7 +23,7 @@ impl Session {
         Session {
             client: Client {
                 server,
-                heard: None,
+                received: None,
             },
         }
     }
@@ -32,8 +33,12 @@ impl Session {
     }
 
     pub(crate) fn is_closed(&mut self) -> bool {
-        self.client.server.is_away()
+        self.client.server.is_unreachable()
     }
+
+    /// Does nothing, because the calls of the models run on threads that can be abandoned. A late
+    /// statement of an abandoned thread stands for one that reached the server before the deadline.
+    pub(crate) fn set_deadline(&self, _: Option<Instant>) {}
 
     pub(crate) fn pin(&mut self) -> Result<()> {
         Ok(())
@@ -67,15 +72,18 @@ impl Session {
 /// The driver's client, as far as a worker uses it.
 pub(crate) struct Client {
     server: Arc<Server>,
-    /// The notifications that it has heard. None: it does not listen.
-    heard: Option<Told>,
+    /// The notifications received so far; `None` while it does not listen.
+    received: Option<NotificationCounts>,
 }
 
 impl Client {
     /// LISTEN, and nothing else.
     pub(crate) fn batch_execute(&mut self, sql: &str) -> std::result::Result<(), postgres::Error> {
-        assert!(sql.starts_with("LISTEN"), "the model does not know `{sql}`");
-        self.heard = Some(self.server.told());
+        assert!(
+            sql.starts_with("LISTEN"),
+            "the model does not implement `{sql}`"
+        );
+        self.received = Some(self.server.notifications());
         Ok(())
     }
 
@@ -91,8 +99,7 @@ impl Client {
     }
 }
 
-/// A transaction of a handler: its one statement that matters here takes effect at once, because
-/// no scene rolls it back.
+/// A handler's transaction. Statements take effect at once, because no scenario rolls back.
 pub struct Transaction<'a> {
     server: Arc<Server>,
     session: PhantomData<&'a mut Client>,
@@ -109,7 +116,7 @@ impl Transaction<'_> {
             _ => sql::FREE_KEY.name,
         };
         let parameters: Vec<Parameter<'_>> = parameters.iter().map(|(value, _)| *value).collect();
-        Ok(self.server.act(name, &parameters))
+        Ok(self.server.execute(name, &parameters))
     }
 
     pub(crate) fn commit(self) -> std::result::Result<(), postgres::Error> {
@@ -117,7 +124,7 @@ impl Transaction<'_> {
     }
 }
 
-/// What was notified.
+/// The notifications of a client.
 pub(crate) struct Notifications<'a>(&'a mut Client);
 
 impl Notifications<'_> {
@@ -137,34 +144,34 @@ impl FallibleIterator for Iter<'_> {
     type Error = postgres::Error;
 
     fn next(&mut self) -> std::result::Result<Option<Notification>, postgres::Error> {
-        let Some(heard) = &mut self.0.heard else {
+        let Some(received) = &mut self.0.received else {
             return Ok(None);
         };
-        let Some(news) = self.0.server.wait_to_be_told(*heard, self.1) else {
+        let Some(channel) = self.0.server.wait_for_notification(*received, self.1) else {
             return Ok(None);
         };
-        match news {
-            News::Jobs => heard.jobs += 1,
-            News::Breakers => heard.breakers += 1,
+        match channel {
+            Channel::Jobs => received.jobs += 1,
+            Channel::Breakers => received.breakers += 1,
         }
         Ok(Some(Notification {
-            news,
+            channel,
             payload: self.0.server.queue().to_owned(),
         }))
     }
 }
 
-/// That there are jobs, or that a breaker changed.
+/// A notification of new jobs or of a changed breaker.
 pub(crate) struct Notification {
-    news: News,
+    channel: Channel,
     payload: String,
 }
 
 impl Notification {
     pub(crate) fn channel(&self) -> &'static str {
-        match self.news {
-            News::Jobs => "redrive_ready",
-            News::Breakers => "redrive_breaker",
+        match self.channel {
+            Channel::Jobs => "redrive_ready",
+            Channel::Breakers => "redrive_breaker",
         }
     }
 

@@ -1,43 +1,54 @@
-//! Every scene under some schedules; `REDRIVE_SCHEDULES` and `REDRIVE_SEED` say how many and which.
+//! Each scenario in many schedules. `REDRIVE_SCHEDULES` sets their number and `REDRIVE_SEED` the
+//! first seed.
 
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "it is a test, and says what it tried"
+    reason = "a test that prints its parameters"
 )]
 
-use redrive_models::scenes::SCENES;
+use redrive_models::scenarios::SCENARIOS;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-fn play(name: &str) {
-    let scene = SCENES
+fn run(name: &str) {
+    let scenario = SCENARIOS
         .iter()
-        .find(|scene| scene.name == name)
-        .expect("a scene");
-    let schedules = (number("REDRIVE_SCHEDULES", 500) / scene.weight).max(1);
+        .find(|scenario| scenario.name == name)
+        .expect("a scenario");
+    let schedules = (number("REDRIVE_SCHEDULES", 500) / scenario.weight).max(1);
     let seed = number("REDRIVE_SEED", 1);
-    println!("scene `{name}`: {schedules} schedules, seeds from {seed} on");
-    scene.play(schedules, seed);
+    println!("scenario `{name}`: {schedules} schedules, seeds from {seed} on");
+    scenario.run(schedules, seed);
 }
 
-macro_rules! scenes {
+macro_rules! scenarios {
     ($($name:ident),*) => {
         $(#[test]
         fn $name() {
-            play(stringify!($name));
+            run(stringify!($name));
         })*
 
         #[test]
-        fn every_scene_is_a_test() {
+        fn every_scenario_is_a_test() {
             let names = [$(stringify!($name)),*];
-            assert!(SCENES.iter().map(|scene| scene.name).eq(names));
+            assert!(SCENARIOS.iter().map(|scenario| scenario.name).eq(names));
         }
     };
 }
 
-scenes!(
-    busy, stopped, woken, suspects, followed, overrun, dropped, outage, tripped, distrusted, flood
+scenarios!(
+    busy,
+    stopped,
+    woken,
+    suspects,
+    consecutive_suspects,
+    overrun,
+    dropped,
+    outage,
+    breaker,
+    lost_trust,
+    flood
 );

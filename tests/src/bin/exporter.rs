@@ -1,4 +1,4 @@
-//! The exporter in a process of its own: the arguments are those of `redrive-exporter`.
+//! The exporter as a process, with the arguments of `redrive-exporter`.
 
 use std::process::ExitCode;
 

@@ -1,51 +1,49 @@
-//! The timeline of a letter: one line for everything that happened to it, over all generations.
+//! The timeline of a letter: its attempts, deaths and other events over all generations.
 
 use std::time::{Duration, SystemTime};
 
-use redrive::{AttemptRecord, Letter, LetterEvent, LetterState};
+use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
-use crate::duration::{rfc3339, short};
+use crate::time::{rfc3339, short};
 
-/// Something that happened.
+/// One line of the timeline.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
-    /// When, for people.
     pub(super) at: String,
-    /// What.
-    pub(super) told: String,
+    pub(super) text: String,
     moment: Option<jiff::Timestamp>,
 }
 
 impl Entry {
-    fn new(at: SystemTime, told: String) -> Entry {
+    fn new(at: SystemTime, text: String) -> Entry {
         Entry {
             at: rfc3339(at),
-            told,
+            text,
             moment: jiff::Timestamp::try_from(at).ok(),
         }
     }
 
-    /// Something at a stored moment, which is shown as it is when it cannot be read.
-    fn stored(at: Option<&str>, told: String) -> Entry {
+    /// An entry at a stored timestamp, which is shown unchanged if it cannot be parsed.
+    fn stored(at: Option<&str>, text: String) -> Entry {
         let moment: Option<jiff::Timestamp> = at.and_then(|at| at.parse().ok());
         let at = match (moment, at) {
             (Some(moment), _) => format!("{moment:.3}"),
-            (None, Some(text)) => text.to_owned(),
+            (None, Some(at)) => at.to_owned(),
             (None, None) => "at an unknown time".to_owned(),
         };
-        Entry { at, told, moment }
+        Entry { at, text, moment }
     }
 }
 
-/// The story of a letter in the order of time.
+/// The timeline of a letter, in order of time.
 pub(super) fn of(letter: &Letter) -> Vec<Entry> {
     let mut entries = vec![Entry::new(letter.enqueued_at, "enqueued".to_owned())];
     entries.extend(letter.history.iter().map(attempt));
     entries.extend(letter.events.iter().map(event));
     entries.push(Entry::new(letter.died_at, last_death(letter)));
-    entries.extend(state(letter).map(|told| Entry::new(letter.changed_at, told)));
-    // What has no time stays behind what it was told after; at the same time, so does the rest.
+    entries.extend(state(letter).map(|text| Entry::new(letter.changed_at, text)));
+    // An entry without a timestamp stays after the entry before it.
     let mut known = None;
     for entry in &mut entries {
         entry.moment = entry.moment.or(known);
@@ -55,7 +53,7 @@ pub(super) fn of(letter: &Letter) -> Vec<Entry> {
     entries
 }
 
-/// An attempt.
+/// An attempt of the history.
 pub(super) fn attempt(record: &AttemptRecord) -> Entry {
     let generation = match record.generation {
         0 => String::new(),
@@ -70,55 +68,62 @@ pub(super) fn attempt(record: &AttemptRecord) -> Entry {
         record.outcome,
         run_time.unwrap_or_default()
     );
-    let why = [&record.error_class, &record.error_message];
-    let told: Vec<&str> = std::iter::once(&what)
-        .chain(why.into_iter().flatten())
+    let error = [&record.error_class, &record.error_message];
+    let parts: Vec<&str> = std::iter::once(&what)
+        .chain(error.into_iter().flatten())
         .map(String::as_str)
         .filter(|text| !text.is_empty())
         .collect();
-    Entry::stored(record.ended_at.as_deref(), told.join(": "))
+    Entry::stored(record.ended_at.as_deref(), parts.join(": "))
 }
 
-/// An event, whatever it is: what it is, by whom, why, and what else there is to know.
+/// An event: its name, operator, other members and reason.
 fn event(event: &LetterEvent) -> Entry {
     let about = &event.about;
     let word = |key: &str| about.get(key).map(plain);
-    let mut told = match &*event.event {
+    let mut text = match &*event.event {
         "died" => death(
             word("generation").as_deref(),
-            word("reason").as_deref(),
+            word("cause").as_deref(),
             word("error_class").as_deref(),
             word("group").as_deref(),
         ),
-        "" => "something".to_owned(),
+        "" => "unknown event".to_owned(),
         other => other.to_owned(),
     };
     if let Some(by) = word("by") {
-        told = format!("{told} by {by}");
+        text = format!("{text} by {by}");
     }
-    let said: &[&str] = match &*event.event {
-        "died" => &["by", "why", "generation", "reason", "error_class", "group"],
-        _ => &["by", "why"],
+    let shown: &[&str] = match &*event.event {
+        "died" => &[
+            "by",
+            "reason",
+            "generation",
+            "cause",
+            "error_class",
+            "group",
+        ],
+        _ => &["by", "reason"],
     };
     let more: Vec<String> = about
         .iter()
-        .filter(|(key, value)| !said.contains(&key.as_str()) && !value.is_null())
+        .filter(|(key, value)| !shown.contains(&key.as_str()) && !value.is_null())
         .map(|(key, value)| format!("{key} {}", plain(value)))
         .collect();
     if !more.is_empty() {
-        told = format!("{told} ({})", more.join(", "));
+        text = format!("{text} ({})", more.join(", "));
     }
-    if let Some(why) = word("why") {
-        told = format!("{told}: {why}");
+    if let Some(reason) = word("reason") {
+        text = format!("{text}: {reason}");
     }
-    Entry::stored(event.at.as_deref(), told)
+    Entry::stored(event.at.as_deref(), text)
 }
 
-/// The death that the letter itself tells of.
+/// The last death, which is recorded in the letter itself.
 fn last_death(letter: &Letter) -> String {
     death(
         Some(&letter.generation.to_string()),
-        Some(letter.reason.as_str()),
+        Some(letter.cause.as_str()),
         Some(&letter.error_class),
         Some(&letter.group.to_string()),
     )
@@ -126,7 +131,7 @@ fn last_death(letter: &Letter) -> String {
 
 fn death(
     generation: Option<&str>,
-    reason: Option<&str>,
+    cause: Option<&str>,
     class: Option<&str>,
     group: Option<&str>,
 ) -> String {
@@ -135,7 +140,7 @@ fn death(
         Some(generation) => format!(" in generation {generation}"),
     };
     let group = group.map(|group| format!("group {group}"));
-    let what: Vec<&str> = [reason, class, group.as_deref()]
+    let what: Vec<&str> = [cause, class, group.as_deref()]
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())
@@ -143,9 +148,9 @@ fn death(
     format!("died{generation}: {}", what.join(", "))
 }
 
-/// What the letter became after its last death, unless an event tells it.
+/// The state after the last death, unless an event records it.
 fn state(letter: &Letter) -> Option<String> {
-    let is_told = |word: &str| {
+    let is_recorded = |word: &str| {
         letter
             .events
             .last()
@@ -153,14 +158,14 @@ fn state(letter: &Letter) -> Option<String> {
     };
     match letter.state {
         LetterState::Open => None,
-        LetterState::Redriving if is_told("redriven") || is_told("forced") => None,
-        LetterState::Discarded if is_told("discarded") => None,
+        LetterState::Redriving if is_recorded("redriven") || is_recorded("forced") => None,
+        LetterState::Discarded if is_recorded("discarded") => None,
         LetterState::Discarded => Some(match &letter.discard_reason {
-            Some(why) => format!("discarded: {why}"),
+            Some(reason) => format!("discarded: {reason}"),
             None => "discarded".to_owned(),
         }),
         LetterState::Quarantined => Some(format!(
-            "quarantined: it died alike {} times in a row after a redrive",
+            "quarantined: died alike {} times in a row after a redrive",
             letter.alike
         )),
         LetterState::Redriving => Some("redriven".to_owned()),
@@ -168,7 +173,7 @@ fn state(letter: &Letter) -> Option<String> {
     }
 }
 
-/// A JSON value for people: text without its quotes.
+/// A JSON value as text; strings without quotes.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -188,43 +193,43 @@ mod tests {
         let Value::Object(mut about) = json else {
             panic!("an object")
         };
-        let mut told = LetterEvent::default();
-        told.event = about
+        let mut recorded = LetterEvent::default();
+        recorded.event = about
             .remove("event")
             .and_then(|word| word.as_str().map(str::to_owned))
             .unwrap_or_default();
-        told.about = about;
-        event(&told).told
+        recorded.about = about;
+        event(&recorded).text
     }
 
     #[test]
-    fn events_are_told_in_words_and_unknown_ones_too() {
+    fn events_are_shown_as_text_even_if_unknown() {
         use serde_json::json;
-        for (json, told) in [
+        for (json, text) in [
             (
-                json!({"event": "died", "generation": 1, "reason": "exhausted", "error_class": "E", "group": 12}),
+                json!({"event": "died", "generation": 1, "cause": "exhausted", "error_class": "E", "group": 12}),
                 "died in generation 1: exhausted, E, group 12",
             ),
             (
-                json!({"event": "redriven", "by": "maria@ops", "why": "it is fixed", "run": 3, "policy": null}),
-                "redriven by maria@ops (run 3): it is fixed",
+                json!({"event": "redriven", "by": "maria@ops", "reason": "gateway fixed", "run": 3, "policy": null}),
+                "redriven by maria@ops (run 3): gateway fixed",
             ),
             (
                 json!({"event": "edited", "version": 2, "by": "a"}),
                 "edited by a (version 2)",
             ),
             (
-                json!({"event": "painted", "colour": ["red"]}),
-                "painted (colour [\"red\"])",
+                json!({"event": "painted", "color": ["red"]}),
+                "painted (color [\"red\"])",
             ),
-            (json!({}), "something"),
+            (json!({}), "unknown event"),
         ] {
-            assert_eq!(an_event(json), told);
+            assert_eq!(an_event(json), text);
         }
     }
 
     #[test]
-    fn a_moment_that_cannot_be_read_is_shown_as_it_is() {
+    fn an_unreadable_timestamp_is_shown_unchanged() {
         assert_eq!(Entry::stored(Some("soon"), String::new()).at, "soon");
         assert_eq!(Entry::stored(None, String::new()).at, "at an unknown time");
     }

@@ -1,21 +1,21 @@
-//! Answers: one question to the database, in one round trip, within its time, and the series in it.
+//! Runs a metrics query with a timeout and parses its rows.
 
 use std::time::Duration;
 
 use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
+use crate::db::sql::Sql;
 use crate::error::{Error, Result};
 use crate::metrics::series::Key;
 use crate::metrics::{MetricKind, Value};
-use crate::sql::Sql;
 
-/// How long a metric waits for somebody's lock.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Asks in a transaction of its own that can write nothing, and ends it when the time is over. One
-/// round trip: settings, question and end go together, and nothing of it stays on the connection, so
-/// a pooler may stand in between, in whatever mode.
-pub(crate) fn ask(
+/// Runs a query in a read-only transaction with a statement timeout of `time`.
+///
+/// The settings, the query and the commit go in one round trip. All settings are local to the
+/// transaction, so this also works behind a transaction-mode pooler.
+pub(crate) fn query(
     client: &mut Client,
     doing: &str,
     sql: &Sql,
@@ -24,7 +24,7 @@ pub(crate) fn ask(
     let failed = |error| Error::from_postgres(doing, error);
     let time = time.as_millis().max(1);
     let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
-    let question = format!(
+    let script = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
@@ -32,8 +32,8 @@ pub(crate) fn ask(
          {}\n; COMMIT",
         sql.text
     );
-    match client.simple_query(&question) {
-        Ok(answer) => Ok(answer
+    match client.simple_query(&script) {
+        Ok(messages) => Ok(messages
             .into_iter()
             .filter_map(|message| match message {
                 SimpleQueryMessage::Row(row) => Some(row),
@@ -43,26 +43,28 @@ pub(crate) fn ask(
             })
             .collect()),
         Err(error) => {
-            // Its own answer says nothing more: without a connection there is none.
+            // The first error is the cause; the rollback fails too if the connection is lost.
             _ = client.simple_query("ROLLBACK");
             Err(failed(error))
         }
     }
 }
 
-/// The series that a row of a source tells. None when it is not in the catalogue: a newer schema may
-/// know more than this library.
+/// Parses a row into a series and its value.
+///
+/// Returns `None` if the catalogue does not define the series: a newer schema may publish metrics
+/// that this version does not know.
 pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, Value)>> {
     let text = |column: &str| row.try_get(column).ok().flatten();
-    let unreadable = |what: &str| {
+    let invalid = |what: &str| {
         Error::unavailable(format!(
-            "could not {doing}: its {what} of `{}` cannot be read",
+            "could not {doing}: invalid {what} for metric `{}`",
             text("metric").unwrap_or_default()
         ))
     };
     let labels = text("labels").unwrap_or("[]");
     let labels =
-        serde_json::from_str(labels).map_err(|error| unreadable("labels").caused_by(error))?;
+        serde_json::from_str(labels).map_err(|error| invalid("labels").caused_by(error))?;
     let Some(key) = Key::new(text("metric").unwrap_or_default(), labels) else {
         return Ok(None);
     };
@@ -70,7 +72,7 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
         text(column)
             .map(str::parse::<f64>)
             .transpose()
-            .map_err(|error| unreadable(column).caused_by(error))
+            .map_err(|error| invalid(column).caused_by(error))
     };
     let value = match key.metric().kind {
         MetricKind::Counter | MetricKind::Gauge => number("value")?.map(Value::Number),
@@ -78,8 +80,8 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
             let counts = text("counts")
                 .map(serde_json::from_str::<Vec<u64>>)
                 .transpose();
-            let counts = counts.map_err(|error| unreadable("counts").caused_by(error))?;
-            // Other bounds are another version's.
+            let counts = counts.map_err(|error| invalid("counts").caused_by(error))?;
+            // Another version of the schema may use different bounds.
             counts
                 .filter(|counts| counts.len() == bounds.len() + 1)
                 .zip(number("sum")?)

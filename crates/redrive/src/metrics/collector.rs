@@ -1,4 +1,4 @@
-//! The collector: the same metrics in a registry of the program's own.
+//! Publishes the metrics in a `prometheus` registry of the program.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,19 +6,21 @@ use std::time::Duration;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto;
 
-use crate::database::Database;
+use crate::db::database::Database;
 use crate::metrics::{CATALOGUE, Reader, to_proto};
 
-/// How long a scrape may take: less than the ten seconds that Prometheus waits.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// Less than 10 seconds, the default scrape timeout of Prometheus.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Publishes the metrics in a `prometheus::Registry`, for a program that has an endpoint of its own.
+/// Publishes the metrics in a `prometheus::Registry`, for programs with a metrics endpoint.
 ///
-/// They are those of the exporter, about the whole database: let one program publish them, or
-/// expect each series once for each. Each scrape uses one connection of the pool, on a thread of
-/// the library, and has its answer within the deadline whatever the database does: what could not
-/// be read has its last good value, and `redrive_up` and `redrive_collector_success` say so.
-/// Scrapes at the same time take turns.
+/// Use it in one program only. The metrics cover the whole database, as those of the exporter do,
+/// so a second publisher duplicates every series.
+///
+/// A scrape uses one connection of the pool and takes at most 5 seconds by default, see
+/// [`deadline`](MetricsCollector::deadline). If a metric cannot be read in time, its last good
+/// value is published, and `redrive_up` or `redrive_collector_success` is 0. Concurrent scrapes
+/// run one after another.
 ///
 /// ```
 /// use prometheus::{Registry, TextEncoder};
@@ -44,17 +46,19 @@ pub struct MetricsCollector {
 }
 
 impl MetricsCollector {
-    /// A collector for this database. It asks nothing yet.
+    /// Returns a collector for the database. It connects at the first scrape.
     pub fn new(database: &Database) -> MetricsCollector {
         MetricsCollector {
             database: database.clone(),
-            deadline: DEADLINE,
+            deadline: DEFAULT_DEADLINE,
             descriptions: descriptions(),
             reader: Mutex::new(Reader::new(env!("CARGO_PKG_VERSION"))),
         }
     }
 
-    /// How long a scrape may take. Defaults to 5 seconds; keep it under the timeout of the scraper.
+    /// Sets the maximum duration of a scrape.
+    ///
+    /// Defaults to 5 seconds. Keep it below the scrape timeout of Prometheus.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> MetricsCollector {
         self.deadline = deadline;
@@ -68,9 +72,9 @@ impl Collector for MetricsCollector {
     }
 
     fn collect(&self) -> Vec<proto::MetricFamily> {
-        // A reader is good in any state that a panic could have left it in.
+        // A panic while the lock is held cannot leave the reader in an invalid state.
         let mut kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        // The thread works on a clone: when it does not come back, this one goes on.
+        // The call gets a clone, because its thread may be abandoned at the deadline.
         let mut reader = kept.clone();
         let budget = self.deadline.mul_f64(0.9);
         let read = self
@@ -93,7 +97,7 @@ impl Collector for MetricsCollector {
     }
 }
 
-/// One for each metric of the catalogue. All of them are good: a test makes every one.
+/// Describes every metric of the catalogue. A test checks that no description is invalid.
 fn descriptions() -> Vec<Desc> {
     let descriptions = CATALOGUE.iter().filter_map(|metric| {
         let labels = metric.labels.iter().map(|label| label.name.to_owned());
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_is_described() {
+    fn every_metric_has_a_valid_description() {
         assert_eq!(descriptions().len(), CATALOGUE.len());
     }
 }

@@ -1,38 +1,40 @@
-//! Families: metrics with their values.
+//! Defines the values that a reading returns.
 
 use std::sync::Arc;
 
 use crate::metrics::Metric;
 
-/// A metric with its values.
+/// A metric and its samples.
+// Exhaustive, like `Sample`: programs build families to test what they expose.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Which one.
+    /// The definition of the metric.
     pub metric: &'static Metric,
-    /// A value for each combination of labels.
+    /// One sample per combination of label values.
     pub samples: Vec<Sample>,
 }
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The values of the metric's labels, in their order.
+    /// The label values, in the order of [`Metric::labels`].
     pub labels: Arc<[String]>,
     /// The value.
     pub value: Value,
 }
 
-/// What a sample says.
+/// The value of a sample.
+// Exhaustive, as `MetricKind` is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a counter or a gauge.
+    /// The value of a counter or gauge.
     Number(f64),
-    /// Of a histogram.
+    /// The value of a histogram.
     Buckets {
-        /// How many fell between each bound and the one before it, and over the last one. Not
-        /// cumulative; one more than the metric has bounds.
+        /// The number of observations per bucket, not cumulative. The last bucket counts
+        /// observations above the highest bound.
         counts: Vec<u64>,
-        /// The sum of what was observed.
+        /// The sum of all observed values.
         sum: f64,
     },
 }

@@ -1,43 +1,43 @@
-//! The horizon: for how long a transaction id has been held, by samples of the clock. Pure.
+//! Estimates the age of transaction IDs in seconds. Pure.
 //!
-//! A slot or a standby says which transaction it keeps vacuum from, and not since when. Whoever
-//! looks now and then at both the clock and the next id can tell.
+//! For replication slots and standbys, the server reports the transaction ID that holds back the
+//! xmin horizon, but not its age. Samples of the clock and the next transaction ID give the age.
 
-/// When the next transaction id was which, now and then; the oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Horizon {
+    /// Time in seconds and the next transaction ID at that time, oldest first.
     samples: Vec<(f64, u64)>,
 }
 
-/// With more samples than this the old ones are thinned out; a year then takes about 300.
-const MOST_SAMPLES: usize = 512;
-/// Seconds between two samples at least.
-const APART: f64 = 10.0;
+/// Old samples are thinned out above this number. One year needs about 300 samples.
+const MAX_SAMPLES: usize = 512;
+/// The minimum number of seconds between two samples.
+const MIN_INTERVAL: f64 = 10.0;
 
 impl Horizon {
-    /// Remembers that at this time, in seconds, this was the next transaction id.
+    /// Records the next transaction ID at a time in seconds.
     pub(crate) fn sample(&mut self, at: f64, next_id: u64) {
         if let Some(&(last_at, last_id)) = self.samples.last() {
             if at < last_at || next_id < last_id {
-                // Another server, or one that was set back.
+                // This is another server, or one restored from a backup.
                 self.samples.clear();
-            } else if at - last_at < APART || next_id == last_id {
+            } else if at - last_at < MIN_INTERVAL || next_id == last_id {
                 return;
             }
         }
         self.samples.push((at, next_id));
-        if self.samples.len() > MOST_SAMPLES {
+        if self.samples.len() > MAX_SAMPLES {
             self.thin_out(at);
         }
     }
 
-    /// Lets go of samples without which no age is wrong by more than a tenth.
+    /// Removes samples that are not needed to keep the error of every age below 10 %.
     fn thin_out(&mut self, now: f64) {
         let samples = std::mem::take(&mut self.samples);
         for (index, &(at, id)) in samples.iter().enumerate() {
             let is_needed = match (self.samples.last(), samples.get(index + 1)) {
                 (Some(&(before, _)), Some(&(after, _))) => after - before > (now - at) / 10.0,
-                // The ends.
+                // Keep the first and the last sample.
                 (None, _) | (_, None) => true,
             };
             if is_needed {
@@ -46,14 +46,15 @@ impl Horizon {
         }
     }
 
-    /// For how many seconds this transaction id has been in the past; at least, for ids from before
-    /// the first sample. 0 while it is the next one.
+    /// Returns how many seconds ago a transaction ID was assigned, and 0 if it is still unassigned.
+    ///
+    /// For IDs assigned before the first sample, the result is a lower bound.
     pub(crate) fn age(&self, id: u64, now: f64, next_id: u64) -> f64 {
         if id >= next_id {
             return 0.0;
         }
-        let first_after = self.samples.iter().find(|&&(_, next_id)| next_id > id);
-        first_after.map_or(0.0, |&(at, _)| (now - at).max(0.0))
+        let first_past = self.samples.iter().find(|&&(_, next_id)| next_id > id);
+        first_past.map_or(0.0, |&(at, _)| (now - at).max(0.0))
     }
 }
 
@@ -70,55 +71,55 @@ mod tests {
     }
 
     #[track_caller]
-    fn is_old(horizon: &Horizon, id: u64, seconds: f64) {
+    fn assert_age(horizon: &Horizon, id: u64, seconds: f64) {
         let age = horizon.age(id, 1000.0, 500);
         assert!(
             (age - seconds).abs() < 1e-9,
-            "{id} is {age} seconds old, not {seconds}"
+            "transaction {id} is {age} seconds old, expected {seconds}"
         );
     }
 
     #[test]
-    fn an_id_is_as_old_as_the_first_sample_that_is_past_it() {
+    fn the_age_of_an_id_starts_at_the_first_sample_past_it() {
         let horizon = sampled(&[(100.0, 50), (200.0, 70), (900.0, 400)]);
-        is_old(&horizon, 10, 900.0);
-        is_old(&horizon, 50, 800.0);
-        is_old(&horizon, 69, 800.0);
-        is_old(&horizon, 70, 100.0);
-        is_old(&horizon, 450, 0.0);
-        is_old(&horizon, 500, 0.0);
-        is_old(&Horizon::default(), 10, 0.0);
+        assert_age(&horizon, 10, 900.0);
+        assert_age(&horizon, 50, 800.0);
+        assert_age(&horizon, 69, 800.0);
+        assert_age(&horizon, 70, 100.0);
+        assert_age(&horizon, 450, 0.0);
+        assert_age(&horizon, 500, 0.0);
+        assert_age(&Horizon::default(), 10, 0.0);
     }
 
     #[test]
-    fn an_idle_server_ages_nobody() {
+    fn ids_do_not_age_while_the_server_is_idle() {
         let mut horizon = sampled(&[(100.0, 50)]);
         horizon.sample(5000.0, 50);
         assert!(horizon.age(50, 9000.0, 50).abs() < 1e-9);
-        // It is held from the moment that others go on.
+        // Its age starts when the server assigns the next ID.
         horizon.sample(9010.0, 51);
         assert!((horizon.age(50, 9110.0, 60) - 100.0).abs() < 1e-9);
     }
 
     #[test]
-    fn samples_are_few_and_reach_far_back() {
+    fn thinned_samples_keep_ages_within_15_percent() {
         let mut horizon = Horizon::default();
         let mut at = 0.0;
         for id in 1..=100_000 {
             horizon.sample(at, id);
             at += 15.0;
         }
-        assert!(horizon.samples.len() <= MOST_SAMPLES);
+        assert!(horizon.samples.len() <= MAX_SAMPLES);
         for id in [5_u32, 50_000, 90_000, 99_900] {
             let true_age = at - f64::from(id) * 15.0;
             let age = horizon.age(id.into(), at, 200_000);
             let is_near = age > true_age * 0.85 && age <= true_age;
-            assert!(is_near, "{id}: {age}, not {true_age}");
+            assert!(is_near, "{id}: {age}, expected about {true_age}");
         }
     }
 
     #[test]
-    fn a_server_that_was_set_back_begins_anew() {
+    fn a_restored_server_resets_the_samples() {
         let mut horizon = sampled(&[(100.0, 50), (200.0, 70)]);
         horizon.sample(300.0, 20);
         assert_eq!(horizon.samples, [(300.0, 20)]);

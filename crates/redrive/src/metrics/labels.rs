@@ -1,17 +1,20 @@
-//! The labels and the bounds of the catalogue.
+//! Defines the labels and histogram bounds of the catalogue.
 
 use crate::metrics::metric::Label;
+use crate::pipeline::buckets;
 
-/// What is over a limit of names is summed under this one.
+/// The label value that sums all values beyond a limit.
 pub const OTHER: &str = "__other__";
-/// Queues that are published by name.
+/// Maximum number of queues published by name.
 pub const QUEUE_SLOTS: usize = 100;
-/// Kinds of a queue that are published by name: the first ones, for ever, because a top twenty
-/// that changes would make counters fall.
+/// Maximum number of kinds published by name per queue.
+///
+/// The first kinds of a queue keep their names forever: counters would fall if the set changed.
 pub const KIND_SLOTS: usize = 20;
-/// Error classes of a queue that are published by name: the first ones, for ever.
+/// Maximum number of error classes published by name per queue, chosen like the kinds.
 pub const CLASS_SLOTS: usize = 20;
 
+/// Defines a label whose values are not known in advance.
 pub(super) const fn open(name: &'static str) -> Label {
     Label { name, values: &[] }
 }
@@ -20,8 +23,8 @@ pub(super) const QUEUE: Label = open("queue");
 pub(super) const KIND: Label = open("kind");
 pub(super) const TABLE: Label = open("table");
 pub(super) const SLOT: Label = open("slot");
-pub(super) const REASON: Label = Label {
-    name: "reason",
+pub(super) const DEATH_CAUSE: Label = Label {
+    name: "cause",
     values: &[
         "exhausted",
         "rejected",
@@ -34,7 +37,7 @@ pub(super) const REASON: Label = Label {
         "manual",
     ],
 };
-pub(super) const CAUSE: Label = Label {
+pub(super) const FAILURE_CAUSE: Label = Label {
     name: "cause",
     values: &[
         "error",
@@ -47,7 +50,7 @@ pub(super) const CAUSE: Label = Label {
         "outage",
     ],
 };
-pub(super) const PLACE: Label = Label {
+pub(super) const JOB_STATE: Label = Label {
     name: "state",
     values: &["ready", "delayed", "leased"],
 };
@@ -117,18 +120,27 @@ pub(super) const COLLECTOR: Label = Label {
         "bloat",
     ],
 };
+pub(super) const CHORE: Label = Label {
+    name: "chore",
+    values: &[
+        "look",
+        "reap",
+        "fold_letters",
+        "fold_runs",
+        "fold_counters",
+        "policies",
+        "retention",
+        "runs",
+        "ring",
+    ],
+};
 pub(super) const METHOD: Label = open("method");
 
-pub(super) const WAIT_BOUNDS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0,
-];
-pub(super) const END_TO_END_BOUNDS: &[f64] = &[
-    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0,
-];
-pub(super) const ATTEMPT_BOUNDS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0];
-pub(super) const DELAY_BOUNDS: &[f64] = &[
-    1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0,
-];
+pub(super) const WAIT_BOUNDS: &[f64] = buckets::SECONDS;
+pub(super) const END_TO_END_BOUNDS: &[f64] = buckets::END_TO_END;
+pub(super) const ATTEMPT_BOUNDS: &[f64] = buckets::ATTEMPTS;
+pub(super) const DELAY_BOUNDS: &[f64] = buckets::RETRY_DELAY;
+pub(super) const CHORE_BOUNDS: &[f64] = buckets::CHORE;
 pub(super) const RESIDENCE_BOUNDS: &[f64] = &[
     60.0,
     600.0,

@@ -1,40 +1,44 @@
-//! A metric: its name, type, labels, and who answers for it.
+//! Defines metrics, their types, labels and sources.
 
-/// What a metric is.
+/// The type of a metric.
+// Exhaustive: an exposition that ignores a type of metric is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricKind {
-    /// It only grows; its name ends in `_total`.
+    /// A value that only increases. The metric name ends in `_total`.
     Counter,
-    /// It goes up and down.
+    /// A value that can increase and decrease.
     Gauge,
-    /// Counts by the upper bounds of buckets, each inclusive, without `+Inf`.
+    /// Counts per bucket. The bounds are inclusive upper bounds, without `+Inf`.
     Histogram(&'static [f64]),
 }
 
-/// Who answers for a metric: each source is read apart, fails apart, and says so in
-/// `redrive_collector_success`.
+/// The source of a metric.
+///
+/// Each source is read with a separate query. If that query fails, only the metrics of this source
+/// keep old values, and `redrive_collector_success` is 0 for it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
 pub enum Source {
-    /// Totals of what was counted in the statements themselves.
+    /// Counters and histograms that redrive's statements maintain.
     Totals,
-    /// The live jobs of a queue and their ages.
+    /// Live jobs and their ages.
     Queues,
-    /// The letters and their ages.
+    /// Dead letters and their ages.
     Letters,
-    /// Workers, redrive runs, breakers, failure groups.
+    /// Workers, breakers, failure groups and redrive runs.
     Operations,
-    /// The tables: size, dead rows, vacuum, the ring.
+    /// Table sizes, dead rows, vacuums and the segment ring. Read once a minute.
     Tables,
-    /// The estimate of their bloat.
+    /// Estimates of table bloat. Read once an hour.
     Bloat,
-    /// The server: who holds the xmin horizon, slots, locks, connections.
+    /// The server: xmin horizon, replication slots, locks and connections.
     Server,
-    /// The reader itself. It needs no database.
+    /// The [`Reader`](crate::metrics::Reader), without a query.
     Reader,
 }
 
 impl Source {
-    /// Its value of the label `collector`.
+    /// Returns the value of the label `collector` for this source.
     pub const fn as_str(self) -> &'static str {
         match self {
             Source::Totals => "totals",
@@ -48,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Those that ask the database, in the order in which they are read.
+    /// The sources that query the database, in reading order.
     pub const DATABASE: [Source; 7] = [
         Source::Totals,
         Source::Queues,
@@ -60,19 +64,19 @@ impl Source {
     ];
 }
 
-/// One metric.
+/// The definition of a metric.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name, as it is scraped.
+    /// The full name, such as `redrive_jobs_enqueued_total`.
     pub name: &'static str,
-    /// Counter, gauge or histogram.
+    /// The type.
     pub kind: MetricKind,
-    /// Its labels, in order.
+    /// The labels, in the order of [`Sample::labels`](crate::metrics::Sample::labels).
     pub labels: &'static [Label],
-    /// Who answers for it.
+    /// The source that the metric is read from.
     pub source: Source,
-    /// What it says, for people.
+    /// The help text.
     pub help: &'static str,
 }
 
@@ -80,9 +84,9 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Label {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its values, when they are known beforehand: each is published from the beginning, as 0.
-    /// Empty: whatever comes, such as queues.
+    /// All values, if they are known in advance: each one is published from the start, as 0.
+    /// Empty for labels with any value, such as `queue`.
     pub values: &'static [&'static str],
 }

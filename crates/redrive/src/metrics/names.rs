@@ -1,68 +1,69 @@
-//! Names: which queues are published by name, and what the others are summed under. Pure.
+//! Limits the number of queues published by name and sums the others. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::metrics::series::{Key, Series};
 use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Value};
 
-/// The queues that are published by name: the first ones that were seen, for as long as this lives.
-/// A top hundred that changes would make counters fall.
+/// The queues published by name.
+///
+/// The first queues seen keep their names: counters would fall if the set changed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    known: BTreeSet<String>,
-    /// Queues that came too late.
-    beyond: BTreeSet<String>,
+pub(crate) struct QueueNames {
+    named: BTreeSet<String>,
+    /// Queues beyond the limit, kept only to count them.
+    folded: BTreeSet<String>,
 }
 
-/// How many names beyond the limit are remembered, only to count them.
-const MOST_BEYOND: usize = 10_000;
+const MAX_FOLDED: usize = 10_000;
 
-impl Names {
-    /// Puts series together, those of queues beyond the limit under one name.
-    pub(crate) fn fold(&mut self, answered: impl IntoIterator<Item = (Key, Value)>) -> Series {
-        let mut series = Series::new();
-        for (key, value) in answered {
+impl QueueNames {
+    /// Collects series and sums those of queues beyond the limit under [`OTHER`].
+    pub(crate) fn fold(&mut self, series: impl IntoIterator<Item = (Key, Value)>) -> Series {
+        let mut result = Series::new();
+        for (key, value) in series {
             let key = match key.label("queue") {
-                Some(queue) if !self.has_place(queue) => key.with_label("queue", OTHER),
+                Some(queue) if !self.admit(queue) => key.with_label("queue", OTHER),
                 Some(_) | None => key,
             };
-            match series.get_mut(&key) {
-                Some(there) => merge(&key, there, value),
+            match result.get_mut(&key) {
+                Some(total) => merge(&key, total, value),
                 None => {
-                    series.insert(key, value);
+                    result.insert(key, value);
                 }
             }
         }
-        series
+        result
     }
 
-    /// How many queues are summed under one name.
-    pub(crate) fn beyond(&self) -> usize {
-        self.beyond.len()
+    /// Returns the number of queues summed under [`OTHER`].
+    pub(crate) fn folded(&self) -> usize {
+        self.folded.len()
     }
 
-    fn has_place(&mut self, queue: &str) -> bool {
-        if queue == OTHER || self.known.contains(queue) {
+    /// Returns whether the queue is published by name, and adds it if there is room.
+    fn admit(&mut self, queue: &str) -> bool {
+        if queue == OTHER || self.named.contains(queue) {
             return true;
         }
-        if self.known.len() < QUEUE_SLOTS {
-            self.known.insert(queue.to_owned());
+        if self.named.len() < QUEUE_SLOTS {
+            self.named.insert(queue.to_owned());
             return true;
         }
-        if self.beyond.len() < MOST_BEYOND && !self.beyond.contains(queue) {
-            self.beyond.insert(queue.to_owned());
+        if self.folded.len() < MAX_FOLDED && !self.folded.contains(queue) {
+            self.folded.insert(queue.to_owned());
         }
         false
     }
 }
 
-/// Adds a value to that of the same series; of ages, times and flags the highest counts.
-fn merge(key: &Key, there: &mut Value, more: Value) {
+/// Adds a value to a total. Ages, times and flags keep the maximum instead of the sum.
+fn merge(key: &Key, total: &mut Value, value: Value) {
     let metric = key.metric();
-    let is_highest = matches!(metric.kind, MetricKind::Gauge)
+    let keeps_maximum = matches!(metric.kind, MetricKind::Gauge)
         && (metric.name.ends_with("_seconds") || metric.name.ends_with("_capped"));
-    match (there, more) {
-        (Value::Number(number), Value::Number(more)) if is_highest => *number = number.max(more),
+    match (total, value) {
+        (Value::Number(number), Value::Number(more)) if keeps_maximum => *number = number.max(more),
         (Value::Number(number), Value::Number(more)) => *number += more,
         (
             Value::Buckets { counts, sum },
@@ -76,7 +77,7 @@ fn merge(key: &Key, there: &mut Value, more: Value) {
             }
             *sum += more_sum;
         }
-        // A metric has one kind of value.
+        // Unreachable: all values of a metric have the same type.
         (Value::Number(_), Value::Buckets { .. }) | (Value::Buckets { .. }, Value::Number(_)) => {}
     }
 }
@@ -85,14 +86,14 @@ fn merge(key: &Key, there: &mut Value, more: Value) {
 mod tests {
     use super::*;
 
-    fn of(name: &str, queue: &str, rest: &[&str], value: f64) -> (Key, Value) {
+    fn series_of(name: &str, queue: &str, rest: &[&str], value: f64) -> (Key, Value) {
         let labels = std::iter::once(queue).chain(rest.iter().copied());
         let key = Key::new(name, labels.map(str::to_owned).collect()).expect("in the catalogue");
         (key, Value::Number(value))
     }
 
     fn number(series: &Series, name: &str, queue: &str) -> Option<f64> {
-        let (key, _) = of(name, queue, &[], 0.0);
+        let (key, _) = series_of(name, queue, &[], 0.0);
         match series.get(&key) {
             Some(Value::Number(number)) => Some(*number),
             Some(Value::Buckets { .. }) | None => None,
@@ -100,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn queues_beyond_the_limit_are_one() {
-        let mut names = Names::default();
-        let first =
-            (0..QUEUE_SLOTS).map(|n| of("redrive_jobs_enqueued_total", &format!("q{n}"), &[], 1.0));
+    fn queues_beyond_the_limit_are_folded_into_one() {
+        let mut names = QueueNames::default();
+        let first = (0..QUEUE_SLOTS)
+            .map(|n| series_of("redrive_jobs_enqueued_total", &format!("q{n}"), &[], 1.0));
         assert_eq!(names.fold(first).len(), QUEUE_SLOTS);
 
         let (counter, age) = (
@@ -111,11 +112,11 @@ mod tests {
             "redrive_dlq_oldest_age_seconds",
         );
         let series = names.fold([
-            of(counter, "late", &[], 2.0),
-            of(counter, "later", &[], 3.0),
-            of(counter, "q7", &[], 5.0),
-            of(age, "late", &[], 30.0),
-            of(age, "later", &[], 20.0),
+            series_of(counter, "late", &[], 2.0),
+            series_of(counter, "later", &[], 3.0),
+            series_of(counter, "q7", &[], 5.0),
+            series_of(age, "late", &[], 30.0),
+            series_of(age, "later", &[], 20.0),
         ]);
         assert_eq!(
             number(&series, counter, OTHER),
@@ -125,17 +126,21 @@ mod tests {
         assert_eq!(
             number(&series, age, OTHER),
             Some(30.0),
-            "of ages the highest"
+            "ages keep the maximum"
         );
-        assert_eq!(number(&series, counter, "q7"), Some(5.0), "a name is kept");
-        assert_eq!(names.beyond(), 2);
+        assert_eq!(
+            number(&series, counter, "q7"),
+            Some(5.0),
+            "named queues keep their name"
+        );
+        assert_eq!(names.folded(), 2);
     }
 
     #[test]
     fn histograms_are_summed_bucket_by_bucket() {
-        let mut names = Names {
-            known: (0..QUEUE_SLOTS).map(|n| format!("q{n}")).collect(),
-            beyond: BTreeSet::new(),
+        let mut names = QueueNames {
+            named: (0..QUEUE_SLOTS).map(|n| format!("q{n}")).collect(),
+            folded: BTreeSet::new(),
         };
         let one = |queue: &str| {
             let key = Key::new("redrive_job_attempts_to_success", vec![queue.to_owned()]);

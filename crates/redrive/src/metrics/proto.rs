@@ -1,10 +1,10 @@
-//! Families as the `prometheus` crate has them.
+//! Converts metrics to the types of the `prometheus` crate.
 
 use prometheus::proto;
 
 use crate::metrics::{Family, Metric, MetricKind, Sample, Value};
 
-/// The families as the `prometheus` crate encodes them, in the same order.
+/// Converts families to the types of the `prometheus` crate, in the same order.
 ///
 /// ```
 /// use prometheus::{Encoder, TextEncoder};
@@ -22,22 +22,22 @@ pub fn to_proto(families: &[Family]) -> Vec<proto::MetricFamily> {
 
 fn family(family: &Family) -> proto::MetricFamily {
     let metric = family.metric;
-    let mut told = proto::MetricFamily::default();
-    told.set_name(metric.name.to_owned());
-    told.set_help(metric.help.to_owned());
-    told.set_field_type(match metric.kind {
+    let mut result = proto::MetricFamily::default();
+    result.set_name(metric.name.to_owned());
+    result.set_help(metric.help.to_owned());
+    result.set_field_type(match metric.kind {
         MetricKind::Counter => proto::MetricType::COUNTER,
         MetricKind::Gauge => proto::MetricType::GAUGE,
         MetricKind::Histogram(_) => proto::MetricType::HISTOGRAM,
     });
     let samples = family.samples.iter().map(|sample| value(metric, sample));
-    told.set_metric(samples.collect());
-    told
+    result.set_metric(samples.collect());
+    result
 }
 
 fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
     let labels = metric.labels.iter().zip(&*sample.labels);
-    let mut told = proto::Metric::from_label(
+    let mut result = proto::Metric::from_label(
         labels
             .map(|(label, value)| {
                 let mut pair = proto::LabelPair::default();
@@ -51,39 +51,39 @@ fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
         (MetricKind::Counter, Value::Number(number)) => {
             let mut counter = proto::Counter::default();
             counter.set_value(*number);
-            told.set_counter(counter);
+            result.set_counter(counter);
         }
         (_, Value::Number(number)) => {
             let mut gauge = proto::Gauge::default();
             gauge.set_value(*number);
-            told.set_gauge(gauge);
+            result.set_gauge(gauge);
         }
         (kind, Value::Buckets { counts, sum }) => {
-            told.set_histogram(histogram(kind, counts, *sum));
+            result.set_histogram(histogram(kind, counts, *sum));
         }
     }
-    told
+    result
 }
 
-/// Cumulative, as it is scraped; the encoder adds the bucket without a bound.
+/// Converts the counts to cumulative ones. The encoder adds the `+Inf` bucket.
 fn histogram(kind: MetricKind, counts: &[u64], sum: f64) -> proto::Histogram {
     let bounds = match kind {
         MetricKind::Histogram(bounds) => bounds,
         MetricKind::Counter | MetricKind::Gauge => &[],
     };
-    let mut below = 0;
+    let mut cumulative = 0;
     let buckets = bounds.iter().zip(counts).map(|(bound, count)| {
-        below += count;
+        cumulative += count;
         let mut bucket = proto::Bucket::default();
         bucket.set_upper_bound(*bound);
-        bucket.set_cumulative_count(below);
+        bucket.set_cumulative_count(cumulative);
         bucket
     });
-    let mut told = proto::Histogram::default();
-    told.set_bucket(buckets.collect());
-    told.set_sample_count(counts.iter().sum());
-    told.set_sample_sum(sum);
-    told
+    let mut result = proto::Histogram::default();
+    result.set_bucket(buckets.collect());
+    result.set_sample_count(counts.iter().sum());
+    result.set_sample_sum(sum);
+    result
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::metrics::CATALOGUE;
 
-    fn told(name: &str, labels: &[&str], value: Value) -> String {
+    fn encode(name: &str, labels: &[&str], value: Value) -> String {
         let metric = CATALOGUE.iter().find(|metric| metric.name == name);
         let family = Family {
             metric: metric.expect("in the catalogue"),
@@ -104,15 +104,15 @@ mod tests {
         };
         TextEncoder::new()
             .encode_to_string(&to_proto(&[family]))
-            .expect("it can be told")
+            .expect("valid metrics")
     }
 
     #[test]
-    fn a_histogram_is_cumulative() {
+    fn histogram_buckets_are_cumulative() {
         let mut counts = vec![0; 11];
         (counts[0], counts[1], counts[10]) = (5, 2, 1);
         let value = Value::Buckets { counts, sum: 40.0 };
-        let text = told("redrive_job_attempts_to_success", &["mail"], value);
+        let text = encode("redrive_job_attempts_to_success", &["mail"], value);
         for line in [
             "# TYPE redrive_job_attempts_to_success histogram",
             r#"redrive_job_attempts_to_success_bucket{queue="mail",le="1"} 5"#,
@@ -123,21 +123,21 @@ mod tests {
             r#"redrive_job_attempts_to_success_count{queue="mail"} 8"#,
         ] {
             assert!(
-                text.lines().any(|told| told == line),
+                text.lines().any(|found| found == line),
                 "no `{line}` in\n{text}"
             );
         }
     }
 
     #[test]
-    fn a_counter_is_one_and_its_labels_are_escaped() {
+    fn counters_have_their_type_and_escaped_labels() {
         let queue = "a\"b\\c";
-        let text = told("redrive_jobs_enqueued_total", &[queue], Value::Number(3.0));
+        let text = encode("redrive_jobs_enqueued_total", &[queue], Value::Number(3.0));
         assert!(
             text.contains("# TYPE redrive_jobs_enqueued_total counter"),
             "{text}"
         );
         let line = r#"redrive_jobs_enqueued_total{queue="a\"b\\c"} 3"#;
-        assert!(text.lines().any(|told| told == line), "{text}");
+        assert!(text.lines().any(|found| found == line), "{text}");
     }
 }

@@ -1,27 +1,29 @@
-//! The reader: asks the database for every metric of the catalogue, source by source.
+//! Reads every metric of the catalogue from the database, source by source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use postgres::{Client, SimpleQueryRow};
 
+use crate::db::migrate::{self, SchemaVersion};
+use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::metrics::answer;
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
-use crate::metrics::names::Names;
-use crate::metrics::series::{Key, Series, families};
+use crate::metrics::names::QueueNames;
+use crate::metrics::series::{Key, Series, families, gauge};
+use crate::metrics::source_state::SourceState;
 use crate::metrics::zero::fill;
 use crate::metrics::{Family, Source, Value};
-use crate::migrate::{self, Standing};
-use crate::sql::{self, Sql};
 
-/// Reads the metrics, and keeps the last good value of each.
+/// Reads the metrics and keeps the last good value of each.
 ///
-/// It needs nothing but a connection, and a role that was granted the metrics
-/// (`SELECT redrive.grant_metrics('…')`); without the rights of `pg_monitor` it does not see how old
-/// other people's transactions are. It is a value: whoever wants to go on after a call that never
-/// came back keeps a clone.
+/// The role of the connection needs access to the metrics (`SELECT redrive.grant_metrics('…')`).
+/// Without the rights of `pg_monitor`, the reader cannot see the ages of other roles' transactions.
+///
+/// Cloning a reader copies all last good values. Keep a clone if you may have to abandon a call
+/// that blocks.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,52 +40,38 @@ use crate::sql::{self, Sql};
 #[derive(Clone, Debug)]
 pub struct Reader {
     version: String,
-    collectors: BTreeMap<Source, Collector>,
-    names: Names,
+    sources: BTreeMap<Source, SourceState>,
+    names: QueueNames,
     guard: Guard,
     horizon: Horizon,
-    schema: Standing,
-    /// How long the last reading took.
-    took: Duration,
+    schema: SchemaVersion,
+    /// Duration of the last reading.
+    duration: Duration,
 }
 
-/// What a reading found.
+/// The result of a reading.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The metrics, in the order of the catalogue; those that were not read now have their last
-    /// good values.
+    /// The metrics, in the order of the catalogue. Metrics that were not read this time have
+    /// their last good values.
     pub families: Vec<Family>,
-    /// Whether the connection can be used again.
+    /// True if the connection is still usable.
     pub is_connected: bool,
-    /// What could not be read now, and why; without a source it is the whole database.
+    /// The sources that could not be read, with the error. `None` means the whole database.
     pub failures: Vec<(Option<Source>, Error)>,
     is_ready: bool,
 }
 
 impl Reading {
-    /// Whether the database answered, and its schema is one that this library knows.
+    /// Returns true if the database answered and this library supports its schema version.
     pub fn is_ready(&self) -> bool {
         self.is_ready
     }
 }
 
-/// What is known of a source.
-#[derive(Clone, Debug, Default)]
-struct Collector {
-    /// Its last good answer.
-    answer: Vec<(Key, Value)>,
-    /// Whether it was read at its last turn.
-    is_good: bool,
-    /// When its last good answer came, in seconds since 1970 by the database; 0: never.
-    good_at: f64,
-    took: Duration,
-    /// When it was asked last.
-    asked: Option<Instant>,
-}
-
-/// What the database says first.
-struct Greeting {
+/// Identity and clock of the database, read first.
+struct DatabaseInfo {
     identity: String,
     now: f64,
     next_id: u64,
@@ -91,48 +79,53 @@ struct Greeting {
 }
 
 impl Reader {
-    /// A reader that has read nothing yet. `version` goes into `redrive_exporter_build_info`.
+    /// Returns a reader without values.
+    ///
+    /// `version` is published as the label of `redrive_exporter_build_info`.
     pub fn new(version: &str) -> Reader {
-        let collectors = Source::DATABASE.map(|source| (source, Collector::default()));
+        let sources = Source::DATABASE.map(|source| (source, SourceState::default()));
         Reader {
             version: version.to_owned(),
-            collectors: collectors.into(),
-            names: Names::default(),
+            sources: sources.into(),
+            names: QueueNames::default(),
             guard: Guard::default(),
             horizon: Horizon::default(),
-            schema: Standing::default(),
-            took: Duration::ZERO,
+            schema: SchemaVersion::default(),
+            duration: Duration::ZERO,
         }
     }
 
-    /// Reads every source whose turn it is, within the budget, on the caller's connection.
+    /// Reads the sources that are due, within `budget`.
     ///
-    /// It never fails: a source that cannot be read keeps its last good values, and
-    /// `redrive_collector_success` says so. The server ends what takes longer than the budget, and
-    /// no source gets more than half of what is left. A server that is silent with its connection
-    /// open blocks, as the driver does, so call it on a thread that can be given up.
+    /// Most sources are due every time, tables once a minute and bloat once an hour. This method
+    /// does not return an error: if a source cannot be read, its last good values stay published
+    /// and its `redrive_collector_success` is 0.
+    ///
+    /// Statement timeouts enforce the budget; each source gets at most half of the remaining time.
+    /// They cannot help if the server stops responding while the connection stays open. This call
+    /// then blocks, so run it on a thread that you can abandon.
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
         let start = Instant::now();
         let deadline = start + budget;
         let mut failures = Vec::new();
-        match greet(client, deadline) {
-            Ok(greeting) => {
-                self.meet(&greeting);
-                match self.look_at_schema(client, &greeting, deadline) {
-                    Ok(true) => self.ask_all(client, &greeting, deadline, &mut failures),
-                    Ok(false) => self.fail_all(start),
+        match identify(client, deadline) {
+            Ok(info) => {
+                self.reset_if_changed(&info);
+                match self.read_schema(client, &info, deadline) {
+                    Ok(true) => self.read_sources(client, &info, deadline, &mut failures),
+                    Ok(false) => self.mark_failed(start),
                     Err(error) => {
-                        self.fail_all(start);
+                        self.mark_failed(start);
                         failures.push((None, error));
                     }
                 }
             }
             Err(error) => {
-                self.fail_all(start);
+                self.mark_failed(start);
                 failures.push((None, error));
             }
         }
-        self.took = start.elapsed();
+        self.duration = start.elapsed();
         let is_connected = !client.is_closed();
         let is_up = is_connected && !failures.iter().any(|(source, _)| source.is_none());
         for (_, error) in &failures {
@@ -145,101 +138,101 @@ impl Reader {
         }
     }
 
-    /// What is known when there is no connection: `redrive_up` 0 and the last good values.
+    /// Returns the last good values with `redrive_up` 0. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        self.fail_all(Instant::now());
+        self.mark_failed(Instant::now());
         self.publish(false)
     }
 
-    /// Forgets what was read when this is another database than before.
-    fn meet(&mut self, greeting: &Greeting) {
-        if self.guard.watch(&greeting.identity) {
+    /// Forgets all values if the database has changed.
+    fn reset_if_changed(&mut self, info: &DatabaseInfo) {
+        if self.guard.reset_if_changed(&info.identity) {
             *self = Reader {
                 guard: self.guard.clone(),
                 ..Reader::new(&self.version)
             };
         }
-        self.horizon.sample(greeting.now, greeting.next_id);
+        self.horizon.sample(info.now, info.next_id);
     }
 
-    /// Looks which migrations there are; answers whether there is anything to ask.
-    fn look_at_schema(
+    /// Reads the schema version. Returns whether the schema exists.
+    fn read_schema(
         &mut self,
         client: &mut Client,
-        greeting: &Greeting,
+        info: &DatabaseInfo,
         deadline: Instant,
     ) -> Result<bool> {
-        self.schema = Standing::default();
-        if greeting.has_schema {
+        self.schema = SchemaVersion::default();
+        if info.has_schema {
             let doing = "read the schema's version";
-            let rows = answer::ask(client, doing, &sql::SCHEMA_VERSION, left(deadline))?;
-            self.schema = migrate::standing(&rows);
+            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, remaining(deadline))?;
+            self.schema = migrate::schema_version(&rows);
         }
-        Ok(greeting.has_schema)
+        Ok(info.has_schema)
     }
 
-    fn ask_all(
+    fn read_sources(
         &mut self,
         client: &mut Client,
-        greeting: &Greeting,
+        info: &DatabaseInfo,
         deadline: Instant,
         failures: &mut Vec<(Option<Source>, Error)>,
     ) {
         for source in Source::DATABASE {
             let start = Instant::now();
-            let Some(collector) = self.collectors.get_mut(&source) else {
+            let Some(state) = self.sources.get_mut(&source) else {
                 continue;
             };
-            if !collector.is_due(source, start) {
+            if !state.is_due(source, start) {
                 continue;
             }
-            match ask(client, source, left(deadline) / 2) {
+            match read_source(client, source, remaining(deadline) / 2) {
                 Ok(mut series) => {
                     if source == Source::Server {
-                        date(&mut series, &self.horizon, greeting);
+                        add_horizon_ages(&mut series, &self.horizon, info);
                     }
-                    collector.answer = series;
-                    collector.is_good = true;
-                    collector.good_at = greeting.now;
+                    state.series = series;
+                    state.is_good = true;
+                    state.good_at = info.now;
                 }
                 Err(error) => {
-                    collector.is_good = false;
+                    state.is_good = false;
                     failures.push((Some(source), error));
                 }
             }
-            collector.asked = Some(start);
-            collector.took = start.elapsed();
+            state.read_at = Some(start);
+            state.duration = start.elapsed();
         }
     }
 
-    /// Nobody could be asked.
-    fn fail_all(&mut self, now: Instant) {
-        for (source, collector) in &mut self.collectors {
-            if collector.is_due(*source, now) {
-                collector.is_good = false;
+    /// Marks all due sources as failed.
+    fn mark_failed(&mut self, now: Instant) {
+        for (source, state) in &mut self.sources {
+            if state.is_due(*source, now) {
+                state.is_good = false;
             }
         }
     }
 
-    /// Everything that is known now.
+    /// Builds a reading from the last good values of all sources.
     fn publish(&mut self, is_up: bool) -> Reading {
         let answered: BTreeSet<Source> = self
-            .collectors
+            .sources
             .iter()
-            .filter(|(_, collector)| collector.good_at > 0.0)
+            .filter(|(_, state)| state.good_at > 0.0)
             .map(|(source, _)| *source)
             .collect();
-        let answers = self
-            .collectors
+        let values = self
+            .sources
             .values()
-            .flat_map(|c| c.answer.iter().cloned());
-        let mut series = self.names.fold(answers);
+            .flat_map(|state| state.series.iter().cloned());
+        let mut series = self.names.fold(values);
         fill(&mut series, &answered);
         if answered.contains(&Source::Totals) {
-            self.tell_beyond(&mut series);
+            self.count_folded_queues(&mut series);
         }
-        self.guard.pass(&mut series, &answered, Instant::now());
-        series.extend(self.own(is_up));
+        self.guard.apply(&mut series, &answered, Instant::now());
+        series.extend(self.reader_metrics(is_up));
         Reading {
             families: families(series),
             is_connected: false,
@@ -248,27 +241,29 @@ impl Reader {
         }
     }
 
-    /// The database folds the queues that it has counted; others may have been looked up.
-    fn tell_beyond(&self, series: &mut Series) {
-        let beyond = number(self.names.beyond());
-        if let Some((key, none)) = gauge("redrive_series_folded", &["queue"], 0.0)
-            && let Value::Number(folded) = series.entry(key).or_insert(none)
+    /// Raises `redrive_series_folded` to the number of queues that this reader folded.
+    ///
+    /// The database counts only queues in the totals, but other sources may return more.
+    fn count_folded_queues(&self, series: &mut Series) {
+        let folded_here = number(self.names.folded());
+        if let Some((key, zero)) = gauge("redrive_series_folded", &["queue"], 0.0)
+            && let Value::Number(folded) = series.entry(key).or_insert(zero)
         {
-            *folded = folded.max(beyond);
+            *folded = folded.max(folded_here);
         }
     }
 
-    /// The metrics of the reader itself.
-    fn own(&self, is_up: bool) -> Vec<(Key, Value)> {
+    /// Returns the metrics that describe the reader.
+    fn reader_metrics(&self, is_up: bool) -> Vec<(Key, Value)> {
         let flag = |is: bool| f64::from(u8::from(is));
         let regressions = usize::try_from(self.guard.regressions()).unwrap_or(usize::MAX);
-        let mut own: Vec<(Key, Value)> = [
+        let mut metrics: Vec<(Key, Value)> = [
             gauge("redrive_up", &[], flag(is_up)),
             gauge("redrive_exporter_build_info", &[&self.version], 1.0),
             gauge(
                 "redrive_scrape_duration_seconds",
                 &[],
-                self.took.as_secs_f64(),
+                self.duration.as_secs_f64(),
             ),
             gauge("redrive_totals_regressions_total", &[], number(regressions)),
             gauge("redrive_schema_version", &[], self.schema.version.into()),
@@ -277,78 +272,57 @@ impl Reader {
         .into_iter()
         .flatten()
         .collect();
-        for (source, collector) in &self.collectors {
-            let of = |name, value| gauge(name, &[source.as_str()], value);
-            own.extend(of(
+        for (source, state) in &self.sources {
+            let source_gauge = |name, value| gauge(name, &[source.as_str()], value);
+            metrics.extend(source_gauge(
                 "redrive_collector_duration_seconds",
-                collector.took.as_secs_f64(),
+                state.duration.as_secs_f64(),
             ));
-            own.extend(of("redrive_collector_success", flag(collector.is_good)));
-            own.extend(of(
+            metrics.extend(source_gauge(
+                "redrive_collector_success",
+                flag(state.is_good),
+            ));
+            metrics.extend(source_gauge(
                 "redrive_collector_last_success_timestamp_seconds",
-                collector.good_at,
+                state.good_at,
             ));
         }
-        own
+        metrics
     }
 }
 
-impl Collector {
-    /// Whether it is its turn. One that failed is asked again sooner.
-    fn is_due(&self, source: Source, now: Instant) -> bool {
-        // A little less than a minute and an hour: scrapes are not on the second.
-        let every = match source {
-            Source::Tables => Duration::from_secs(55),
-            Source::Bloat => Duration::from_mins(59),
-            Source::Totals
-            | Source::Queues
-            | Source::Letters
-            | Source::Operations
-            | Source::Server
-            | Source::Reader => Duration::ZERO,
-        };
-        let every = if self.is_good {
-            every
-        } else {
-            every.min(Duration::from_secs(15))
-        };
-        self.asked
-            .is_none_or(|asked| now.saturating_duration_since(asked) >= every)
-    }
-}
-
-fn greet(client: &mut Client, deadline: Instant) -> Result<Greeting> {
-    let doing = "ask the database who it is";
-    let rows = answer::ask(client, doing, &sql::IDENTIFY, left(deadline))?;
+fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
+    let doing = "identify the database";
+    let rows = answer::query(client, doing, &sql::IDENTIFY, remaining(deadline))?;
     let text = |column| rows.first()?.try_get(column).ok()?;
-    let greeting = || {
-        Some(Greeting {
+    let info = || {
+        Some(DatabaseInfo {
             identity: text("identity")?.to_owned(),
             now: text("now")?.parse().ok()?,
             next_id: text("next_id")?.parse().ok()?,
             has_schema: text("has_schema")? == "t",
         })
     };
-    greeting().ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
+    info().ok_or_else(|| Error::unavailable(format!("could not {doing}: unexpected result")))
 }
 
-/// Asks a source for its series.
-fn ask(client: &mut Client, source: Source, time: Duration) -> Result<Vec<(Key, Value)>> {
+/// Reads the series of a source.
+fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Vec<(Key, Value)>> {
     let doing = format!("read the metrics of {}", source.as_str());
     let Some(sql) = statement(source) else {
         return Ok(Vec::new());
     };
     if time.is_zero() {
         return Err(Error::unavailable(format!(
-            "could not {doing}: no time is left"
+            "could not {doing}: the time budget is used up"
         )));
     }
-    let rows = answer::ask(client, &doing, sql, time)?;
+    let rows = answer::query(client, &doing, sql, time)?;
     let series = |row: &SimpleQueryRow| answer::series(&doing, row).transpose();
     let series: Vec<(Key, Value)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
-    // What another source answers for is none of its business.
-    let own = series.into_iter().filter(|(key, _)| key.source() == source);
-    Ok(own.collect())
+    // Drops metrics that the catalogue assigns to another source, so they are not added twice.
+    let matching = series.into_iter().filter(|(key, _)| key.source() == source);
+    Ok(matching.collect())
 }
 
 fn statement(source: Source) -> Option<&'static Sql> {
@@ -364,11 +338,11 @@ fn statement(source: Source) -> Option<&'static Sql> {
     })
 }
 
-/// Adds since when slots and standbys keep vacuum from what they hold: they do not say it.
-fn date(series: &mut Vec<(Key, Value)>, horizon: &Horizon, greeting: &Greeting) {
+/// Adds the horizon ages of slots and standbys in seconds, which the server does not report.
+fn add_horizon_ages(series: &mut Vec<(Key, Value)>, horizon: &Horizon, info: &DatabaseInfo) {
     for holder in ["slot", "standby_feedback"] {
-        let of = |name| Key::new(name, vec![holder.to_owned()]);
-        let transactions = of("redrive_pg_oldest_horizon_age_transactions");
+        let name = "redrive_pg_oldest_horizon_age_transactions";
+        let transactions = Key::new(name, vec![holder.to_owned()]);
         let held = series
             .iter()
             .find(|(key, _)| Some(key) == transactions.as_ref());
@@ -378,26 +352,20 @@ fn date(series: &mut Vec<(Key, Value)>, horizon: &Horizon, greeting: &Greeting) 
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it was an integer, and negative ones become 0"
+            reason = "the value is an integer, and negative values become 0"
         )]
-        let id = greeting.next_id.saturating_sub(*transactions as u64);
-        let seconds = horizon.age(id, greeting.now, greeting.next_id);
+        let id = info.next_id.saturating_sub(*transactions as u64);
+        let seconds = horizon.age(id, info.now, info.next_id);
         let seconds = gauge("redrive_pg_oldest_horizon_age_seconds", &[holder], seconds);
         series.extend(seconds);
     }
 }
 
-/// A series and its value; none when it is not in the catalogue.
-fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Value)> {
-    let labels = labels.iter().map(|&label| label.to_owned()).collect();
-    Some((Key::new(name, labels)?, Value::Number(value)))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are not that many")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 fn number(count: usize) -> f64 {
     count as f64
 }
 
-fn left(deadline: Instant) -> Duration {
+fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

@@ -1,51 +1,51 @@
-//! Series: values by metric and labels, between the answers of the database and the families.
+//! Identifies series by metric and labels and groups them into families.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source, Value};
 
-/// One series: which metric (its place in the catalogue) and the values of its labels.
+/// Identifies a series: a metric and its label values.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
-    place: usize,
-    /// Shared: a key is kept by the last answer, by the guard and on the page.
+    /// The index of the metric in the catalogue.
+    index: usize,
+    /// Shared, because the reader, the guard and the published families all keep the labels.
     pub(crate) labels: Arc<[String]>,
 }
 
-/// Series with their values, in the order of the catalogue.
+/// Values by series, in the order of the catalogue.
 pub(crate) type Series = BTreeMap<Key, Value>;
 
 impl Key {
-    /// A series of a metric of the catalogue; none when the name is not in it, or when it has other
-    /// labels there: a newer schema may know more than we do.
+    /// Returns a key, or `None` if the catalogue does not define the name or defines other labels.
     pub(crate) fn new(name: &str, labels: Vec<String>) -> Option<Key> {
-        let place = *places().get(name)?;
-        let key = Key::at(place, labels);
+        let index = *indices().get(name)?;
+        let key = Key::at(index, labels);
         (key.metric().labels.len() == key.labels.len()).then_some(key)
     }
 
-    /// The series of a metric, by its place in the catalogue.
-    pub(crate) fn at(place: usize, labels: Vec<String>) -> Key {
+    /// Returns the key of a metric by its index in the catalogue.
+    pub(crate) fn at(index: usize, labels: Vec<String>) -> Key {
         let labels = labels.into();
-        Key { place, labels }
+        Key { index, labels }
     }
 
     pub(crate) fn metric(&self) -> &'static Metric {
-        &CATALOGUE[self.place]
+        &CATALOGUE[self.index]
     }
 
     pub(crate) fn source(&self) -> Source {
         self.metric().source
     }
 
-    /// The value of a label; none when the metric has no such label.
+    /// Returns the value of a label, or `None` if the metric has no such label.
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
         let index = self.metric().labels.iter().position(|l| l.name == name)?;
         Some(&self.labels[index])
     }
 
-    /// The same series under another value of a label.
+    /// Returns the key with another value for one label.
     pub(crate) fn with_label(self, name: &str, value: &str) -> Key {
         let named = self.metric().labels.iter().map(|label| label.name);
         let labels = named.zip(&*self.labels).map(|(label, old)| match label {
@@ -53,21 +53,21 @@ impl Key {
             _ => old.clone(),
         });
         Key {
-            place: self.place,
+            index: self.index,
             labels: labels.collect(),
         }
     }
 }
 
-fn places() -> &'static HashMap<&'static str, usize> {
-    static PLACES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
+fn indices() -> &'static HashMap<&'static str, usize> {
+    static INDICES: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let named = CATALOGUE.iter().enumerate();
-        named.map(|(place, metric)| (metric.name, place)).collect()
+        named.map(|(index, metric)| (metric.name, index)).collect()
     });
-    &PLACES
+    &INDICES
 }
 
-/// Nothing, as a value of this metric.
+/// Returns the zero value of a metric.
 pub(crate) fn zero(metric: &Metric) -> Value {
     match metric.kind {
         MetricKind::Counter | MetricKind::Gauge => Value::Number(0.0),
@@ -78,7 +78,13 @@ pub(crate) fn zero(metric: &Metric) -> Value {
     }
 }
 
-/// The families of these series, in the order of the catalogue.
+/// Returns a gauge and its value, or `None` if the catalogue does not define it.
+pub(crate) fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Value)> {
+    let labels = labels.iter().map(|&label| label.to_owned()).collect();
+    Some((Key::new(name, labels)?, Value::Number(value)))
+}
+
+/// Groups series into families, in the order of the catalogue.
 pub(crate) fn families(series: Series) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
     for (key, value) in series {
@@ -103,20 +109,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_is_one_of_the_catalogue_or_none() {
+    fn keys_match_the_catalogue_or_are_rejected() {
         let labels = |n| vec!["a".to_owned(); n];
         assert!(Key::new("redrive_jobs_enqueued_total", labels(1)).is_some());
         for (name, count) in [
             ("redrive_jobs_enqueued_total", 0),
             ("redrive_jobs_enqueued_total", 2),
-            ("redrive_no_such_thing", 1),
+            ("redrive_no_such_metric", 1),
         ] {
             assert_eq!(Key::new(name, labels(count)), None, "{name} {count}");
         }
     }
 
     #[test]
-    fn families_come_in_the_order_of_the_catalogue() {
+    fn families_follow_the_order_of_the_catalogue() {
         let mut series = Series::new();
         for (name, label) in [
             ("redrive_queue_live_jobs", "b"),
@@ -126,7 +132,7 @@ mod tests {
             let key = Key::new(name, vec![label.to_owned()]).expect("in the catalogue");
             series.insert(key, Value::Number(1.0));
         }
-        let told: Vec<_> = families(series)
+        let found: Vec<_> = families(series)
             .into_iter()
             .map(|family| {
                 let labels = family.samples.iter().map(|s| s.labels[0].clone());
@@ -134,7 +140,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 ("redrive_jobs_enqueued_total", "ab".to_owned()),
                 ("redrive_queue_live_jobs", "b".to_owned())

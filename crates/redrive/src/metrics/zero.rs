@@ -1,38 +1,39 @@
-//! Zeros: every series whose labels are known is there from the beginning. Pure.
+//! Publishes every series with known labels from the start, as 0. Pure.
 //!
-//! A counter that is born at 1 has not grown, as far as `increase()` can tell; and the first death
-//! of a queue is the one that matters.
+//! `increase()` ignores the first value of a new series. An alert would therefore miss the first
+//! death of a queue if its counter first appeared as 1.
 
 use std::collections::BTreeSet;
 
 use crate::metrics::series::{Key, Series, zero};
 use crate::metrics::{CATALOGUE, Metric, Source};
 
-/// Adds a zero for each series that is missing: for the known values of labels, and for every queue
-/// and kind that has been seen in any metric. Only of the sources that have ever answered.
+/// Adds zeros for missing series of the `answered` sources.
+///
+/// Labels take all their predefined values; queues and kinds are those found in any metric.
 pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
-    let queues = seen(series, &["queue"]);
-    let kinds = seen(series, &["queue", "kind"]);
+    let queues = find_values(series, &["queue"]);
+    let kinds = find_values(series, &["queue", "kind"]);
     let mut missing = Vec::new();
-    for (place, metric) in CATALOGUE.iter().enumerate() {
+    for (index, metric) in CATALOGUE.iter().enumerate() {
         if !answered.contains(&metric.source) {
             continue;
         }
         let open: Vec<&str> = open_labels(metric);
-        let own;
+        let found;
         let prefixes = match open[..] {
             [] => &BTreeSet::from([Vec::new()]),
             ["queue"] => &queues,
             ["queue", "kind"] => &kinds,
-            // Whatever else is not known beforehand, such as tables: those that it has.
+            // Other values, such as tables, apply only to the metric that has them.
             _ => {
-                own = seen_in(series, metric, &open);
-                &own
+                found = find_values_in(series, metric, &open);
+                &found
             }
         };
         for prefix in prefixes {
             for labels in combinations(metric, prefix) {
-                missing.push(Key::at(place, labels));
+                missing.push(Key::at(index, labels));
             }
         }
     }
@@ -47,18 +48,18 @@ fn open_labels(metric: &Metric) -> Vec<&'static str> {
     open.map(|label| label.name).collect()
 }
 
-/// The values of these labels in any metric that has all of them, and leaves them open.
-fn seen(series: &Series, labels: &[&str]) -> BTreeSet<Vec<String>> {
-    let having = series.keys().filter(|key| {
+/// Returns the values of these labels in all metrics that have all of them as open labels.
+fn find_values(series: &Series, labels: &[&str]) -> BTreeSet<Vec<String>> {
+    let matching = series.keys().filter(|key| {
         let open = open_labels(key.metric());
         labels.iter().all(|label| open.contains(label))
     });
-    having.filter_map(|key| values(key, labels)).collect()
+    matching.filter_map(|key| values(key, labels)).collect()
 }
 
-fn seen_in(series: &Series, metric: &Metric, labels: &[&str]) -> BTreeSet<Vec<String>> {
-    let own = series.keys().filter(|key| key.metric().name == metric.name);
-    own.filter_map(|key| values(key, labels)).collect()
+fn find_values_in(series: &Series, metric: &Metric, labels: &[&str]) -> BTreeSet<Vec<String>> {
+    let matching = series.keys().filter(|key| key.metric().name == metric.name);
+    matching.filter_map(|key| values(key, labels)).collect()
 }
 
 fn values(key: &Key, labels: &[&str]) -> Option<Vec<String>> {
@@ -68,7 +69,7 @@ fn values(key: &Key, labels: &[&str]) -> Option<Vec<String>> {
     values.collect()
 }
 
-/// Every combination of the known values, with these for the open labels.
+/// Returns every combination of the predefined values, with `open` for the open labels.
 fn combinations(metric: &Metric, open: &[String]) -> Vec<Vec<String>> {
     let mut open = open.iter();
     let mut all = vec![Vec::new()];
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_there_and_what_was_counted_stays() {
+    fn missing_series_are_zero_and_existing_values_stay() {
         let died = key("redrive_jobs_dead_lettered_total", &["mail", "exhausted"]);
         let failed = key(
             "redrive_job_attempts_failed_total",
@@ -133,15 +134,15 @@ mod tests {
             );
         }
         let waited = key("redrive_job_queue_wait_seconds", &["mail"]);
-        let nothing = Value::Buckets {
+        let empty = Value::Buckets {
             counts: vec![0; 17],
             sum: 0.0,
         };
-        assert_eq!(series[&waited], nothing);
+        assert_eq!(series[&waited], empty);
     }
 
     #[test]
-    fn what_is_not_known_is_not_made_up() {
+    fn series_without_known_labels_are_not_added() {
         let mut series = Series::new();
         fill(&mut series, &BTreeSet::new());
         assert_eq!(series, Series::new(), "no source has answered");
@@ -157,7 +158,7 @@ mod tests {
         let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
         assert!(
             !series.contains_key(&other),
-            "a table is known where it was told"
+            "a table is added only to metrics that have it"
         );
     }
 }

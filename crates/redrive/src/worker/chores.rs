@@ -1,60 +1,96 @@
-//! The chores: what any worker does for all, one at a time and a little at a beat, so that no
-//! leader is needed: reap, turn the ring, fold the counters and the counts of letters, drive redrive runs that nobody
-//! drives, run the policies, apply retention. And a look at the breakers.
+//! Does the chores that workers share, in small steps and without a leader.
 //!
-//! Doing a chore twice is harmless: each is one statement that locks what it takes. One look every
-//! third of a lease says what there is to do, so an idle worker asks no more than that.
+//! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
+//! without a driver, run policies and apply retention. Each chore is a statement that locks what it
+//! takes, so two workers may do it at once. One query every third of a lease returns the chores
+//! that are due; idle workers send no other.
+//!
+//! Chores have a separate thread and connection, so that a slow one delays no renewal and no
+//! notification. One that fails is logged, counted and [backs off](super::chore) alone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::db::call_thread::CallThread;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::policy::{Tick, run_policies};
+use crate::dlq::retention::retain_a_batch;
+use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
-use crate::floor::Instant;
-use crate::job::milliseconds;
-use crate::lane::Lane;
-use crate::policy::{Tick, run_policies};
-use crate::reap::reap;
-use crate::redrive::{Driven, Found, find_run};
-use crate::retention::retain_a_batch;
-use crate::session::Session;
-use crate::sql;
-use crate::worker::pulse::look_at_breakers;
-use crate::worker::recovery::look_every;
+use crate::job::job::milliseconds;
+use crate::pipeline::reap::{ReapBounds, Reaped, reap};
+use crate::sync::Instant;
+use crate::sync::channel::{RecvTimeoutError, Sender};
+use crate::worker::chore::{Chore, ChoreHealth};
+use crate::worker::chore_tallies::ChoreTallies;
+use crate::worker::lapses;
+use crate::worker::latch::LatchReceiver;
+use crate::worker::recovery_bounds::check_interval;
 use crate::worker::state::State;
+use crate::worker::wake_mode::Wake;
 
-/// How often a worker that works looks at the ring, and one that idles.
+/// How often a busy and an idle worker check the ring.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
-/// How many counts a fold takes at most, and how many folds there are at a look.
-const FOLD_ROWS: i32 = 50_000;
-const FOLDS: usize = 10;
-/// How many jobs of a paused queue move on in one step of the ring.
+/// How long a chore may repeat its statement. The statement timeout bounds each of them.
+const CHORE_BUDGET: Duration = Duration::from_secs(2);
+/// The maximum number of rows per fold.
+const FOLD_ROWS: i32 = 20_000;
+/// How many jobs of a paused queue move per step of the ring.
 const STRAGGLERS: i32 = 1000;
-/// How often a worker takes letters away whose time is over; at every look while there are more.
+/// The maximum number of steps of the ring in a row: a truncation may allow a turn, and that another
+/// truncation.
+const RING_STEPS: usize = 4;
+/// How often to apply retention. While letters are left, every look does.
 const RETAIN_EVERY: Duration = Duration::from_mins(1);
 
-/// The chores of one worker, and when it does them next.
-pub(crate) struct Chores<'a> {
+/// Runs until the worker ends.
+pub(crate) fn work(
+    state: &Arc<State>,
+    db_thread: CallThread,
+    wake: &Sender<Wake>,
+    over: &LatchReceiver,
+) {
+    let mut chores = Chores::new(state, db_thread, wake);
+    lapses::mention(state, &mut chores.db_thread);
+    loop {
+        chores.run_due();
+        let pause = chores.next_at().saturating_duration_since(Instant::now());
+        if over.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+/// The chores of a worker and when they are next due.
+struct Chores<'a> {
     state: &'a Arc<State>,
+    db_thread: CallThread,
+    wake: &'a Sender<Wake>,
+    health: BTreeMap<Chore, ChoreHealth>,
+    tallies: ChoreTallies,
     look_at: Instant,
-    /// No reaping before: after an outage the other workers get time to renew.
-    reap_from: Instant,
     ring_at: Instant,
     worked_at_last_turn: u64,
     retain_at: Instant,
-    /// The redrive run that it drives, and when its next step is due.
+    /// The redrive run driven here and when its next step is due.
     run: Option<(Found, Instant)>,
 }
 
 impl<'a> Chores<'a> {
-    pub(crate) fn new(state: &'a Arc<State>) -> Chores<'a> {
+    fn new(state: &'a Arc<State>, db_thread: CallThread, wake: &'a Sender<Wake>) -> Chores<'a> {
         let now = Instant::now();
-        // Each worker at a moment of its own.
-        let first = look_every(state.config.lease).mul_f64(fastrand::f64());
+        // Spreads the workers over time.
+        let first = check_interval(state.config.lease).mul_f64(fastrand::f64());
         Chores {
             state,
+            db_thread,
+            wake,
+            health: BTreeMap::new(),
+            tallies: ChoreTallies::default(),
             look_at: now + first,
-            reap_from: now,
             ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
             retain_at: now + first,
@@ -62,139 +98,193 @@ impl<'a> Chores<'a> {
         }
     }
 
-    /// Lets the other workers renew first: the database was away for longer than a lease.
-    pub(crate) fn reap_later(&mut self) {
-        self.reap_from = Instant::now() + self.state.config.lease;
+    /// When the next chore is due.
+    fn next_at(&self) -> Instant {
+        let step_at = self.run.as_ref().map(|(_, step_at)| *step_at);
+        let checks = self.look_at.min(self.ring_at);
+        step_at.map_or(checks, |step_at| step_at.min(checks))
     }
 
-    /// Does what is due. Answers whether there may be jobs now that the fetcher should look for.
-    pub(crate) fn run(&mut self, lane: &mut Lane) -> Result<bool> {
+    fn run_due(&mut self) {
         let now = Instant::now();
-        let mut came_back = false;
         if now >= self.look_at {
-            self.look_at = now + look_every(self.state.config.lease);
-            let chores = self.look(lane)?;
-            // Also when none is open any more and this worker believes that one is.
-            if !self.state.gates.are_open() || chores.iter().any(|chore| chore == "breakers") {
-                came_back |= look_at_breakers(self.state, lane)?;
-            }
-            for chore in chores {
-                match &*chore {
-                    "reap" if now >= self.reap_from => came_back |= self.reap(lane)?,
-                    "fold" => self.fold(lane)?,
-                    "fold_metrics" => self.fold_metrics(lane)?,
-                    "policies" => self.run_policies(lane)?,
-                    "retention" if now >= self.retain_at => self.retain(lane)?,
-                    "runs" if self.run.is_none() => self.find_run(lane)?,
-                    _ => {}
+            self.look_at = now + check_interval(self.state.config.lease);
+            let mut due = Vec::new();
+            self.attempt(Chore::Look, |chores| {
+                due = chores.look()?;
+                Ok(())
+            });
+            for chore in Chore::ALL {
+                if due.iter().any(|name| name == chore.name()) {
+                    self.attempt(chore, |chores| chores.perform(chore));
                 }
             }
         }
         if now >= self.ring_at {
-            self.turn_ring(lane)?;
+            self.schedule_ring();
+            self.attempt(Chore::Ring, Chores::turn_ring);
         }
-        if self
-            .run
-            .as_ref()
-            .is_some_and(|(_, step_at)| now >= *step_at)
-        {
-            self.drive(lane)?;
+        let is_due = |(_, step_at): &(Found, Instant)| now >= *step_at;
+        if self.run.as_ref().is_some_and(is_due) {
+            self.attempt(Chore::Runs, Chores::drive);
         }
-        Ok(came_back)
+        if self.tallies.has_failures() {
+            self.write_tallies();
+        }
     }
 
-    /// The names of the chores that there are.
-    fn look(&self, lane: &mut Lane) -> Result<Vec<String>> {
-        let me = self.state.settler.worker.0;
+    /// Runs a chore unless it is paused. A failure concerns this chore alone.
+    fn attempt(&mut self, chore: Chore, work: impl FnOnce(&mut Self) -> Result<()>) {
+        let begun = Instant::now();
+        if self.health(chore).is_paused(begun) {
+            return;
+        }
+        let result = work(self);
+        let ended = Instant::now();
+        self.tallies.ran(chore, ended - begun);
+        match result {
+            Ok(()) => self.health(chore).succeeded(),
+            Err(error) => {
+                self.tallies.failed(chore);
+                let pause = self.health(chore).failed(chore, ended);
+                if chore == Chore::Look {
+                    self.look_at = self.look_at.min(ended + pause);
+                }
+                self.state.report_error(&error, pause);
+            }
+        }
+    }
+
+    fn health(&mut self, chore: Chore) -> &mut ChoreHealth {
+        self.health.entry(chore).or_default()
+    }
+
+    /// Returns the names of the chores that are due.
+    fn look(&mut self) -> Result<Vec<String>> {
+        let me = self.state.identity.id.0;
         let lease_ms = milliseconds(self.state.config.lease);
-        self.call(lane, "look for chores", move |session| {
+        self.call("look for chores", move |session| {
             let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
             Ok(row.get("chores"))
         })
     }
 
-    /// Folds what was counted into the totals, a few batches at most.
-    fn fold_metrics(&self, lane: &mut Lane) -> Result<()> {
-        for _ in 0..FOLDS {
-            let folded = self.call(lane, "fold the counters", |session| {
-                let row =
-                    session.query_one("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
-                Ok(row.get::<_, i64>("folded"))
+    /// Runs a chore that a look reported.
+    fn perform(&mut self, chore: Chore) -> Result<()> {
+        match chore {
+            Chore::Reap => self.reap(),
+            Chore::FoldLetters => {
+                self.fold(chore, "fold the counts of letters", &sql::FOLD_LETTERS)
+            }
+            Chore::FoldRuns => self.fold(chore, "fold the counts of runs", &sql::FOLD_RUNS),
+            Chore::FoldCounters => {
+                // Now, because the fold below takes these rows too.
+                self.write_tallies();
+                self.fold(chore, "fold the counters", &sql::FOLD_METRICS)
+            }
+            Chore::Policies => self.run_policies(),
+            Chore::Retention => self.retain(),
+            Chore::Runs => self.find_run(),
+            // Neither is in the answer of a look.
+            Chore::Look | Chore::Ring => Ok(()),
+        }
+    }
+
+    fn reap(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        if !self.state.trust.may_reap(begun) {
+            return Ok(());
+        }
+        let bounds = ReapBounds::default();
+        let bounds = ReapBounds {
+            leases: self.health(Chore::Reap).bound(bounds.leases),
+            jobs: self.health(Chore::Reap).bound(bounds.jobs),
+            bytes: self.health(Chore::Reap).bound(bounds.bytes),
+        };
+        let (me, lease) = (self.state.identity.id, self.state.config.lease);
+        let mut all = Reaped::default();
+        let reaped = loop {
+            match self.call("take back jobs of lost workers", move |session| {
+                reap(session, me, lease, bounds)
+            }) {
+                Ok(reaped) => all += reaped,
+                Err(error) => break Err(error),
+            }
+            if all.is_complete || begun.elapsed() >= CHORE_BUDGET {
+                break Ok(());
+            }
+        };
+        if all.back + all.dead > 0 {
+            log::warn!(
+                "{}: reaped lost workers: {} jobs released, {} dead",
+                self.state,
+                all.back,
+                all.dead
+            );
+            self.wake();
+        }
+        reaped
+    }
+
+    /// Folds rows into totals until none are left or the time is used up.
+    fn fold(&mut self, chore: Chore, doing: &'static str, sql: &'static sql::Sql) -> Result<()> {
+        let begun = Instant::now();
+        let rows = self.health(chore).bound(FOLD_ROWS);
+        while begun.elapsed() < CHORE_BUDGET {
+            let folded: i64 = self.call(doing, move |session| {
+                Ok(session.query_one(doing, sql, &[&rows])?.get("folded"))
             })?;
-            if folded < i64::from(FOLD_ROWS) {
+            if folded < i64::from(rows) {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Folds what changed in the numbers of failure groups into their totals.
-    fn fold(&self, lane: &mut Lane) -> Result<()> {
-        self.call(lane, "fold the counts of letters", |session| {
-            session.query("fold the counts of letters", &sql::FOLD_LETTERS, &[])
-        })
-        .map(drop)
-    }
-
-    fn find_run(&mut self, lane: &mut Lane) -> Result<()> {
-        let me = self.state.settler.worker.0;
-        let found = self.call(lane, "find a redrive run", move |session| {
-            find_run(session, me)
-        })?;
+    fn find_run(&mut self) -> Result<()> {
+        if self.run.is_some() {
+            return Ok(());
+        }
+        let me = self.state.identity.id.0;
+        let found = self.call("find a redrive run", move |session| find_run(session, me))?;
         self.run = found.map(|run| (run, Instant::now()));
         Ok(())
     }
 
-    fn reap(&self, lane: &mut Lane) -> Result<bool> {
-        let lease = self.state.config.lease;
-        let reaped = self.call(lane, "take back jobs of lost workers", move |session| {
-            reap(session, lease)
-        })?;
-        let came_back = reaped.back + reaped.dead > 0;
-        if came_back {
-            log::warn!(
-                "jobs of lost workers taken back: {}; dead: {}",
-                reaped.back,
-                reaped.dead
-            );
-        }
-        Ok(came_back)
-    }
-
-    /// One step of the ring, if there was work since the last; more while there is something to do.
-    /// What it tells beside that is for the fetcher.
-    fn turn_ring(&mut self, lane: &mut Lane) -> Result<()> {
+    fn schedule_ring(&mut self) {
         let counts = self.state.counts.read();
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
         let idle = worked == self.worked_at_last_turn;
         self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
         self.worked_at_last_turn = worked;
+    }
+
+    /// Turns the ring. Records the segment of new jobs for the fetcher.
+    fn turn_ring(&mut self) -> Result<()> {
         let bytes = self.state.config.segment_bytes;
+        let stragglers = self.health(Chore::Ring).bound(STRAGGLERS);
         let state = Arc::clone(self.state);
-        self.call(lane, "turn the ring", move |session| {
-            // A truncation may be followed by a turn, and that by the next truncation.
-            for _ in 0..4 {
+        self.call("turn the ring", move |session| {
+            for _ in 0..RING_STEPS {
                 let row = session.query_one(
                     "turn the ring",
                     &sql::TURN_RING,
-                    &[&bytes, &STRAGGLERS, &state.settler.worker.0],
+                    &[&bytes, &stragglers, &state.identity.id.0],
                 )?;
-                state.knows(row.get("segment"), row.get("others"));
+                state.set_ring(row.get("segment"), row.get("others"));
                 match row.get("step") {
                     "nothing" => break,
-                    step => log::debug!("the ring: {step}"),
+                    step => log::debug!("{state}: ring: {step}"),
                 }
             }
             Ok(())
         })
     }
 
-    /// Runs the policies that are due and that no other process has.
-    fn run_policies(&self, lane: &mut Lane) -> Result<()> {
-        let me = self.state.settler.worker.0;
-        let ticks = self.call(lane, "run the policies", move |session| {
-            run_policies(session, me)
-        })?;
+    /// Runs the policies that are due and that no other process runs.
+    fn run_policies(&mut self) -> Result<()> {
+        let me = self.state.identity.id.0;
+        let ticks = self.call("run the policies", move |session| run_policies(session, me))?;
         for tick in ticks {
             let Tick {
                 policy,
@@ -203,47 +293,69 @@ impl<'a> Chores<'a> {
                 trouble,
             } = tick;
             match trouble {
-                Some(trouble) => log::error!("the policy `{policy}` failed: {trouble}"),
-                None => log::info!("the policy `{policy}` ({mode}): letters: {letters}"),
+                Some(trouble) => log::error!("{} policy={policy}: failed: {trouble}", self.state),
+                None => log::info!(
+                    "{} policy={policy} mode={mode}: {letters} letters",
+                    self.state
+                ),
             }
         }
         Ok(())
     }
 
-    /// Takes a batch of the letters away whose time is over.
-    fn retain(&mut self, lane: &mut Lane) -> Result<()> {
-        if !self.call(lane, "apply retention", retain_a_batch)? {
+    /// Applies retention to a batch of letters.
+    fn retain(&mut self) -> Result<()> {
+        if Instant::now() < self.retain_at {
+            return Ok(());
+        }
+        if !self.call("apply retention", retain_a_batch)? {
             self.retain_at = Instant::now() + RETAIN_EVERY;
         }
         Ok(())
     }
 
-    /// One step of the redrive run in hand: a small batch a beat, so that the worker's own jobs do
-    /// not wait for it. A run that ended, or that another process drives, is let go.
-    fn drive(&mut self, lane: &mut Lane) -> Result<()> {
+    /// Runs one step of a redrive run. Steps are small, so that the other chores do not wait. Drops a
+    /// run that has ended or has another driver.
+    fn drive(&mut self) -> Result<()> {
         let Some((mut run, _)) = self.run.take() else {
             return Ok(());
         };
-        let (run, step) = self.call(lane, "drive a redrive run", move |session| {
+        let (run, step) = self.call("drive a redrive run", move |session| {
             let step = run.step(session)?;
             Ok((run, step))
         })?;
-        if step.driven == Driven::Running {
+        if step.status == DriveStatus::Running {
             self.run = Some((run, Instant::now() + step.wait));
         }
         Ok(())
     }
 
+    /// Writes the counts of the chores. If that fails, they are written with the next ones.
+    fn write_tallies(&mut self) {
+        if self.tallies.is_empty() {
+            return;
+        }
+        let (tallies, queue) = (self.tallies.clone(), self.state.queue().to_owned());
+        let written = self.call("count the chores", move |session| {
+            tallies.write(session, &queue)
+        });
+        match written {
+            Ok(()) => self.tallies = ChoreTallies::default(),
+            Err(error) => log::debug!("{}: {error}", self.state),
+        }
+    }
+
+    /// Wakes the fetcher. A full channel means that it will poll anyway.
+    fn wake(&self) {
+        _ = self.wake.try_send(Wake::Work);
+    }
+
     fn call<T: Send + 'static>(
-        &self,
-        lane: &mut Lane,
+        &mut self,
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        lane.call(
-            doing,
-            self.state.config.queue.database().call_timeout(),
-            work,
-        )
+        let timeout = self.state.config.queue.database().call_timeout();
+        self.db_thread.call(doing, timeout, work)
     }
 }

@@ -1,45 +1,48 @@
-//! The flood guard: whether a worker writes more letters than it may. Pure.
+//! Detects when a worker dead-letters too many jobs. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::floor::Instant;
+use crate::sync::Instant;
 
-/// Counts the letters of a moving span of time.
+/// Counts letters in a sliding window.
 #[derive(Debug)]
-pub(crate) struct Flood {
-    most: usize,
+pub(crate) struct FloodGuard {
+    max_letters: usize,
     per: Duration,
-    /// When the letters of the span were written, at most one more than are allowed.
+    /// When the letters in the window were written, at most one more than allowed.
     written: VecDeque<Instant>,
 }
 
-impl Flood {
-    pub(crate) fn new(most: usize, per: Duration) -> Flood {
-        Flood {
-            most,
+impl FloodGuard {
+    pub(crate) fn new(max_letters: usize, per: Duration) -> FloodGuard {
+        FloodGuard {
+            max_letters,
             per,
             written: VecDeque::new(),
         }
     }
 
-    /// Takes note of a letter; answers whether it is one more than allowed. Then it counts anew.
+    /// Records a letter. Returns whether it exceeds the limit; the count then restarts.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
         let since = |at: &Instant| now.saturating_duration_since(*at);
         while self.written.front().is_some_and(|at| since(at) >= self.per) {
             self.written.pop_front();
         }
         self.written.push_back(now);
-        if self.written.len() <= self.most {
+        if self.written.len() <= self.max_letters {
             return false;
         }
         self.written.clear();
         true
     }
 
-    /// What is said about it.
+    /// Returns the message for the breaker.
     pub(crate) fn message(&self) -> String {
-        format!("over {} letters within {:?}", self.most, self.per)
+        format!(
+            "more than {} letters within {:?}",
+            self.max_letters, self.per
+        )
     }
 }
 
@@ -48,9 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_beyond_the_most_of_a_span_are_a_flood() {
+    fn letters_over_the_limit_of_a_window_are_a_flood() {
         let (minute, start) = (Duration::from_mins(1), Instant::now());
-        let mut flood = Flood::new(3, minute);
+        let mut flood = FloodGuard::new(3, minute);
         for (seconds, over) in [
             (0, false),
             (0, false),
@@ -59,7 +62,7 @@ mod tests {
             (60, false),
             (60, false),
             (61, true),
-            // It counts anew.
+            // The count restarted.
             (62, false),
             (62, false),
             (62, false),

@@ -1,4 +1,4 @@
-//! Handlers: kind → function, with the type of the payload erased.
+//! Maps kinds to handlers and erases their payload types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,32 +7,24 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::backoff::Backoff;
-use crate::claim::Claimed;
-use crate::database::Database;
+use crate::db::database::Database;
+use crate::db::session::Session;
+use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::failure::{Failure, Story};
-use crate::floor::Transaction;
-use crate::job::{Job, Signal};
-use crate::judge::Outcome;
-use crate::metrics::{BOUNDS, bucket};
-use crate::run::run;
-use crate::session::Session;
-use crate::sql;
+use crate::job::backoff::Backoff;
+use crate::job::error_report::ErrorReport;
+use crate::job::failure::Failure;
+use crate::job::job::{Job, Signal};
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::buckets::{self, bucket};
+use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::outcome::Outcome;
+use crate::sync::Transaction;
 
-/// How long a job waits when the database failed under its handler's transaction.
-const PUT_OFF: Duration = Duration::from_secs(5);
+/// How long a job waits if the database failed under its handler's transaction.
+const DATABASE_SNOOZE: Duration = Duration::from_secs(5);
 
-/// How the jobs of a kind are treated, where it differs from the worker's defaults.
-///
-/// ```
-/// use redrive::{Backoff, HandlerOptions};
-/// use std::time::Duration;
-///
-/// let options = HandlerOptions::new()
-///     .backoff(Backoff::fixed(Duration::from_secs(60)))
-///     .deadline(Duration::from_secs(30));
-/// ```
+/// Settings for the jobs of one kind. Each defaults to the worker's.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
     backoff: Option<Backoff>,
@@ -41,29 +33,34 @@ pub struct HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// The worker's defaults.
+    /// Returns options that keep the worker's settings.
     pub fn new() -> HandlerOptions {
         HandlerOptions::default()
     }
 
-    /// The wait before retries. Defaults to the worker's.
+    /// Sets the delay before retries. Defaults to the worker's backoff.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> HandlerOptions {
         self.backoff = Some(backoff);
         self
     }
 
-    /// How long a handler may run. Defaults to the worker's. From 1 millisecond to 24 hours.
+    /// Sets how long a handler may run. Defaults to the worker's deadline.
+    ///
+    /// Accepts 1 millisecond to 24 hours.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> HandlerOptions {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Names what the jobs of the kind need: an API, a file share. Its outages
-    /// ([`Failure::outage`]) open the breaker of that name, and while it is open, in any queue,
-    /// jobs of this kind are not claimed; those of other kinds are. Defaults to the breaker of the
-    /// whole queue. A name as that of a queue, not beginning with `queue:`.
+    /// Names the dependency of these jobs, such as an API.
+    ///
+    /// Defaults to none: outages then pause the whole queue. The name follows the rules of queue
+    /// names and must not begin with `queue:`.
+    ///
+    /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
+    /// all queues claim no jobs of kinds with this dependency.
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
         self.dependency = Some(name.into());
@@ -71,23 +68,23 @@ impl HandlerOptions {
     }
 }
 
-/// What an attempt came to.
+/// How a handler ended its job.
 #[derive(Debug)]
-pub(crate) enum Attempted {
-    /// A verdict is to be found and settled.
+pub(crate) enum AttemptResult {
+    /// The outcome must be judged and settled.
     Judge(Outcome),
-    /// The handler's own transaction has settled it.
+    /// The handler's transaction settled the job.
     Settled,
-    /// The handler's own transaction found the lease lost, and did nothing.
+    /// The handler's transaction found the lease lost and did nothing.
     Lost,
 }
 
-type Call = Arc<dyn Fn(Claimed, Arc<Signal>) -> Attempted + Send + Sync>;
+type HandlerFn = Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> AttemptResult + Send + Sync>;
 
-/// A handler and how its jobs are treated.
+/// A handler and its settings.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    call: Call,
+    call: HandlerFn,
     backoff: Option<Backoff>,
     deadline: Option<Duration>,
     dependency: Option<String>,
@@ -95,11 +92,11 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) fn attempt(&self, claimed: Claimed, signal: Arc<Signal>) -> Attempted {
+    pub(crate) fn attempt(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> AttemptResult {
         (self.call)(claimed, signal)
     }
 
-    /// Whether the handler's own transaction holds the lease while it runs.
+    /// Whether the handler's transaction holds the lease.
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.in_transaction
     }
@@ -115,18 +112,18 @@ impl Handler {
 
 /// The handlers of a worker.
 #[derive(Clone, Default)]
-pub(crate) struct Handlers {
+pub(crate) struct HandlerTable {
     by_kind: HashMap<String, Handler>,
     any: Option<Handler>,
 }
 
-impl Handlers {
-    /// Adds the handler of a kind; `false`: there is one already.
+impl HandlerTable {
+    /// Adds the handler of a kind. Returns `false` if there was one.
     pub(crate) fn add(&mut self, kind: &str, handler: Handler) -> bool {
         self.by_kind.insert(kind.to_owned(), handler).is_none()
     }
 
-    /// Sets the handler of every kind that has none; `false`: there is one already.
+    /// Sets the handler of all other kinds. Returns `false` if there was one.
     pub(crate) fn add_any(&mut self, handler: Handler) -> bool {
         self.any.replace(handler).is_none()
     }
@@ -139,7 +136,7 @@ impl Handlers {
         self.by_kind.get(kind).or(self.any.as_ref())
     }
 
-    /// The kinds to claim; `None`: all.
+    /// The kinds to claim. `None`: all.
     pub(crate) fn kinds(&self) -> Option<Arc<[String]>> {
         match self.any {
             Some(_) => None,
@@ -151,7 +148,7 @@ impl Handlers {
         }
     }
 
-    /// The kinds whose jobs need a lease each, because the handler's transaction ends it.
+    /// The kinds whose jobs need their own lease, because the handler's transaction ends it.
     pub(crate) fn kinds_in_transactions(&self) -> Arc<[String]> {
         let with = self
             .by_kind
@@ -160,7 +157,7 @@ impl Handlers {
         with.map(|(kind, _)| kind.clone()).collect()
     }
 
-    /// What the kinds need, of those that were registered with a dependency.
+    /// The dependencies by kind.
     pub(crate) fn dependencies(&self) -> HashMap<String, String> {
         let with = self.by_kind.iter().filter_map(|(kind, handler)| {
             let dependency = handler.dependency.clone()?;
@@ -169,7 +166,7 @@ impl Handlers {
         with.collect()
     }
 
-    /// Every deadline and backoff that was given, for the check at start.
+    /// All deadlines, for the check at start.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Duration> {
         self.by_kind
             .values()
@@ -178,26 +175,27 @@ impl Handlers {
     }
 }
 
-/// A handler of typed payloads.
+/// Returns a handler of decoded payloads.
 pub(crate) fn typed<P, F>(options: HandlerOptions, function: F) -> Handler
 where
     P: DeserializeOwned + 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let call = move |claimed: Claimed, signal: Arc<Signal>| {
-        Attempted::Judge(match decode::<P>(claimed, signal) {
+    let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
+        AttemptResult::Judge(match decode::<P>(claimed, signal) {
             Ok(job) => {
                 let function = &function;
-                // The payload is dropped inside: a Drop that panics is a panic of the handler.
-                run(move || function(&{ job }))
+                // The payload is dropped inside, so that a panic in Drop counts as a panic of the
+                // handler.
+                run_handler(move || function(&{ job }))
             }
-            Err(story) => Outcome::Undecodable(story),
+            Err(report) => Outcome::Undecodable(report),
         })
     };
     handler(options, Arc::new(call), false)
 }
 
-/// A handler of the payload as it is stored.
+/// Returns a handler of undecoded payloads.
 pub(crate) fn raw<F>(options: HandlerOptions, function: F) -> Handler
 where
     F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -205,38 +203,39 @@ where
     typed(options, function)
 }
 
-/// A handler that settles its job inside its own transaction.
+/// Returns a handler that settles its job in its transaction.
 pub(crate) fn in_transaction<P, F>(options: HandlerOptions, db: Database, function: F) -> Handler
 where
     P: DeserializeOwned + 'static,
     F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let call = move |claimed: Claimed, signal: Arc<Signal>| {
+    let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
         let lease = claimed.lease;
         let job = match decode::<P>(claimed, signal) {
             Ok(job) => job,
-            Err(story) => return Attempted::Judge(Outcome::Undecodable(story)),
+            Err(report) => return AttemptResult::Judge(Outcome::Undecodable(report)),
         };
         let mut held = true;
-        let outcome = run(|| {
-            let mut session = db.session().map_err(not_the_jobs_fault)?;
+        let outcome = run_handler(|| {
+            let mut session = db.session().map_err(database_failure)?;
             held = transact(&mut session, &job, lease.0, &function)?;
             Ok(())
         });
         match outcome {
-            Outcome::Done if held => Attempted::Settled,
-            Outcome::Done => Attempted::Lost,
+            Outcome::Done if held => AttemptResult::Settled,
+            Outcome::Done => AttemptResult::Lost,
             Outcome::Failed(_)
             | Outcome::Panicked(_)
             | Outcome::Undecodable(_)
             | Outcome::Unhandled(_)
-            | Outcome::TimedOut(_) => Attempted::Judge(outcome),
+            | Outcome::TimedOut(_) => AttemptResult::Judge(outcome),
         }
     };
     handler(options, Arc::new(call), true)
 }
 
-/// Ends the lease, runs the handler, commits. `false`: the lease is lost, nothing was done.
+/// Ends the lease, runs the handler and commits. Returns `false` if the lease was lost and nothing
+/// was done.
 fn transact<P>(
     session: &mut Session,
     job: &Job<P>,
@@ -244,7 +243,7 @@ fn transact<P>(
     function: &impl Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     let failed = |what: &str, error| {
-        not_the_jobs_fault(Error::from_postgres(
+        database_failure(Error::from_postgres(
             format!("{what} job {} in its transaction", job.id()),
             error,
         ))
@@ -253,16 +252,16 @@ fn transact<P>(
         .client()
         .transaction()
         .map_err(|error| failed("begin", error))?;
-    let wait = job.facts.wait.as_secs_f64();
+    let wait = job.meta.wait.as_secs_f64();
     let ended = transaction
         .query_typed(
             sql::SETTLE_OWN.text,
             &sql::SETTLE_OWN.typed(&[
                 &lease,
                 &job.id().get(),
-                &bucket(BOUNDS.attempts, job.attempt().into()),
+                &bucket(buckets::ATTEMPTS, job.attempt().into()),
                 &wait,
-                &bucket(BOUNDS.wait, wait),
+                &bucket(buckets::SECONDS, wait),
             ]),
         )
         .map_err(|error| failed("settle", error))?;
@@ -270,7 +269,7 @@ fn transact<P>(
         return Ok(false);
     }
     function(job, &mut transaction)?;
-    if job.facts.is_unique {
+    if job.meta.is_unique {
         transaction
             .query_typed(sql::FREE_KEY.text, &sql::FREE_KEY.typed(&[&job.id().get()]))
             .map_err(|error| failed("free the key of", error))?;
@@ -281,16 +280,16 @@ fn transact<P>(
     Ok(true)
 }
 
-/// A database that is away is no failure of the job: it is put off, and its attempt given back.
-fn not_the_jobs_fault(error: Error) -> Failure {
+/// Snoozes the job if the database is unavailable, because the handler did not fail.
+fn database_failure(error: Error) -> Failure {
     if error.is_unavailable() {
-        Failure::snooze(PUT_OFF)
+        Failure::snooze(DATABASE_SNOOZE)
     } else {
         Failure::from(error)
     }
 }
 
-fn handler(options: HandlerOptions, call: Call, in_transaction: bool) -> Handler {
+fn handler(options: HandlerOptions, call: HandlerFn, in_transaction: bool) -> Handler {
     Handler {
         call,
         backoff: options.backoff,
@@ -300,22 +299,25 @@ fn handler(options: HandlerOptions, call: Call, in_transaction: bool) -> Handler
     }
 }
 
-fn decode<P: DeserializeOwned>(claimed: Claimed, signal: Arc<Signal>) -> Result<Job<P>, Story> {
+fn decode<P: DeserializeOwned>(
+    claimed: ClaimedJob,
+    signal: Arc<Signal>,
+) -> Result<Job<P>, ErrorReport> {
     let mut decoded = None;
-    // A user's Deserialize may panic; that is an undecodable payload as well.
-    let outcome = run(|| {
+    // A panic in Deserialize means that the payload cannot be decoded.
+    let outcome = run_handler(|| {
         decoded = Some(serde_json::from_slice(&claimed.payload.0)?);
         Ok(())
     });
     match (decoded, outcome) {
         (Some(payload), _) => Ok(Job {
-            facts: claimed.facts,
+            meta: claimed.meta,
             payload,
             signal,
         }),
-        (None, Outcome::Failed(failure)) => Err(failure.class(std::any::type_name::<P>()).story),
-        (None, Outcome::Panicked(story)) => Err(story),
-        (None, other) => Err(Story::new(
+        (None, Outcome::Failed(failure)) => Err(failure.class(std::any::type_name::<P>()).report),
+        (None, Outcome::Panicked(report)) => Err(report),
+        (None, other) => Err(ErrorReport::new(
             std::any::type_name::<P>(),
             format!("{other:?}"),
             None,

@@ -1,21 +1,19 @@
-//! Lapses: what a worker says, once it has started, of a server that may lose what it has committed.
+//! Logs the settings with which the server may lose committed data.
 
-use crate::durability::lapses;
-use crate::lane::Lane;
-use crate::worker::limits::RENEWALS;
+use crate::db::call_thread::CallThread;
+use crate::db::durability::lapses;
+use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
-use crate::worker::trying::call_timeout;
 
-/// Warns of each of them. Whatever comes of the question, the worker works.
-pub(crate) fn mention(state: &State, lane: &mut Lane) {
-    // The pulse asks, before its first beat: the leases must not wait for this.
-    let deadline = call_timeout(state).min(state.config.lease / RENEWALS / 2);
-    match lane.call("look at the durability of the server", deadline, lapses) {
+/// Logs each durability warning. A failed check does not stop the worker.
+pub(crate) fn mention(state: &State, db_thread: &mut CallThread) {
+    let doing = "look at the durability of the server";
+    match db_thread.call(doing, call_timeout(state), lapses) {
         Ok(lapses) => {
             for lapse in lapses {
-                log::warn!("queue `{}`: {lapse}", state.queue());
+                log::warn!("{state}: {lapse}");
             }
         }
-        Err(error) => log::debug!("queue `{}`: {error}", state.queue()),
+        Err(error) => log::debug!("{state}: {error}"),
     }
 }

@@ -1,20 +1,24 @@
-//! The ledger: which jobs of which leases are accounted for, and what is to be written when.
-//! Pure.
+//! Tracks which jobs of which leases are settled, and decides what to write when. Pure.
 //!
-//! A lease that ends is one row deleted, however many jobs it had; so whole leases are settled
-//! whenever possible, and parts of one only after [`PARTIAL_AFTER`], so that a slow job does not
-//! hold up what became of its batch-mates.
+//! Ending a lease deletes one row, however many jobs it held. Whole leases are therefore settled
+//! together when possible. Part of a lease is written only after [`PARTIAL_AFTER`], so that a slow
+//! job does not delay the verdicts of its batch.
+//!
+//! A lease that could not be written is postponed with its verdicts. It is then written alone, at
+//! most one such lease at a time, so that a lock on it delays the other leases only briefly.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::claim::LeaseId;
-use crate::floor::Instant;
-use crate::settle::Settlement;
-use crate::worker::cells::DoneLease;
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::settlement::Settlement;
+use crate::sync::Instant;
 
 /// How long a verdict waits for the rest of its lease.
 pub(crate) const PARTIAL_AFTER: Duration = Duration::from_millis(50);
+/// The first and the longest wait of a postponed lease.
+pub(crate) const MIN_POSTPONED: Duration = Duration::from_secs(1);
+pub(crate) const MAX_POSTPONED: Duration = Duration::from_secs(30);
 
 /// The open leases of a worker.
 #[derive(Debug, Default)]
@@ -24,49 +28,102 @@ pub(crate) struct Ledger {
 
 #[derive(Debug)]
 struct Account {
-    /// Jobs of which nothing was heard.
+    /// Jobs without a result.
     left: usize,
-    /// Jobs that came back unrun.
+    /// Jobs that came back without having run.
     unrun: usize,
-    /// Verdicts not written yet.
+    /// Verdicts to write.
     pending: Vec<Settlement>,
-    /// Since when the oldest of them waits.
+    /// Since when the oldest verdict waits.
     since: Instant,
+    /// Set after a failed write.
+    postponed: Option<Postponed>,
 }
 
-/// What is to be written now.
+/// When to write a lease again.
+#[derive(Clone, Copy, Debug)]
+struct Postponed {
+    until: Instant,
+    wait: Duration,
+}
+
+/// The writes that are due.
 #[derive(Debug, Default)]
-pub(crate) struct Due {
-    /// Leases to end, all of whose open jobs are plainly done.
-    pub(crate) done: Vec<DoneLease>,
-    /// Verdicts of other leases, lease by lease.
-    pub(crate) settlements: Vec<Settlement>,
-    /// The leases that end with those verdicts.
-    pub(crate) ended: Vec<LeaseId>,
-    /// Leases that hold nothing but unrun jobs once those verdicts are written: to be released.
-    pub(crate) released: Vec<LeaseId>,
+pub(crate) struct DueWrites {
+    /// Leases to write together.
+    pub(crate) fresh: Vec<DueLease>,
+    /// Leases to write alone, because an earlier write failed.
+    pub(crate) postponed: Vec<DueLease>,
 }
 
-/// Which verdicts are due.
+/// What to write about a lease.
+#[derive(Debug)]
+pub(crate) struct DueLease {
+    pub(crate) lease: LeaseId,
+    pub(crate) settlements: Vec<Settlement>,
+    pub(crate) rest: Rest,
+    /// The last wait, if the lease was postponed.
+    waited: Option<Duration>,
+}
+
+/// What remains of a lease after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Jobs without a result.
+    Open,
+    /// Nothing: the lease ends.
+    Nothing,
+    /// Unrun jobs, to be released.
+    Unrun,
+}
+
+impl DueLease {
+    /// Whether the lease ends because all its remaining jobs are done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.rest == Rest::Nothing && self.settlements.iter().all(Settlement::is_plain_done)
+    }
+}
+
+/// Which verdicts to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Those of whole leases, and those that have waited long enough.
-    Ripe,
+    /// Those of whole leases, and those that waited long enough.
+    Due,
     /// All.
-    Everything,
+    All,
+}
+
+impl Account {
+    fn new(left: usize, now: Instant) -> Account {
+        Account {
+            left,
+            unrun: 0,
+            pending: Vec::new(),
+            since: now,
+            postponed: None,
+        }
+    }
+
+    fn rest(&self) -> Rest {
+        match (self.left, self.unrun) {
+            (0, 0) => Rest::Nothing,
+            (0, _) => Rest::Unrun,
+            (_, _) => Rest::Open,
+        }
+    }
+
+    /// When its verdicts must be written. `None`: there are none.
+    fn due_at(&self) -> Option<Instant> {
+        match self.postponed {
+            Some(postponed) => Some(postponed.until),
+            None => (!self.pending.is_empty()).then(|| self.since + PARTIAL_AFTER),
+        }
+    }
 }
 
 impl Ledger {
     pub(crate) fn open(&mut self, lease: LeaseId, jobs: usize, now: Instant) {
-        self.accounts.insert(
-            lease,
-            Account {
-                left: jobs,
-                unrun: 0,
-                pending: Vec::new(),
-                since: now,
-            },
-        );
+        self.accounts.insert(lease, Account::new(jobs, now));
     }
 
     pub(crate) fn settled(&mut self, settlement: Settlement, now: Instant) {
@@ -87,195 +144,92 @@ impl Ledger {
         }
     }
 
-    /// Whether jobs of a lease are left beside so many that nobody began: if so these can be given
-    /// back alone. If not they go back with the lease.
-    pub(crate) fn keeps_more_than(&self, lease: LeaseId, unbegun: usize) -> bool {
+    /// Whether a lease has jobs besides these unstarted ones. Otherwise it must be released as a
+    /// whole.
+    pub(crate) fn has_more_than(&self, lease: LeaseId, unstarted: usize) -> bool {
         self.accounts
             .get(&lease)
-            .is_some_and(|account| account.left > unbegun)
+            .is_some_and(|account| account.left > unstarted)
     }
 
-    /// So many jobs of a lease are in the database's hands again.
+    /// Records jobs of a lease that were released.
     pub(crate) fn given_back(&mut self, lease: LeaseId, jobs: usize) {
         if let Some(account) = self.accounts.get_mut(&lease) {
             account.left = account.left.saturating_sub(jobs);
         }
     }
 
-    /// Forgets a lease that ended some other way.
+    /// Forgets a lease that ended in another way.
     pub(crate) fn gone(&mut self, lease: LeaseId) {
         self.accounts.remove(&lease);
     }
 
-    /// When the next verdict has waited long enough. `None`: none waits.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        let waiting = self
+    /// Takes back a lease that could not be written, to write it later.
+    pub(crate) fn postpone(&mut self, due: DueLease, now: Instant) {
+        let wait = due
+            .waited
+            .map_or(MIN_POSTPONED, |waited| (waited * 2).min(MAX_POSTPONED));
+        let account = self
             .accounts
-            .values()
-            .filter(|account| !account.pending.is_empty());
-        waiting.map(|account| account.since + PARTIAL_AFTER).min()
+            .entry(due.lease)
+            .or_insert_with(|| Account::new(0, now));
+        if due.rest == Rest::Unrun {
+            account.unrun = account.unrun.max(1);
+        }
+        account.pending.splice(..0, due.settlements);
+        account.postponed = Some(Postponed {
+            until: now + wait,
+            wait,
+        });
     }
 
-    /// Takes out what is to be written now.
-    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> Due {
-        let mut due = Due::default();
+    /// When the next write is due. `None`: none waits.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.accounts.values().filter_map(Account::due_at).min()
+    }
+
+    /// Removes and returns what to write now.
+    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> DueWrites {
+        let next_postponed = self.next_postponed(now);
+        let mut due = DueWrites::default();
         self.accounts.retain(|lease, account| {
-            if account.left > 0 {
-                let ripe = match flush {
-                    Flush::Ripe => now.saturating_duration_since(account.since) >= PARTIAL_AFTER,
-                    Flush::Everything => true,
-                };
-                if ripe {
-                    due.settlements.append(&mut account.pending);
+            let rest = account.rest();
+            let is_due = match (flush, account.postponed) {
+                (Flush::All, _) => true,
+                (Flush::Due, Some(_)) => next_postponed == Some(*lease),
+                (Flush::Due, None) => {
+                    rest != Rest::Open || account.due_at().is_some_and(|at| at <= now)
                 }
+            };
+            if !is_due || rest == Rest::Open && account.pending.is_empty() {
                 return true;
             }
-            if account.unrun > 0 {
-                due.settlements.append(&mut account.pending);
-                due.released.push(*lease);
-            } else if account.pending.iter().all(Settlement::is_plain_done) {
-                due.done.push(DoneLease::of(*lease, &account.pending));
-            } else {
-                due.settlements.append(&mut account.pending);
-                due.ended.push(*lease);
-            }
-            false
+            let postponed = account.postponed.take();
+            let list = match postponed {
+                Some(_) => &mut due.postponed,
+                None => &mut due.fresh,
+            };
+            list.push(DueLease {
+                lease: *lease,
+                settlements: std::mem::take(&mut account.pending),
+                rest,
+                waited: postponed.map(|postponed| postponed.wait),
+            });
+            rest == Rest::Open
         });
         due
+    }
+
+    /// Returns the lease that has been due for the longest time among the postponed ones.
+    fn next_postponed(&self, now: Instant) -> Option<LeaseId> {
+        let accounts = self.accounts.iter();
+        accounts
+            .filter_map(|(lease, account)| Some((account.postponed?.until, *lease)))
+            .filter(|(until, _)| *until <= now)
+            .min()
+            .map(|(_, lease)| lease)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::Story;
-    use crate::job::{Facts, JobId};
-    use crate::judge::Verdict;
-    use crate::reason::Reason;
-    use std::time::SystemTime;
-
-    fn lease() -> LeaseId {
-        LeaseId(uuid::Uuid::new_v4())
-    }
-
-    fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Settlement {
-        let facts = Facts {
-            id: JobId::new(id),
-            queue: "q".into(),
-            kind: "k".into(),
-            attempt: 1,
-            max_attempts: 5,
-            generation,
-            priority: 0,
-            enqueued_at: SystemTime::UNIX_EPOCH,
-            is_unique: false,
-            outage_age: None,
-            age: Duration::ZERO,
-            wait: Duration::ZERO,
-            claimed: Instant::now(),
-        };
-        Settlement {
-            lease,
-            facts,
-            run_time: Duration::ZERO,
-            verdict,
-            in_outage: false,
-            cause: None,
-            age: Duration::ZERO,
-        }
-    }
-
-    fn dead() -> Verdict {
-        Verdict::Dead {
-            reason: Reason::Rejected,
-            story: Story::new("C", "m".to_owned(), None),
-        }
-    }
-
-    #[test]
-    fn a_lease_whose_jobs_are_all_done_is_one_row() {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 2, now);
-        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-        assert!(
-            ledger.take_due(now, Flush::Ripe).done.is_empty(),
-            "half of it is not due yet"
-        );
-        ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        let due = ledger.take_due(now, Flush::Ripe);
-        assert_eq!((due.done[0].lease, due.done[0].jobs), (lease, 2));
-        assert!(due.settlements.is_empty() && due.ended.is_empty() && due.released.is_empty());
-        assert_eq!(ledger.next_due(), None);
-    }
-
-    #[test]
-    fn a_failure_or_a_redriven_job_is_told_in_full() {
-        for (generation, verdict) in [(0, dead()), (1, Verdict::Done)] {
-            let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-            ledger.open(lease, 2, now);
-            ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-            ledger.settled(settlement(lease, 2, generation, verdict), now);
-            let due = ledger.take_due(now, Flush::Ripe);
-            assert_eq!(
-                (due.settlements.len(), due.ended, due.done.len()),
-                (2, vec![lease], 0)
-            );
-        }
-    }
-
-    #[test]
-    fn verdicts_do_not_wait_for_a_slow_mate_for_long() {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 2, now);
-        ledger.settled(settlement(lease, 1, 0, dead()), now);
-        assert_eq!(ledger.next_due(), Some(now + PARTIAL_AFTER));
-        assert!(ledger.take_due(now, Flush::Ripe).settlements.is_empty());
-        let due = ledger.take_due(now + PARTIAL_AFTER, Flush::Ripe);
-        assert_eq!((due.settlements.len(), due.ended.len()), (1, 0));
-        ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        let done = ledger.take_due(now, Flush::Ripe).done;
-        assert_eq!((done[0].lease, done[0].jobs), (lease, 1));
-    }
-
-    #[test]
-    fn unrun_jobs_are_released_after_the_verdicts_of_their_mates() {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 2, now);
-        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-        ledger.unrun(lease);
-        let due = ledger.take_due(now, Flush::Ripe);
-        assert_eq!(
-            (due.settlements.len(), due.ended.len(), due.released),
-            (1, 0, vec![lease])
-        );
-    }
-
-    #[test]
-    fn what_was_given_back_is_not_waited_for() {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 4, now);
-        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-        assert!(ledger.keeps_more_than(lease, 2), "one is running");
-        assert!(!ledger.keeps_more_than(lease, 3), "nothing is");
-        ledger.given_back(lease, 2);
-        assert!(ledger.take_due(now, Flush::Ripe).done.is_empty());
-        ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        let due = ledger.take_due(now, Flush::Ripe);
-        assert_eq!((due.done[0].lease, due.done[0].jobs), (lease, 2));
-        assert!(
-            !ledger.keeps_more_than(lease, 0),
-            "it is not there any more"
-        );
-    }
-
-    #[test]
-    fn at_the_end_everything_is_due() {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 3, now);
-        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-        assert_eq!(ledger.take_due(now, Flush::Everything).settlements.len(), 1);
-        ledger.gone(lease);
-        ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-        assert_eq!(ledger.take_due(now, Flush::Everything).settlements.len(), 0);
-    }
-}
+mod tests;

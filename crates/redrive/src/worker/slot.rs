@@ -1,52 +1,53 @@
-//! A slot: a thread that runs handlers, one job at a time.
+//! Runs handlers on a thread, one job at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cause::Cause;
-use crate::claim::{Claimed, LeaseId};
 use crate::error::{Error, Result};
-use crate::failure::Story;
-use crate::floor::atomic::Ordering;
-use crate::floor::channel::{Receiver, Sender};
-use crate::floor::{Instant, thread};
-use crate::judge::{Circumstances, Outcome, Verdict, judge};
-use crate::reason::Reason;
-use crate::settle::Settlement;
-use crate::worker::gates::{Attempt, Report};
-use crate::worker::handlers::Attempted;
-use crate::worker::settling::Message;
-use crate::worker::state::{Overrun, Running, Seat, State, lock};
-use crate::worker::watched::watched;
+use crate::job::death_cause::DeathCause;
+use crate::job::error_report::ErrorReport;
+use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::outcome::Outcome;
+use crate::pipeline::settlement::Settlement;
+use crate::sync::atomic::Ordering;
+use crate::sync::channel::{Receiver, Sender};
+use crate::sync::{Instant, thread};
+use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
+use crate::worker::handlers::AttemptResult;
+use crate::worker::latch::lock;
+use crate::worker::settler::Message;
+use crate::worker::state::{Overrun, RunningJob, SlotState, State};
+use crate::worker::threads::supervised;
 
-/// What every slot works with.
+/// The state and channels that all slots share.
 #[derive(Clone)]
-pub(crate) struct Bench {
+pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
-    pub(crate) jobs: Receiver<Claimed>,
+    pub(crate) jobs: Receiver<ClaimedJob>,
     pub(crate) settle: Sender<Message>,
-    /// Told by each slot at its end.
+    /// Receives a message from each slot that ends.
     pub(crate) left: Sender<()>,
 }
 
 /// Starts a slot.
-pub(crate) fn start(bench: &Bench) -> Result<()> {
-    let seat = Arc::new(Seat::default());
+pub(crate) fn start(context: &SlotContext) -> Result<()> {
+    let slot_state = Arc::new(SlotState::default());
     let number = {
-        let mut seats = lock(&bench.state.seats);
-        seats.push(Arc::clone(&seat));
-        seats.len()
+        let mut slots = lock(&context.state.slots);
+        slots.push(Arc::clone(&slot_state));
+        slots.len()
     };
-    let bench = bench.clone();
+    let context = context.clone();
     thread::Builder::new()
         .name(format!("redrive-slot-{number}"))
         .spawn(move || {
-            watched(&bench.state, &format!("slot {number}"), || {
-                work(&bench, &seat);
+            supervised(&context.state, &format!("slot {number}"), || {
+                work(&context, &slot_state);
             });
-            lock(&bench.state.seats).retain(|other| !Arc::ptr_eq(other, &seat));
-            // Full means that the one who waits will look anyway.
-            _ = bench.left.try_send(());
+            lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
+            // A full channel means that the reader will check anyway.
+            _ = context.left.try_send(());
         })
         .map_err(|error| {
             Error::unavailable(format!("could not start slot {number}")).caused_by(error)
@@ -54,30 +55,28 @@ pub(crate) fn start(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Runs jobs until no more come, or until a job was taken from this slot: then another has its
-/// place already.
-fn work(bench: &Bench, seat: &Seat) {
-    let state = &bench.state;
-    for claimed in &bench.jobs {
-        // The worker stops, its leases may be somebody else's by now, or a breaker is open: start
-        // nothing.
-        let is_gated = state.gates.stops(claimed.lease, &claimed.facts.kind);
-        if is_gated || state.stopping.is_ended() || !state.trust.holds(Instant::now()) {
-            _ = bench.settle.send(Message::Unrun {
+/// Runs jobs until the channel closes, or until another slot replaced this one.
+fn work(context: &SlotContext, slot_state: &SlotState) {
+    let state = &context.state;
+    for claimed in &context.jobs {
+        // Start nothing if the worker stops, its leases may be lost, or a breaker is open.
+        let is_blocked = state.breakers.stops(claimed.lease, &claimed.meta.kind);
+        if is_blocked || state.stopping.is_set() || !state.trust.holds(Instant::now()) {
+            _ = context.settle.send(Message::Unrun {
                 lease: claimed.lease,
             });
-            let (lease, kind) = (claimed.lease, &claimed.facts.kind);
-            report(bench, lease, kind, Attempt::Unrun);
-            state.finished(None);
+            let (lease, kind) = (claimed.lease, &claimed.meta.kind);
+            record_end(context, lease, kind, AttemptEnd::Unrun);
+            state.count_finished(None);
             continue;
         }
-        let Some(handler) = state.config.handlers.of(&claimed.facts.kind) else {
-            unhandled(bench, &claimed);
+        let Some(handler) = state.config.handlers.of(&claimed.meta.kind) else {
+            unhandled(context, &claimed);
             continue;
         };
-        let running = Running {
+        let running = RunningJob {
             lease: claimed.lease,
-            facts: claimed.facts.clone(),
+            meta: claimed.meta.clone(),
             started: Instant::now(),
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
@@ -89,34 +88,38 @@ fn work(bench: &Bench, seat: &Seat) {
             signal: Arc::default(),
         };
         let signal = Arc::clone(&running.signal);
-        *lock(&seat.running) = Some(running.clone());
+        *lock(&slot_state.running) = Some(running.clone());
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
-        *lock(&seat.running) = None;
+        *lock(&slot_state.running) = None;
         if signal.given_away.swap(true, Ordering::AcqRel) {
             log::warn!(
-                "job {} of queue `{}` ended after its deadline; its result is refused",
-                running.facts.id,
-                state.queue()
+                "{state} job={}: finished after its deadline; result rejected",
+                running.meta.id
             );
             return;
         }
         match attempted {
-            Attempted::Judge(outcome) => conclude(bench, &running, outcome),
-            Attempted::Settled => {
+            AttemptResult::Judge(outcome) => conclude(context, &running, outcome),
+            AttemptResult::Settled => {
                 state.counts.done.fetch_add(1, Ordering::Relaxed);
-                _ = bench.settle.send(Message::Gone {
+                _ = context.settle.send(Message::LeaseEnded {
                     lease: running.lease,
                 });
-                report(bench, running.lease, &running.facts.kind, Attempt::Done);
-                state.finished(Some(running.started.elapsed()));
+                record_end(context, running.lease, &running.meta.kind, AttemptEnd::Done);
+                state.count_finished(Some(running.started.elapsed()));
             }
-            Attempted::Lost => {
+            AttemptResult::Lost => {
                 state.counts.lost.fetch_add(1, Ordering::Relaxed);
-                _ = bench.settle.send(Message::Gone {
+                _ = context.settle.send(Message::LeaseEnded {
                     lease: running.lease,
                 });
-                report(bench, running.lease, &running.facts.kind, Attempt::Unrun);
-                state.finished(Some(running.started.elapsed()));
+                record_end(
+                    context,
+                    running.lease,
+                    &running.meta.kind,
+                    AttemptEnd::Unrun,
+                );
+                state.count_finished(Some(running.started.elapsed()));
             }
         }
         if signal.replaced.load(Ordering::Acquire) {
@@ -125,62 +128,51 @@ fn work(bench: &Bench, seat: &Seat) {
     }
 }
 
-/// Hands a job back that no slot began, before its lease ends.
-pub(crate) fn return_unbegun(bench: &Bench, claimed: &Claimed) {
-    let (lease, kind) = (claimed.lease, &claimed.facts.kind);
-    _ = bench.settle.send(Message::Unbegun {
+/// Returns a job that no slot started, before its lease ends.
+pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
+    let (lease, kind) = (claimed.lease, &claimed.meta.kind);
+    _ = context.settle.send(Message::Unstarted {
         lease,
-        job: claimed.facts.id,
+        job: claimed.meta.id,
     });
-    report(bench, lease, kind, Attempt::Unrun);
-    bench.state.finished(None);
+    record_end(context, lease, kind, AttemptEnd::Unrun);
+    context.state.count_finished(None);
 }
 
-/// Judges an outcome and hands the verdict to the settler.
-pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
-    let (lease, kind) = (running.lease, &running.facts.kind);
-    let outage = outcome.outage();
-    let in_outage = outage.is_some();
-    let cause = Cause::of(&outcome);
-    let gates = &bench.state.gates;
-    let (park, reports) = match outage {
-        Some((dependency, message)) => {
-            let attempt = Attempt::Outage {
-                dependency,
-                message,
-            };
-            let reports = gates.note(lease, kind, attempt, Instant::now());
-            (gates.park(kind, dependency), reports)
-        }
-        None => {
-            let attempt = match outcome {
-                Outcome::Done => Attempt::Done,
-                Outcome::Failed(_)
-                | Outcome::Panicked(_)
-                | Outcome::Undecodable(_)
-                | Outcome::Unhandled(_)
-                | Outcome::TimedOut(_) => Attempt::Other,
-            };
-            (
-                Duration::ZERO,
-                gates.note(lease, kind, attempt, Instant::now()),
-            )
-        }
+/// Judges an outcome and sends the verdict to the settler.
+pub(crate) fn conclude(context: &SlotContext, running: &RunningJob, outcome: Outcome) {
+    let (lease, kind) = (running.lease, &running.meta.kind);
+    let failed = outcome.classify();
+    let breakers = &context.state.breakers;
+    let attempt = match &failed {
+        None => AttemptEnd::Done,
+        Some(failed) if failed.is_outage() => AttemptEnd::Outage {
+            dependency: failed.dependency.as_deref(),
+            message: &failed.report.message,
+        },
+        Some(_) => AttemptEnd::Other,
     };
+    let reports = breakers.note(lease, kind, attempt, Instant::now());
+    let outage = failed.as_ref().filter(|failed| failed.is_outage());
+    let park = outage.map_or(Duration::ZERO, |failed| {
+        breakers.park(kind, failed.dependency.as_deref())
+    });
+    let in_outage = outage.is_some();
+    let cause = failed.as_ref().and_then(|failed| failed.cause);
     let verdict = judge(
-        outcome,
-        &Circumstances {
-            attempt: running.facts.attempt,
-            max_attempts: running.facts.max_attempts,
+        failed,
+        &JudgeContext {
+            attempt: running.meta.attempt,
+            max_attempts: running.meta.max_attempts,
             cancelled: running.signal.by_operator.load(Ordering::Relaxed),
             backoff: &running.backoff,
-            outage_age: running.facts.outage_age,
+            outage_age: running.meta.outage_age,
             park,
             random: fastrand::f64(),
         },
     );
     let flooded = match &verdict {
-        Verdict::Dead { reason, .. } if *reason != Reason::Manual => flood(&bench.state),
+        Verdict::Dead { cause, .. } if *cause != DeathCause::Manual => flood(&context.state),
         Verdict::Dead { .. }
         | Verdict::Done
         | Verdict::Retry { .. }
@@ -189,55 +181,60 @@ pub(crate) fn conclude(bench: &Bench, running: &Running, outcome: Outcome) {
     };
     let settlement = Settlement {
         lease: running.lease,
-        facts: running.facts.clone(),
+        meta: running.meta.clone(),
         run_time: running.started.elapsed(),
-        verdict: match &bench.state.config.redact {
+        verdict: match &context.state.config.redact {
             Some(redact) => verdict.redacted(&**redact),
             None => verdict,
         },
         in_outage,
         cause,
-        age: running.facts.age + running.facts.claimed.elapsed(),
+        age: running.meta.age + running.meta.claimed.elapsed(),
     };
-    // The settler outlives the slots, but for a worker that was dropped without a stop: then
-    // the lease runs out and the job comes back.
-    _ = bench.settle.send(Message::Settled(settlement));
+    // The settler outlives the slots unless the worker was dropped. Then the lease expires and the
+    // job is retried.
+    _ = context.settle.send(Message::Settled(settlement));
     for report in reports.into_iter().chain(flooded) {
-        _ = bench.settle.send(Message::Report(report));
+        _ = context.settle.send(Message::Breaker(report));
     }
-    bench.state.finished(Some(running.started.elapsed()));
+    context
+        .state
+        .count_finished(Some(running.started.elapsed()));
 }
 
-/// Takes note of a letter; opens the breaker of the queue when there are more than the guard allows.
-fn flood(state: &State) -> Option<Report> {
+/// Counts a letter. Opens the queue's breaker if the flood guard trips.
+fn flood(state: &State) -> Option<BreakerReport> {
     let mut guard = lock(&state.flood);
     let guard = guard.as_mut()?;
     let now = Instant::now();
     let message = guard.is_over(now).then(|| guard.message())?;
-    state.gates.flood(&message, now)
+    state.breakers.flood(&message, now)
 }
 
-/// Takes note of an end that has no verdict, for the breakers.
-fn report(bench: &Bench, lease: LeaseId, kind: &str, attempt: Attempt<'_>) {
-    let reports = bench.state.gates.note(lease, kind, attempt, Instant::now());
+/// Records the end of an attempt without a verdict.
+fn record_end(context: &SlotContext, lease: LeaseId, kind: &str, attempt: AttemptEnd<'_>) {
+    let reports = context
+        .state
+        .breakers
+        .note(lease, kind, attempt, Instant::now());
     for report in reports {
-        _ = bench.settle.send(Message::Report(report));
+        _ = context.settle.send(Message::Breaker(report));
     }
 }
 
-/// A job of a kind that has no handler: it is not claimed, but handlers may have been rearranged
-/// by a rename in the database.
-fn unhandled(bench: &Bench, claimed: &Claimed) {
-    let kind = &claimed.facts.kind;
-    let story = Story::new("Unhandled", format!("no handler for kind `{kind}`"), None);
-    let running = Running {
+/// Dead-letters a job without a handler. The claim skips such kinds, unless a kind was renamed in
+/// the database.
+fn unhandled(context: &SlotContext, claimed: &ClaimedJob) {
+    let kind = &claimed.meta.kind;
+    let error = ErrorReport::new("Unhandled", format!("no handler for kind `{kind}`"), None);
+    let running = RunningJob {
         lease: claimed.lease,
-        facts: claimed.facts.clone(),
+        meta: claimed.meta.clone(),
         started: Instant::now(),
-        deadline: bench.state.config.deadline,
-        backoff: bench.state.config.backoff.clone(),
+        deadline: context.state.config.deadline,
+        backoff: context.state.config.backoff.clone(),
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
-    conclude(bench, &running, Outcome::Unhandled(story));
+    conclude(context, &running, Outcome::Unhandled(error));
 }

@@ -1,146 +1,116 @@
-//! What the threads of a worker share.
+//! Holds the state that the threads of a worker share.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::claim::LeaseId;
-use crate::claim::demand::{demand, wanted};
 use crate::error::Error;
-use crate::floor::atomic::{AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use crate::floor::channel::{Receiver, Sender, bounded};
-use crate::floor::{Instant, Mutex, MutexGuard};
-use crate::job::{Facts, Signal};
-use crate::queue::Queue;
-use crate::settle::Settler;
-use crate::worker::flood::Flood;
-use crate::worker::gates::Gates;
-use crate::worker::handlers::Handlers;
+use crate::job::backoff::Backoff;
+use crate::job::job::{JobMeta, Signal};
+use crate::pipeline::claim::demand::{demand, wanted};
+use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
+use crate::pipeline::queue::Queue;
+use crate::pipeline::settlement::WorkerIdentity;
+use crate::sync::atomic::{AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::channel::{Receiver, Sender, bounded};
+use crate::sync::{Instant, Mutex};
+use crate::worker::breaker_state::LocalBreakers;
+use crate::worker::flood::FloodGuard;
+use crate::worker::handlers::HandlerTable;
+use crate::worker::latch::{Latch, LatchReceiver, lock};
 
-/// No job has ended yet: as if they were slow, so that the first claim is one job a slot.
+/// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The configuration of a running worker, checked.
+/// The checked settings of a worker.
 pub(crate) struct Config {
     pub(crate) queue: Queue,
-    pub(crate) handlers: Handlers,
-    /// The kinds to claim; `None`: all.
+    pub(crate) handlers: HandlerTable,
+    /// The kinds to claim. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
     pub(crate) slots: usize,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
-    /// For how long jobs may wait behind slow ones.
+    /// How long jobs may wait behind slow ones.
     pub(crate) hold_for: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
-    /// Takes out of error texts what must not be kept.
+    /// Removes sensitive data from error texts.
     pub(crate) redact: Option<Redact>,
     pub(crate) segment_bytes: i64,
-    /// After how many outages in a row a breaker opens.
-    pub(crate) trip_after: u32,
-    pub(crate) flood: Option<Flood>,
+    /// Outages in a row that open a breaker.
+    pub(crate) breaker_threshold: u32,
+    pub(crate) flood: Option<FloodGuard>,
 }
 
-/// A hook that cleans an error text.
+/// A hook that redacts an error text.
 pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// A channel that nothing is ever sent on: its end is the signal.
-pub(crate) type Ended = Receiver<std::convert::Infallible>;
-
-/// Ends the channel at most once.
-#[derive(Debug)]
-pub(crate) struct End(Mutex<Option<Sender<std::convert::Infallible>>>);
-
-impl End {
-    pub(crate) fn new() -> (End, Ended) {
-        let (sender, ended) = bounded(0);
-        (End(Mutex::new(Some(sender))), ended)
-    }
-
-    pub(crate) fn end(&self) {
-        lock(&self.0).take();
-    }
-
-    pub(crate) fn is_ended(&self) -> bool {
-        lock(&self.0).is_none()
-    }
-}
-
-/// A mutex whose content is good in any state that a panic could leave it in.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the threads of a worker share.
+/// The state that the threads of a worker share.
 pub(crate) struct State {
     pub(crate) config: Config,
-    pub(crate) settler: Settler,
-    /// Ends when the worker is to stop: nothing new is claimed or started.
-    pub(crate) stopping: End,
-    pub(crate) stop: Ended,
-    pub(crate) trust: Trust,
-    pub(crate) gates: Gates,
-    /// The flood guard; `None`: there is none.
-    pub(crate) flood: Mutex<Option<Flood>>,
+    pub(crate) identity: WorkerIdentity,
+    /// Set when the worker must claim and start nothing more.
+    pub(crate) stopping: Latch,
+    pub(crate) stop: LatchReceiver,
+    pub(crate) trust: LeaseTrust,
+    pub(crate) breakers: LocalBreakers,
+    /// The flood guard, if enabled.
+    pub(crate) flood: Mutex<Option<FloodGuard>>,
     pub(crate) counts: Counters,
-    /// Why the worker stops by itself, if it does.
+    /// Why the worker stopped on an error.
     pub(crate) failure: OnceLock<String>,
-    /// The leases that this process knows it holds.
-    pub(crate) held: Mutex<HashSet<LeaseId>>,
-    /// The slots and what they run.
-    pub(crate) seats: Mutex<Vec<Arc<Seat>>>,
-    /// The segment that new jobs go to, as of the last look at the ring.
+    /// The leases that this process knows it holds, each with the suspicion against its jobs.
+    pub(crate) held: Mutex<HashMap<LeaseId, Suspicion>>,
+    /// The slots and their jobs.
+    pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
+    /// The segment of new jobs, at the last check of the ring.
     segment: AtomicI16,
-    /// How many other workers claimed the same jobs then.
-    others: AtomicI64,
-    /// Notifications of jobs so far.
-    told: AtomicU64,
+    /// The number of other workers of the queue at that check.
+    other_workers: AtomicI64,
+    /// The number of notifications received.
+    notifications: AtomicU64,
     /// Jobs claimed and not finished.
-    in_hand: AtomicUsize,
-    /// Jobs that are being asked for.
-    asked: AtomicUsize,
-    /// The usual run time of a job, in nanoseconds, or [`UNKNOWN`].
+    in_flight: AtomicUsize,
+    /// Jobs being claimed.
+    requested: AtomicUsize,
+    /// The average run time in nanoseconds, or [`UNKNOWN`].
     run_time: AtomicU64,
-    /// The lease of the job that lost a worker before and runs here; it is alone in it. Until the
-    /// database knows how it ended no other is taken: a crash would count against it too.
-    pub(crate) suspect: Mutex<Option<LeaseId>>,
-    /// Told when there may be room for more jobs.
+    /// Wakes the fetcher when there may be room for jobs.
     room: Sender<()>,
 }
 
 impl State {
-    pub(crate) fn new(mut config: Config, settler: Settler) -> (State, Receiver<()>) {
-        let (stopping, stop) = End::new();
+    pub(crate) fn new(mut config: Config, identity: WorkerIdentity) -> (State, Receiver<()>) {
+        let (stopping, stop) = Latch::new();
         let (room, has_room) = bounded(1);
-        let gates = Gates::new(
+        let breakers = LocalBreakers::new(
             config.queue.name(),
-            config.trip_after,
+            config.breaker_threshold,
             config.handlers.dependencies(),
         );
         let flood = Mutex::new(config.flood.take());
         let state = State {
             config,
-            settler,
+            identity,
             stopping,
             stop,
-            trust: Trust::new(),
-            gates,
+            trust: LeaseTrust::new(),
+            breakers,
             flood,
             counts: Counters::default(),
             failure: OnceLock::new(),
             held: Mutex::default(),
-            seats: Mutex::default(),
+            slots: Mutex::default(),
             segment: AtomicI16::new(0),
-            others: AtomicI64::new(0),
-            told: AtomicU64::new(0),
-            in_hand: AtomicUsize::new(0),
-            asked: AtomicUsize::new(0),
+            other_workers: AtomicI64::new(0),
+            notifications: AtomicU64::new(0),
+            in_flight: AtomicUsize::new(0),
+            requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),
-            suspect: Mutex::default(),
             room,
         };
         (state, has_room)
@@ -150,68 +120,68 @@ impl State {
         self.config.queue.name()
     }
 
-    pub(crate) fn in_hand(&self) -> usize {
-        self.in_hand.load(Ordering::Relaxed)
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// How many jobs to claim now. 0: none.
+    /// Returns how many jobs to claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
         let run_time = Duration::from_nanos(self.run_time.load(Ordering::Relaxed));
-        let coming = self.in_hand() + self.asked.load(Ordering::Relaxed);
+        let coming = self.in_flight() + self.requested.load(Ordering::Relaxed);
         demand(wanted(self.config.slots, run_time), coming)
     }
 
-    /// Asks for jobs; until the answer is here, nobody else asks for them, too.
-    pub(crate) fn asking<T>(&self, jobs: usize, ask: impl FnOnce() -> T) -> T {
-        self.asked.fetch_add(jobs, Ordering::Relaxed);
+    /// Runs a claim of this many jobs, which no other fetcher requests meanwhile.
+    pub(crate) fn requesting<T>(&self, jobs: usize, ask: impl FnOnce() -> T) -> T {
+        self.requested.fetch_add(jobs, Ordering::Relaxed);
         let answer = ask();
-        self.asked.fetch_sub(jobs, Ordering::Relaxed);
+        self.requested.fetch_sub(jobs, Ordering::Relaxed);
         answer
     }
 
-    /// Where a job is that has just come, unless the ring has turned since the last look.
+    /// The segment of new jobs, unless the ring has turned since.
     pub(crate) fn segment(&self) -> i16 {
         self.segment.load(Ordering::Relaxed)
     }
 
-    /// How many other workers claim the same jobs, as far as is known.
-    pub(crate) fn others(&self) -> i64 {
-        self.others.load(Ordering::Relaxed)
+    /// The number of other workers of the queue, as far as known.
+    pub(crate) fn other_workers(&self) -> i64 {
+        self.other_workers.load(Ordering::Relaxed)
     }
 
-    /// Takes note of where new jobs go, and of how many other workers claim them.
-    pub(crate) fn knows(&self, segment: i16, others: i64) {
+    /// Records where new jobs go and how many other workers claim them.
+    pub(crate) fn set_ring(&self, segment: i16, other_workers: i64) {
         self.segment.store(segment, Ordering::Relaxed);
-        self.others.store(others, Ordering::Relaxed);
+        self.other_workers.store(other_workers, Ordering::Relaxed);
     }
 
-    /// How many notifications of jobs have come.
-    pub(crate) fn told(&self) -> u64 {
-        self.told.load(Ordering::Relaxed)
+    /// Returns the number of notifications received.
+    pub(crate) fn notifications(&self) -> u64 {
+        self.notifications.load(Ordering::Relaxed)
     }
 
-    /// Takes note of notifications of jobs.
-    pub(crate) fn tell(&self, notifications: u64) {
-        self.told.fetch_add(notifications, Ordering::Relaxed);
+    /// Counts notifications.
+    pub(crate) fn count_notifications(&self, notifications: u64) {
+        self.notifications
+            .fetch_add(notifications, Ordering::Relaxed);
     }
 
-    /// Takes note that jobs turn out to be slow, before they have ended: the usual run time is no
-    /// less than this.
-    pub(crate) fn runs_for(&self, ran: Duration) {
+    /// Raises the average run time to at least `ran`, because a job has already run that long.
+    pub(crate) fn raise_run_time(&self, ran: Duration) {
         let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         self.run_time.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Takes note of jobs that were claimed.
-    pub(crate) fn took(&self, jobs: usize) {
-        self.in_hand.fetch_add(jobs, Ordering::Relaxed);
+    /// Counts claimed jobs.
+    pub(crate) fn count_claimed(&self, jobs: usize) {
+        self.in_flight.fetch_add(jobs, Ordering::Relaxed);
     }
 
-    /// Takes note of a job that left the slots; `ran` for how long, if it ran.
-    pub(crate) fn finished(&self, ran: Option<Duration>) {
+    /// Counts a job that left the slots, with its run time if it ran.
+    pub(crate) fn count_finished(&self, ran: Option<Duration>) {
         if let Some(ran) = ran {
-            // An average that forgets: an eighth of it is the newest job. Slots may overwrite
-            // each other's; it is an estimate.
+            // A moving average with a weight of an eighth. Slots may overwrite each other; it is an
+            // estimate.
             let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
             let average = match self.run_time.load(Ordering::Relaxed) {
                 UNKNOWN => nanos,
@@ -219,55 +189,83 @@ impl State {
             };
             self.run_time.store(average, Ordering::Relaxed);
         }
-        self.in_hand.fetch_sub(1, Ordering::Relaxed);
-        // Full means that the fetcher is told already.
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // A full channel means that the fetcher is awake.
         _ = self.room.try_send(());
     }
 
-    /// Takes note of jobs that were given back.
+    /// Counts released jobs.
     pub(crate) fn count_released(&self, jobs: usize) {
         self.counts
             .released
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Forgets leases that ended, or are left to run out; answers the one of them that was a
-    /// suspect's.
-    pub(crate) fn forget(&self, leases: &[LeaseId]) -> Option<LeaseId> {
-        let mut held = lock(&self.held);
-        for lease in leases {
-            held.remove(lease);
-        }
-        lock(&self.suspect).take_if(|suspect| leases.contains(suspect))
+    /// Records the leases of claimed jobs, before the next claim.
+    pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
+        let leases = claimed.iter().map(|job| (job.lease, job.suspicion()));
+        lock(&self.held).extend(leases);
     }
 
-    /// Whether a slot still works: one that was replaced does not count, it may never end.
+    /// Returns the suspects that may be claimed next to those held. Those held count until their
+    /// outcomes are stored, because a crash counts against them until then.
+    pub(crate) fn suspects(&self) -> Suspects {
+        match highest(&lock(&self.held)) {
+            Suspicion::None => Suspects::Any,
+            Suspicion::Suspect => Suspects::Several,
+            Suspicion::LastChance => Suspects::Leave,
+        }
+    }
+
+    /// Forgets leases. Returns whether the last suspect was among them.
+    pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
+        let mut held = lock(&self.held);
+        let forgotten = leases.iter().filter_map(|lease| held.remove(lease)).max();
+        forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
+    }
+
+    /// Whether a slot is busy. A replaced slot does not count, because it may never end.
     pub(crate) fn has_busy_slots(&self) -> bool {
-        let replaced = |seat: &Seat| {
-            lock(&seat.running)
+        let replaced = |slot_state: &SlotState| {
+            lock(&slot_state.running)
                 .as_ref()
                 .is_some_and(|running| running.signal.replaced.load(Ordering::Relaxed))
         };
-        lock(&self.seats).iter().any(|seat| !replaced(seat))
+        lock(&self.slots)
+            .iter()
+            .any(|slot_state| !replaced(slot_state))
     }
 
-    /// Says what is wrong with the database. It is tried again, unless no patience mends it: then the
-    /// worker stops.
-    pub(crate) fn complain(&self, error: &Error) {
-        if error.is_of_a_pooler() {
+    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the
+    /// worker fails instead, because retrying cannot help.
+    pub(crate) fn report_error(&self, error: &Error, retry_in: Duration) {
+        if error.needs_pooler_setting() {
             self.fail(error.to_string());
         } else if error.is_unavailable() {
-            log::warn!("queue `{}`: {error}; trying again", self.queue());
+            log::warn!("{self}: retrying in {retry_in:?}: {error}");
         } else {
-            log::error!("queue `{}`: {error:?}; trying again", self.queue());
+            log::error!("{self}: retrying in {retry_in:?}: {error:?}");
         }
     }
 
-    /// Stops the worker because of a trouble that it cannot overcome.
-    pub(crate) fn fail(&self, why: String) {
-        log::error!("worker of queue `{}` stops: {why}", self.queue());
-        _ = self.failure.set(why);
-        self.stopping.end();
+    /// Stops the worker after an error that it cannot recover from.
+    pub(crate) fn fail(&self, cause: String) {
+        log::error!("{self}: worker failed and stops: {cause}");
+        _ = self.failure.set(cause);
+        self.stopping.set();
+    }
+}
+
+/// Returns the highest suspicion against a held lease.
+fn highest(held: &HashMap<LeaseId, Suspicion>) -> Suspicion {
+    held.values().copied().max().unwrap_or(Suspicion::None)
+}
+
+/// The prefix of a worker's log lines: `queue=orders worker=4f2a`.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.identity.id.0.simple().to_string();
+        write!(f, "queue={} worker={}", self.queue(), &id[..4])
     }
 }
 
@@ -279,17 +277,17 @@ impl fmt::Debug for State {
     }
 }
 
-/// A slot, and the job that it runs.
+/// A slot and its job.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
-    pub(crate) running: Mutex<Option<Running>>,
+pub(crate) struct SlotState {
+    pub(crate) running: Mutex<Option<RunningJob>>,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningJob {
     pub(crate) lease: LeaseId,
-    pub(crate) facts: Facts,
+    pub(crate) meta: JobMeta,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) backoff: Backoff,
@@ -297,39 +295,54 @@ pub(crate) struct Running {
     pub(crate) signal: Arc<Signal>,
 }
 
-/// What follows when a handler overruns its deadline; in both cases its slot is replaced.
+/// The consequence of exceeding a deadline. In both cases another thread takes over the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overrun {
-    /// The job is judged without it.
+    /// The worker judges the job at once.
     GiveAway,
-    /// Its own transaction holds the lease: whatever that comes to is what counts.
+    /// The handler's transaction holds the lease, so it decides.
     Await,
 }
 
-/// Until when the worker may believe that its leases are its own, by its monotonic clock.
+/// How long the worker may rely on its leases, by its monotonic clock.
 ///
-/// Counted from the moment a renewal was *sent*, less a tenth: the database gives the leases
-/// away later than that.
+/// It counts nine tenths of a lease from the moment a renewal was *sent*, so it ends before the
+/// database gives the leases to others.
 #[derive(Debug)]
-pub(crate) struct Trust {
+pub(crate) struct LeaseTrust {
     origin: Instant,
     until_ms: AtomicU64,
+    /// No reaping before this time: after an outage the other workers may renew first.
+    reap_from_ms: AtomicU64,
 }
 
-impl Trust {
-    fn new() -> Trust {
-        Trust {
+impl LeaseTrust {
+    fn new() -> LeaseTrust {
+        LeaseTrust {
             origin: Instant::now(),
             until_ms: AtomicU64::new(0),
+            reap_from_ms: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
-        let until = sent_at.saturating_duration_since(self.origin) + lease * 9 / 10;
-        self.until_ms.store(
-            u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
+        let until = self.since_origin(sent_at + lease * 9 / 10);
+        self.until_ms.store(until, Ordering::Relaxed);
+    }
+
+    /// Postpones reaping until this time.
+    pub(crate) fn reap_later(&self, from: Instant) {
+        self.reap_from_ms
+            .store(self.since_origin(from), Ordering::Relaxed);
+    }
+
+    pub(crate) fn may_reap(&self, now: Instant) -> bool {
+        self.since_origin(now) >= self.reap_from_ms.load(Ordering::Relaxed)
+    }
+
+    fn since_origin(&self, at: Instant) -> u64 {
+        let time = at.saturating_duration_since(self.origin);
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn holds(&self, now: Instant) -> bool {
@@ -338,7 +351,7 @@ impl Trust {
     }
 }
 
-/// What the worker has done since it started.
+/// The counters behind [`WorkerStats`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) done: AtomicU64,
@@ -351,8 +364,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn read(&self) -> Counts {
-        Counts {
+    pub(crate) fn read(&self) -> WorkerStats {
+        WorkerStats {
             done: self.done.load(Ordering::Relaxed),
             retried: self.retried.load(Ordering::Relaxed),
             snoozed: self.snoozed.load(Ordering::Relaxed),
@@ -364,22 +377,24 @@ impl Counters {
     }
 }
 
-/// What a worker has done since it started, each counted when the database has it.
+/// Counts what a worker has done since it started.
+///
+/// Results count when the database has recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
-    /// Jobs done.
+pub struct WorkerStats {
+    /// Jobs completed.
     pub done: u64,
-    /// Attempts that failed and will be followed by another.
+    /// Attempts that failed and will be retried.
     pub retried: u64,
-    /// Jobs put off by their handlers.
+    /// Jobs snoozed by their handlers.
     pub snoozed: u64,
-    /// Attempts that met an outage and were given back.
+    /// Attempts that met an outage. They are not charged.
     pub outages: u64,
     /// Jobs that became dead letters.
     pub dead: u64,
-    /// Jobs given back, unrun or cut off by a stop.
+    /// Jobs released before they started, or when the worker stopped.
     pub released: u64,
-    /// Results refused because the lease was lost: another worker has the job.
+    /// Results rejected because their lease was lost.
     pub lost: u64,
 }

@@ -1,8 +1,8 @@
-//! Tests that the rules, their tests, the runbooks and the catalogue of metrics tell of the same.
+//! Consistency of the rules, their tests, the runbooks, the dashboards and the metric catalogue.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "a test is about some parts of an expression"
+    reason = "each test matches a few kinds of tokens"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ fn alerts() -> Vec<Rule> {
         .collect()
 }
 
-/// The metric of a series: of a histogram there are three.
+/// Returns the metric of a series. A histogram has three series.
 fn metric(series: &str) -> Option<&'static Metric> {
     let named = |name: &str| CATALOGUE.iter().find(|metric| metric.name == name);
     named(series).or_else(|| {
@@ -40,7 +40,7 @@ fn metric(series: &str) -> Option<&'static Metric> {
     })
 }
 
-/// The labels of a series, with the values that they can have; empty: any.
+/// Returns the labels of a series with their possible values. An empty list allows any value.
 fn labels(
     series: &str,
     recorded: &BTreeMap<String, Vec<String>>,
@@ -64,7 +64,7 @@ fn labels(
             found.insert(label.name.to_owned(), values.collect());
         }
         if let (MetricKind::Histogram(bounds), true) = (metric.kind, series.ends_with("_bucket")) {
-            // As Prometheus 2 and as Prometheus 3 writes a bound.
+            // Prometheus 2 and 3 format bounds differently.
             let values = bounds
                 .iter()
                 .flat_map(|bound| [format!("{bound}"), format!("{bound:.1}")]);
@@ -74,7 +74,7 @@ fn labels(
     Some(found)
 }
 
-/// The labels that each recorded series has: those that its first aggregation keeps.
+/// Returns the labels of each recorded series: those that its first aggregation keeps.
 fn recorded(rules: &[Rule]) -> BTreeMap<String, Vec<String>> {
     let mut recorded = BTreeMap::new();
     for rule in rules.iter().filter(|rule| !rule.is_alert) {
@@ -88,7 +88,7 @@ fn recorded(rules: &[Rule]) -> BTreeMap<String, Vec<String>> {
     recorded
 }
 
-/// The series that a grouping is about: those in the parentheses behind it, or the next one.
+/// Returns the series that a grouping applies to: those in the parentheses after it, or the next.
 fn concerned(parts: &[Placed], at: usize) -> Vec<&str> {
     let mut depth = 0;
     let mut has_series = false;
@@ -134,7 +134,7 @@ fn every_series_and_label_in_the_rules_is_in_the_catalogue() {
                     let concerned = concerned(&rule.parts, at);
                     assert!(
                         !concerned.is_empty(),
-                        "{}: a grouping of nothing",
+                        "{}: a grouping without a series",
                         rule.name
                     );
                     for series in concerned {
@@ -173,7 +173,7 @@ fn is_possible(
 }
 
 #[test]
-fn counters_are_looked_at_through_rates_and_gauges_never() {
+fn counters_are_read_through_rates_and_gauges_directly() {
     for rule in all_rules() {
         let parts: Vec<&Part> = rule.parts.iter().map(|placed| &placed.part).collect();
         for (at, part) in parts.iter().enumerate() {
@@ -188,12 +188,12 @@ fn counters_are_looked_at_through_rates_and_gauges_never() {
 }
 
 #[test]
-fn every_alert_says_what_it_should() {
+fn every_alert_has_its_annotations() {
     for rule in alerts() {
         let name = &rule.name;
         assert!(name.starts_with("Redrive"), "{name}");
         assert!(["critical", "warning"].contains(&rule.severity()), "{name}");
-        assert!(!rule.text("for").is_empty(), "{name} says nothing of `for`");
+        assert!(!rule.text("for").is_empty(), "{name} has no `for`");
         let said = |annotation: &str| rule.annotation(annotation).to_owned();
         assert!(said("summary").ends_with('.'), "{name}: a sentence");
         assert!(said("description").ends_with('.'), "{name}: sentences");
@@ -210,14 +210,14 @@ fn every_alert_says_what_it_should() {
 }
 
 #[test]
-fn every_alert_has_a_section_and_the_other_way_round() {
+fn alerts_and_runbook_sections_match() {
     let runbooks = fs::read_to_string(root().join("alerts/runbooks.md")).expect("runbooks");
     let sections: Vec<&str> = runbooks
         .lines()
         .filter_map(|line| line.strip_prefix("## "))
         .collect();
     let names: Vec<String> = alerts().into_iter().map(|rule| rule.name).collect();
-    assert_eq!(sections, names, "in one order, too");
+    assert_eq!(sections, names, "in the same order");
     for section in runbooks.split("\n## ").skip(1) {
         let name = section.lines().next().unwrap_or_default();
         for part in ["\n1. ", "\n2. ", "\n3. ", "\nFalse alarm: "] {
@@ -233,7 +233,7 @@ fn every_alert_has_a_section_and_the_other_way_round() {
 }
 
 #[test]
-fn every_alert_has_tests_in_which_it_fires_and_tests_in_which_it_does_not() {
+fn every_alert_fires_in_a_test() {
     let names: BTreeSet<String> = alerts().into_iter().map(|rule| rule.name).collect();
     let (mut firing, mut quiet) = (BTreeSet::new(), BTreeSet::new());
     for test in tests(&root()).expect("the tests") {
@@ -242,7 +242,7 @@ fn every_alert_has_tests_in_which_it_fires_and_tests_in_which_it_does_not() {
             let alerts = entry["exp_alerts"].as_array().expect("what is expected");
             for alert in alerts {
                 let says = &alert["exp_annotations"]["summary"];
-                assert!(says.is_string(), "{name}: the words of it are tested");
+                assert!(says.is_string(), "{name}: tests must check the summary");
             }
             let set = if alerts.is_empty() {
                 &mut quiet
@@ -256,7 +256,7 @@ fn every_alert_has_tests_in_which_it_fires_and_tests_in_which_it_does_not() {
             let name = promql::parts(series).expect("a series");
             assert!(
                 series.contains("instance=\""),
-                "{series}: without it, labels that do not match would not be noticed"
+                "{series}: without an instance, tests miss labels that do not match"
             );
             let Some(Part::Selector(name, _)) = name.first().map(|placed| &placed.part) else {
                 panic!("no series: {series}");
@@ -265,17 +265,17 @@ fn every_alert_has_tests_in_which_it_fires_and_tests_in_which_it_does_not() {
         }
     }
     assert_eq!(firing, names, "fire in a test");
-    // Those of which the quiet case is told by a query for the firing ones.
+    // Some alerts have their quiet case in a query.
     assert!(quiet.is_subset(&names));
 }
 
-/// Whether it looks like the name of an alert, unlike `Redriven`.
+/// Whether a word looks like an alert, unlike `Redriven`.
 fn is_alert(word: &str) -> bool {
     let rest = word.strip_prefix("Redrive").unwrap_or_default();
     rest.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// The texts of the dashboards, by their files.
+/// Returns the texts of the dashboards by file.
 fn dashboards() -> BTreeMap<String, String> {
     let folder = fs::read_dir(root().join("grafana")).expect("the dashboards");
     let files = folder.flatten().map(|entry| entry.path());
@@ -291,14 +291,14 @@ fn dashboards() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The words of a text that begin so.
+/// Returns the words of a text with a prefix.
 fn words<'a>(text: &'a str, begin: &'static str) -> impl Iterator<Item = &'a str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(move |word| word.starts_with(begin) && word.len() > begin.len())
 }
 
 #[test]
-fn dashboards_name_metrics_and_alerts_that_there_are() {
+fn dashboards_name_existing_metrics_and_alerts() {
     let names: BTreeSet<String> = alerts().into_iter().map(|rule| rule.name).collect();
     let dashboards = dashboards();
     assert_eq!(dashboards.len(), 4);
@@ -336,5 +336,8 @@ fn every_metric_is_on_a_panel_or_in_an_alert() {
         .map(|metric| metric.name)
         .filter(|name| !shown.contains(name))
         .collect();
-    assert!(unused.is_empty(), "nobody looks at {unused:#?}");
+    assert!(
+        unused.is_empty(),
+        "metrics without a panel or alert: {unused:#?}"
+    );
 }

@@ -1,41 +1,41 @@
-//! The rules and their tests, as they stand in the files.
+//! The alert rules and their tests, read from their files.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use super::promql::{self, Part, Placed};
 use super::yaml;
-use crate::error::{During, Error, Result};
 
-/// Where the rules are, from the root of the repository.
+/// The rules, below the root of the repository.
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
-/// The tests that know all rules at once.
+/// The tests of all rules together.
 pub(crate) const SCENARIOS: &str = "alerts/tests/scenarios.tests.yml";
-/// Where their tests are.
+/// The folder of all tests.
 pub(crate) const TESTS: &str = "alerts/tests";
 
 /// An alert or a recording rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// The name of the alert, or of the series that is recorded.
+    /// The name of the alert or of the recorded series.
     pub(crate) name: String,
     pub(crate) is_alert: bool,
     pub(crate) expression: String,
     pub(crate) parts: Vec<Placed>,
-    /// All of it.
+    /// The whole rule.
     pub(crate) value: Value,
 }
 
 impl Rule {
-    /// A field that is text; empty when it is not there.
+    /// Returns a text field, or an empty text if there is none.
     pub(crate) fn text(&self, field: &str) -> &str {
         self.value[field].as_str().unwrap_or_default()
     }
 
-    /// `critical` or `warning`.
+    /// Returns `critical` or `warning`.
     pub(crate) fn severity(&self) -> &str {
         self.value["labels"]["severity"]
             .as_str()
@@ -46,7 +46,7 @@ impl Rule {
         self.value["annotations"][name].as_str().unwrap_or_default()
     }
 
-    /// The metrics and recorded series that it reads.
+    /// Returns the metrics and recorded series in the expression.
     pub(crate) fn reads(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|placed| {
             if let Part::Selector(name, _) = &placed.part {
@@ -58,7 +58,7 @@ impl Rule {
     }
 }
 
-/// Reads the rules, in order.
+/// Reads the rules in order.
 pub(crate) fn rules(root: &Path) -> Result<Vec<Rule>> {
     let path = root.join(RULES);
     let file = yaml::read(&path)?;
@@ -68,7 +68,7 @@ pub(crate) fn rules(root: &Path) -> Result<Vec<Rule>> {
         .map(rule)
         .collect::<Result<_>>()?;
     if rules.is_empty() {
-        return Err(Error::new(format!("no rules in {}", path.display())));
+        bail!("no rules in {}", path.display());
     }
     Ok(rules)
 }
@@ -76,10 +76,10 @@ pub(crate) fn rules(root: &Path) -> Result<Vec<Rule>> {
 fn rule(value: &Value) -> Result<Rule> {
     let text = |field: &str| value[field].as_str();
     let (Some(name), Some(expression)) = (text("alert").or(text("record")), text("expr")) else {
-        return Err(Error::new(format!("no rule: {value}")));
+        bail!("neither an alert nor a record: {value}");
     };
-    let parts = promql::parts(expression)
-        .map_err(|why| Error::new(format!("cannot read the expression of {name}: {why}")))?;
+    let parts =
+        promql::parts(expression).map_err(|error| anyhow!("expression of {name}: {error}"))?;
     Ok(Rule {
         name: name.to_owned(),
         is_alert: text("alert").is_some(),
@@ -89,10 +89,10 @@ fn rule(value: &Value) -> Result<Rule> {
     })
 }
 
-/// The names of the files with tests.
 fn test_files(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(TESTS);
-    let entries = fs::read_dir(&folder).during(|| format!("cannot list {}", folder.display()))?;
+    let entries =
+        fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
     let mut files: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -113,73 +113,58 @@ pub(crate) fn tests(root: &Path) -> Result<Vec<Value>> {
     Ok(tests)
 }
 
-/// A rule, what it is read by, and the tests that tell: small enough to be run often.
-#[derive(Debug)]
+/// The part of the rules and tests that shows the effect of one rule; fast enough to run often.
+#[derive(Clone, Debug)]
 pub(crate) struct Excerpt {
-    /// The rule itself and all that it needs or that needs it, in order.
+    /// In the order of the file.
     pub(crate) rules: Vec<Rule>,
-    /// The tests, with nothing in them about other alerts. Empty: nobody tests the rule.
+    /// Without expectations about other alerts. Empty if the rule has no test.
     pub(crate) tests: Vec<Value>,
 }
 
 impl Excerpt {
-    /// What tells about one of the rules by its name.
-    pub(crate) fn of(rule: &Rule, rules: &[Rule], tests: &[Value]) -> Excerpt {
-        Excerpt::telling(&BTreeSet::from([rule.name.as_str()]), rules, tests)
-    }
-
-    /// What tells about one of the rules, or about one that reads it.
+    /// The tests that name the rule or a rule that reads it, and the rules that these need.
     pub(crate) fn about(rule: &Rule, rules: &[Rule], tests: &[Value]) -> Excerpt {
-        // Rules stand below those that they read.
-        let mut told = BTreeSet::from([rule.name.as_str()]);
+        // A rule comes after those that it reads.
+        let mut affected = BTreeSet::from([rule.name.as_str()]);
         for other in rules {
-            if other.reads().any(|name| told.contains(name)) {
-                told.insert(&other.name);
+            if other.reads().any(|name| affected.contains(name)) {
+                affected.insert(&other.name);
             }
         }
-        Excerpt::telling(&told, rules, tests)
-    }
-
-    fn telling(told: &BTreeSet<&str>, rules: &[Rule], tests: &[Value]) -> Excerpt {
-        let mut needed = told.clone();
+        let mut needed = affected.clone();
         for other in rules.iter().rev() {
             if needed.contains(&*other.name) {
                 needed.extend(other.reads());
             }
         }
-        let rules: Vec<Rule> = rules
-            .iter()
-            .filter(|other| needed.contains(&*other.name))
-            .cloned()
-            .collect();
-        let tests = tests.iter().filter_map(|test| cut(test, told, &needed));
+        let is_needed = |other: &&Rule| needed.contains(&*other.name);
+        let cut = |test| cut(test, &affected, &needed);
         Excerpt {
-            tests: tests.collect(),
-            rules,
+            tests: tests.iter().filter_map(cut).collect(),
+            rules: rules.iter().filter(is_needed).cloned().collect(),
         }
     }
 
-    /// With only the tests that are over within an hour of their time.
-    pub(crate) fn quick(mut self) -> Excerpt {
+    /// Keeps only the tests that simulate at most an hour.
+    pub(crate) fn short(&self) -> Excerpt {
         let is_short = |entry: &Value| {
-            let time = entry["eval_time"]
-                .as_str()
-                .and_then(|time| time.strip_suffix('m'));
-            time.and_then(|minutes| minutes.parse::<u32>().ok())
-                .is_some_and(|minutes| minutes <= 60)
+            let time = entry["eval_time"].as_str();
+            let minutes = time.and_then(|time| time.strip_suffix('m')?.parse::<u32>().ok());
+            minutes.is_some_and(|minutes| minutes <= 60)
         };
-        self.tests.retain(|test| {
-            let entries = ["alert_rule_test", "promql_expr_test"];
-            let mut entries = entries
+        let mut short = self.clone();
+        short.tests.retain(|test| {
+            let mut entries = ["alert_rule_test", "promql_expr_test"]
                 .iter()
                 .filter_map(|field| test[*field].as_array())
                 .flatten();
             entries.all(is_short)
         });
-        self
+        short
     }
 
-    /// The file of rules, with one of them in place of the one of its name.
+    /// The file of rules, with one rule replaced.
     pub(crate) fn rules_with(&self, changed: &Rule) -> Value {
         let rules: Vec<&Value> = self
             .rules
@@ -201,19 +186,19 @@ impl Excerpt {
     }
 }
 
-/// A test with only what it says about these rules, from only the series that they need.
-fn cut(test: &Value, told: &BTreeSet<&str>, needed: &BTreeSet<&str>) -> Option<Value> {
+/// Cuts a test down to expectations about `affected` rules and the series of `needed` ones.
+fn cut(test: &Value, affected: &BTreeSet<&str>, needed: &BTreeSet<&str>) -> Option<Value> {
     let list = |field: &str| test[field].as_array().cloned().unwrap_or_default();
     let mut alerts = list("alert_rule_test");
     alerts.retain(|entry| {
         entry["alertname"]
             .as_str()
-            .is_some_and(|name| told.contains(name))
+            .is_some_and(|name| affected.contains(name))
     });
     let mut queries = list("promql_expr_test");
     queries.retain(|entry| {
         let query = entry["expr"].as_str().unwrap_or_default();
-        told.iter().any(|name| {
+        affected.iter().any(|name| {
             query
                 .split(['"', '{', ' ', '(', ')'])
                 .any(|word| word == *name)
@@ -241,7 +226,7 @@ mod tests {
     use super::{Excerpt, rule};
 
     #[test]
-    fn an_excerpt_has_what_the_rule_needs_and_what_needs_it() {
+    fn an_excerpt_has_the_rules_that_the_rule_needs_and_that_need_it() {
         let rules: Vec<_> = [
             json!({"record": "r:a", "expr": "rate(a[5m])"}),
             json!({"record": "r:b", "expr": "rate(b[5m])"}),
@@ -262,12 +247,8 @@ mod tests {
             json!({"alert_rule_test": [{"alertname": "B", "eval_time": "60m"}]}),
             json!({"alert_rule_test": [{"alertname": "B", "eval_time": "61m"}]}),
         ];
-        let excerpt = Excerpt::of(&rules[1], &rules, &tests);
-        let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
-        assert_eq!((&*names, excerpt.tests.len()), (&["r:b"][..], 1));
-
-        let excerpt = Excerpt::of(&rules[3], &rules, &tests);
-        assert_eq!((excerpt.tests.len(), excerpt.quick().tests.len()), (3, 1));
+        let excerpt = Excerpt::about(&rules[3], &rules, &tests);
+        assert_eq!((excerpt.tests.len(), excerpt.short().tests.len()), (3, 1));
 
         let excerpt = Excerpt::about(&rules[0], &rules, &tests);
         let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
@@ -282,11 +263,8 @@ mod tests {
             json!([{"expr": "ALERTS{alertname=\"A\"}"}])
         );
 
-        let names: Vec<String> = Excerpt::about(&rules[2], &rules, &tests)
-            .rules
-            .into_iter()
-            .map(|rule| rule.name)
-            .collect();
-        assert_eq!(names, ["r:a", "A"], "what it reads comes along");
+        let excerpt = Excerpt::about(&rules[2], &rules, &tests);
+        let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
+        assert_eq!(names, ["r:a", "A"], "with the rules that it reads");
     }
 }

@@ -1,24 +1,24 @@
-//! YAML as the values of JSON, which is YAML too: what is read here can be written again.
+//! YAML files as JSON values. JSON is YAML, so promtool reads what is written from them.
 
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context as _, Result, anyhow};
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-use crate::error::{During, Error, Result};
-
-/// Reads a file that holds one document.
+/// Reads a file with one document.
 pub(crate) fn read(path: &Path) -> Result<Value> {
-    let text = fs::read_to_string(path).during(|| format!("cannot read {}", path.display()))?;
-    parse(&text).map_err(|why| Error::new(format!("{} is wrong: {why}", path.display())))
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text).map_err(|error| anyhow!("cannot read {}: {error}", path.display()))
 }
 
 fn parse(text: &str) -> Result<Value, String> {
     let documents = Yaml::load_from_str(text).map_err(|error| error.to_string())?;
     match documents.as_slice() {
         [document] => value(document),
-        others => Err(format!("{} documents in place of one", others.len())),
+        others => Err(format!("{} documents; expected one", others.len())),
     }
 }
 
@@ -29,19 +29,19 @@ fn value(yaml: &Yaml<'_>) -> Result<Value, String> {
         Yaml::Value(Scalar::Integer(number)) => Value::Number(Number::from(*number)),
         Yaml::Value(Scalar::FloatingPoint(number)) => Number::from_f64(number.into_inner())
             .map(Value::Number)
-            .ok_or("a number that JSON cannot have")?,
+            .ok_or("a number that JSON does not have")?,
         Yaml::Value(Scalar::String(text)) => Value::String(text.to_string()),
         Yaml::Sequence(items) => Value::Array(items.iter().map(value).collect::<Result<_, _>>()?),
         Yaml::Mapping(entries) => entries
             .iter()
             .map(|(name, entry)| {
-                let name = name.as_str().ok_or("a key that is no text")?;
+                let name = name.as_str().ok_or("a key that is not a string")?;
                 Ok((name.to_owned(), value(entry)?))
             })
             .collect::<Result<Map<_, _>, String>>()
             .map(Value::Object)?,
         Yaml::Representation(..) | Yaml::Tagged(..) | Yaml::Alias(_) | Yaml::BadValue => {
-            return Err("tags, aliases and values of no type are not used here".to_owned());
+            return Err("tags, aliases and untyped values are not supported".to_owned());
         }
     })
 }

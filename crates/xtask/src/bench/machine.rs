@@ -1,4 +1,4 @@
-//! On what it was measured.
+//! The machine of the benchmarks.
 
 use std::fmt;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use postgres::{Client, NoTls};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{During, Result};
 use crate::interrupt::Interrupt;
 
 /// How long git may take.
@@ -20,7 +20,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub(crate) struct Machine {
     /// The model of the processor.
     pub(crate) processor: String,
-    /// How many cores.
     pub(crate) cores: usize,
     /// Memory in GiB, rounded.
     pub(crate) memory_gib: u64,
@@ -28,7 +27,7 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The version of PostgreSQL.
     pub(crate) postgresql: String,
-    /// Its settings that are not the makers', but for places and ports.
+    /// Settings that differ from the defaults, except paths and ports.
     pub(crate) settings: Vec<String>,
     /// The commit of redrive.
     #[serde(skip)]
@@ -36,13 +35,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks around.
-    pub(crate) fn look(root: &Path, url: &str, interrupt: &Interrupt) -> Result<Machine> {
+    /// Describes this machine and the server.
+    pub(crate) fn detect(root: &Path, url: &str, interrupt: &Interrupt) -> Result<Machine> {
         let mut client = connect(url)?;
         let mut ask = |sql: &str| -> Result<Vec<String>> {
             let rows = client
                 .query(sql, &[])
-                .during(|| "cannot ask the server about itself")?;
+                .with_context(|| "cannot read the settings of the server")?;
             Ok(rows.iter().map(|row| row.get(0)).collect())
         };
         let settings = ask(
@@ -72,7 +71,7 @@ impl Machine {
         })
     }
 
-    /// The commit of redrive that was measured.
+    /// Returns the measured commit of redrive.
     pub(crate) fn commit(&self) -> &str {
         &self.commit
     }
@@ -93,20 +92,20 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The date and time, UTC, by the server.
+/// Returns the server's date and time in UTC.
 pub(crate) fn now(url: &str) -> Result<String> {
     let asked = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')";
     let row = connect(url)?
         .query_one(asked, &[])
-        .during(|| "cannot ask the server for the time")?;
+        .with_context(|| "cannot read the time of the server")?;
     Ok(row.get(0))
 }
 
 fn connect(url: &str) -> Result<Client> {
-    Client::connect(url, NoTls).during(|| format!("cannot connect to {url}"))
+    Client::connect(url, NoTls).with_context(|| format!("cannot connect to {url}"))
 }
 
-/// The value of the first field of this name in a file of /proc.
+/// Returns the value of the first field with this name in a file of /proc.
 fn field(text: &str, name: &str) -> String {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -117,7 +116,7 @@ fn field(text: &str, name: &str) -> String {
         )
 }
 
-/// `24565256 kB` in GiB.
+/// Converts `24565256 kB` to GiB.
 fn gibibytes(kibibytes: &str) -> u64 {
     let number = kibibytes.split(' ').next().unwrap_or_default();
     let kibibytes: u64 = number.parse().unwrap_or_default();

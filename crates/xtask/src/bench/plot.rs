@@ -1,48 +1,49 @@
-//! The plot: a bar for each number with a target, as long as the share of the target it reaches.
+//! The plot: one bar for each number with a target, as long as the share of the target it reaches.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::results::{Results, Row, Target};
-use super::tables::shown;
-use crate::error::{During, Result};
+use redrive_benches::{Measurement, Target, shown};
 
-/// The width of everything, of the names, and of a bar that just meets its target.
+use super::results::Results;
+use anyhow::{Context as _, Result};
+
+/// The widths of the plot, of the names, and of a bar that just meets its target.
 const WIDTH: usize = 980;
 const NAMES: f64 = 430.0;
 const UNIT: f64 = 160.0;
-/// A bar that exceeds its target by more is cut here.
-const MOST: f64 = 2.0;
+/// Longer bars are cut.
+const MAX: f64 = 2.0;
 const LINE: usize = 22;
 const TOP: usize = 46;
 
 /// Writes the plot.
 pub(super) fn write(file: &Path, results: &Results) -> Result<()> {
-    fs::write(file, svg(results)).during(|| format!("cannot write {}", file.display()))
+    fs::write(file, svg(results)).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// An SVG without anything from elsewhere, readable on light and dark pages.
+/// Returns an SVG without external parts, readable on light and dark pages.
 fn svg(results: &Results) -> String {
-    let bars: Vec<(String, &Row, f64)> = results
+    let bars: Vec<(String, &Measurement, f64)> = results
         .scenarios
         .iter()
-        .flat_map(|one| one.rows.iter().map(move |row| (one, row)))
+        .flat_map(|one| one.measurements.iter().map(move |row| (one, row)))
         .filter_map(|(one, row)| Some((format!("{}: {}", one.name, row.name), row, row.reached()?)))
         .collect();
     let height = TOP + bars.len() * LINE + 12;
-    let at = |reached: f64| NAMES + reached.min(MOST) * UNIT;
+    let at = |reached: f64| NAMES + reached.min(MAX) * UNIT;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
          viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\" role=\"img\" \
-         aria-label=\"Numbers with a target, and how much of it they reach\">\n\
+         aria-label=\"The share of its target that each number reaches\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"20\" font-size=\"14\" font-weight=\"bold\">How much of its target each number reaches</text>\n\
-         <text x=\"12\" y=\"37\" fill=\"#555555\">1 is met; for a limit, the limit divided by the number; longer is better, cut at {MOST}</text>\n"
+         <text x=\"12\" y=\"20\" font-size=\"14\" font-weight=\"bold\">The share of its target that each number reaches</text>\n\
+         <text x=\"12\" y=\"37\" fill=\"#555555\">1 meets the target; for a limit, the limit divided by the number; longer is better, cut at {MAX}</text>\n"
     );
     for (line, (name, row, reached)) in bars.iter().enumerate() {
         let y = TOP + line * LINE;
-        let colour = if *reached >= 1.0 {
+        let color = if *reached >= 1.0 {
             "#2e7d32"
         } else {
             "#c62828"
@@ -52,7 +53,7 @@ fn svg(results: &Results) -> String {
         _ = writeln!(
             svg,
             "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{NAMES}\" y=\"{}\" width=\"{:.1}\" height=\"{}\" fill=\"{colour}\"/>\
+             <rect x=\"{NAMES}\" y=\"{}\" width=\"{:.1}\" height=\"{}\" fill=\"{color}\"/>\
              <text x=\"{:.1}\" y=\"{text}\">{}</text>",
             NAMES - 8.0,
             escaped(&cut(name)),
@@ -71,32 +72,34 @@ fn svg(results: &Results) -> String {
     svg
 }
 
-/// The number and its target.
-fn label(row: &Row) -> String {
+/// Returns the number with its target.
+fn label(row: &Measurement) -> String {
     let ratio = row.ratio.map_or(0.0, |ratio| ratio.median);
-    let ours = shown(row.ours.median);
+    let redrive = shown(row.redrive.median);
     match row.target {
         Some(Target::RatioAtLeast(target)) => {
-            format!("{ratio:.2} ≥ {target} ({ours} {})", row.unit)
+            format!("{ratio:.2} ≥ {target} ({redrive} {})", row.unit)
         }
-        Some(Target::RatioAtMost(target)) => format!("{ratio:.2} ≤ {target} ({ours} {})", row.unit),
-        Some(Target::AtLeast(target)) => format!("{ours} ≥ {} {}", shown(target), row.unit),
-        Some(Target::AtMost(target)) => format!("{ours} ≤ {} {}", shown(target), row.unit),
-        None => ours,
+        Some(Target::RatioAtMost(target)) => {
+            format!("{ratio:.2} ≤ {target} ({redrive} {})", row.unit)
+        }
+        Some(Target::AtLeast(target)) => format!("{redrive} ≥ {} {}", shown(target), row.unit),
+        Some(Target::AtMost(target)) => format!("{redrive} ≤ {} {}", shown(target), row.unit),
+        None => redrive,
     }
     .replacen('≥', "of", usize::from(is_missed(row)))
     .replacen('≤', "over", usize::from(is_missed(row)))
 }
 
-fn is_missed(row: &Row) -> bool {
+fn is_missed(row: &Measurement) -> bool {
     row.reached().is_some_and(|reached| reached < 1.0)
 }
 
-/// A name that fits.
+/// Cuts a name to the width.
 fn cut(name: &str) -> String {
-    const MOST: usize = 66;
-    match name.chars().count() > MOST {
-        true => name.chars().take(MOST - 1).chain(['…']).collect(),
+    const MAX: usize = 66;
+    match name.chars().count() > MAX {
+        true => name.chars().take(MAX - 1).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }
@@ -109,24 +112,24 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Measured;
-    use super::super::results::tests::row;
+    use super::super::results::ScenarioResult;
+    use super::super::results::tests::measurement;
     use super::*;
 
     #[test]
     fn each_number_with_a_target_has_a_bar() {
-        let one = Measured {
+        let one = ScenarioResult {
             name: "drain".to_owned(),
-            what: "x".to_owned(),
+            description: "x".to_owned(),
             at: String::new(),
             commit: String::new(),
             seconds: 1,
-            rows: vec![
-                row(300_000.0, 0.4, Target::RatioAtLeast(0.8)),
-                row(300.0, 1.0, Target::AtMost(600.0)),
-                Row {
+            measurements: vec![
+                measurement(300_000.0, 0.4, Target::RatioAtLeast(0.8)),
+                measurement(300.0, 1.0, Target::AtMost(600.0)),
+                Measurement {
                     target: None,
-                    ..row(1.0, 1.0, Target::AtMost(1.0))
+                    ..measurement(1.0, 1.0, Target::AtMost(1.0))
                 },
             ],
         };
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(svg.matches("<rect x=").count(), 2);
         assert!(svg.contains("0.40 of 0.8 (300,000 jobs/s)"), "{svg}");
         assert!(svg.contains("300 ≤ 600 jobs/s"), "{svg}");
-        // Half of the target, and twice.
+        // Half and twice the target.
         assert!(
             svg.contains("width=\"80.0\"") && svg.contains("width=\"320.0\""),
             "{svg}"

@@ -1,21 +1,24 @@
-//! The tables of the last results, written into the page between two marks.
+//! The tables of the last results in benches/README.md.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::results::{Figure, Results, Row, Target};
-use crate::error::{During, Error, Result};
+use redrive_benches::{Figure, Measurement, Target, shown};
+
+use super::results::Results;
+use anyhow::{Context as _, Result, anyhow};
 
 const FROM: &str = "<!-- results: written by `cargo xtask bench --publish` -->\n";
 const TO: &str = "<!-- end of results -->";
 
-/// Replaces what is between the marks.
+/// Replaces the text between the marks.
 pub(super) fn write(file: &Path, results: &Results) -> Result<()> {
-    let page = fs::read_to_string(file).during(|| format!("cannot read {}", file.display()))?;
+    let page =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let page = replaced(&page, &tables(results))
-        .ok_or_else(|| Error::new(format!("{} has no marks for results", file.display())))?;
-    fs::write(file, page).during(|| format!("cannot write {}", file.display()))
+        .ok_or_else(|| anyhow!("{} has no marks for the results", file.display()))?;
+    fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn replaced(page: &str, tables: &str) -> Option<String> {
@@ -30,125 +33,90 @@ fn tables(results: &Results) -> String {
     if let Some(machine) = &results.machine {
         _ = writeln!(
             page,
-            "\n![Bars: how much of its target each number reaches](results.svg)\n\n{machine}.\n"
+            "\n![Bars: the share of its target that each number reaches](results.svg)\n\n{machine}.\n"
         );
     }
     for one in &results.scenarios {
         _ = writeln!(
             page,
             "### {}\n\n{}\n{} UTC, commit {}, {} s.\n\n\
-             | | floor | redrive | unit | ratio | target | |\n|---|---:|---:|---|---:|---|---|",
-            one.name, one.what, one.at, one.commit, one.seconds
+             | | baseline | redrive | unit | ratio | target | |\n|---|---:|---:|---|---:|---|---|",
+            one.name, one.description, one.at, one.commit, one.seconds
         );
-        for row in &one.rows {
-            _ = writeln!(page, "{}", line(row));
+        for measurement in &one.measurements {
+            _ = writeln!(page, "{}", line(measurement));
         }
         page.push('\n');
     }
     page
 }
 
-fn line(row: &Row) -> String {
-    let spread = |figure: Figure| match figure.least < figure.most {
+fn line(measurement: &Measurement) -> String {
+    let spread = |figure: Figure| match figure.min < figure.max {
         true => format!(
             "{} ({}–{})",
             shown(figure.median),
-            shown(figure.least),
-            shown(figure.most)
+            shown(figure.min),
+            shown(figure.max)
         ),
         false => shown(figure.median),
     };
-    let note = row
+    let note = measurement
         .note
         .as_ref()
         .map(|note| format!("<br>{note}"))
         .unwrap_or_default();
-    let target = match row.target {
+    let target = match measurement.target {
         Some(Target::RatioAtLeast(target)) => format!("ratio ≥ {target}"),
         Some(Target::RatioAtMost(target)) => format!("ratio ≤ {target}"),
         Some(Target::AtLeast(target)) => format!("≥ {}", shown(target)),
         Some(Target::AtMost(target)) => format!("≤ {}", shown(target)),
         None => String::new(),
     };
-    let verdict = match row.reached() {
+    let verdict = match measurement.reached() {
         Some(reached) if reached >= 1.0 => "met",
         Some(_) => "**missed**",
         None => "",
     };
     format!(
         "| {}{} | {} | {} | {} | {} | {target} | {verdict} |",
-        row.name.replace('|', "\\|"),
+        measurement.name.replace('|', "\\|"),
         note.replace('|', "\\|"),
-        row.floor.map(spread).unwrap_or_default(),
-        spread(row.ours),
-        row.unit,
-        row.ratio.map(spread).unwrap_or_default(),
+        measurement.baseline.map(spread).unwrap_or_default(),
+        spread(measurement.redrive),
+        measurement.unit,
+        measurement.ratio.map(spread).unwrap_or_default(),
     )
-}
-
-/// A number with about three digits that matter.
-pub(super) fn shown(number: f64) -> String {
-    match number.abs() {
-        large if large >= 100.0 => {
-            let digits = format!("{:.0}", number.abs());
-            let mut grouped = String::new();
-            for (at, digit) in digits.chars().enumerate() {
-                if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                    grouped.push(',');
-                }
-                grouped.push(digit);
-            }
-            let sign = if number < 0.0 { "-" } else { "" };
-            format!("{sign}{grouped}")
-        }
-        middle if middle >= 10.0 => format!("{number:.1}"),
-        small if small >= 0.1 || small == 0.0 => format!("{number:.2}"),
-        _ => format!("{number:.4}"),
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::tests::row;
+    use super::super::results::tests::measurement;
     use super::*;
 
     #[test]
-    fn what_is_between_the_marks_is_replaced_and_nothing_else() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let page = format!("# A\n{FROM}old\n{TO}\n# B\n");
-        let new = replaced(&page, "new\n").expect("it has marks");
+        let new = replaced(&page, "new\n").expect("the page has marks");
         assert_eq!(new, format!("# A\n{FROM}new\n{TO}\n# B\n"));
         assert_eq!(replaced("# A\n", "new"), None);
     }
 
     #[test]
-    fn the_page_of_the_benchmarks_has_the_marks() {
+    fn the_readme_of_the_benchmarks_has_the_marks() {
         let page = include_str!("../../../../benches/README.md");
-        let new = replaced(page, "\nnew\n").expect("it has marks");
-        assert!(new.starts_with("# Benchmarks") && new.contains("## Others"));
+        let new = replaced(page, "\nnew\n").expect("the page has marks");
+        assert!(new.starts_with("# Benchmarks") && new.contains("## Other queues"));
     }
 
     #[test]
-    fn a_row_is_a_line() {
-        let mut row = row(300_000.0, 0.4, Target::RatioAtLeast(0.8));
-        row.ours.least = 250_000.0;
-        row.note = Some("a|b".to_owned());
+    fn a_measurement_is_a_line() {
+        let mut drain = measurement(300_000.0, 0.4, Target::RatioAtLeast(0.8));
+        drain.redrive.min = 250_000.0;
+        drain.note = Some("a|b".to_owned());
         assert_eq!(
-            line(&row),
+            line(&drain),
             "| drain<br>a\\|b | 750,000 | 300,000 (250,000–300,000) | jobs/s | 0.40 | ratio ≥ 0.8 | **missed** |"
         );
-    }
-
-    #[test]
-    fn numbers_are_shown_with_the_digits_that_matter() {
-        for (number, text) in [
-            (1_234_567.8, "1,234,568"),
-            (-1234.0, "-1,234"),
-            (12.34, "12.3"),
-            (0.456, "0.46"),
-            (0.01234, "0.0123"),
-            (0.0, "0.00"),
-        ] {
-            assert_eq!(shown(number), text);
-        }
     }
 }

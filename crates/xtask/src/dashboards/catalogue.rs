@@ -1,10 +1,10 @@
-//! The catalogue of metrics as JSON, for the gates, which are not written in Rust.
+//! The metric catalogue as JSON, for the checks written in JavaScript.
 
 use redrive::metrics::{CATALOGUE, Metric, MetricKind};
 use serde_json::{Map, Value, json};
 
-/// A list of `{name, type, labels, values}`; `values` has those of the labels whose values are
-/// known.
+/// Returns a list of `{name, type, labels, values}`. `values` holds the values of labels that have
+/// a fixed set.
 pub(crate) fn as_json() -> Value {
     CATALOGUE.iter().map(entry).collect()
 }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_is_told_with_its_labels_and_their_known_values() {
+    fn a_metric_has_its_labels_and_their_known_values() {
         let all = as_json();
         let found = |name: &str| {
             all.as_array()

@@ -1,23 +1,23 @@
-//! What the panels tell people to type exists: commands are parsed by the programs themselves,
-//! queries are planned by the server.
+//! Checks the commands and queries that panels suggest: the programs parse the commands, and the
+//! server plans the queries.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, anyhow};
 use postgres::{Client, NoTls};
 use serde_json::Value;
 
+use super::environment::Recorded;
 use super::files;
-use super::stage::Life;
-use crate::error::{During, Error, Result};
 use crate::interrupt::Interrupt;
 
-/// How long a program may take to say its help.
+/// How long `--help` may take.
 const ANSWER: Duration = Duration::from_secs(20);
-/// What stands in for the words that people replace.
-const STAND_INS: [(&str, &str); 12] = [
+/// Values for placeholders.
+const PLACEHOLDERS: [(&str, &str); 12] = [
     ("DEPENDENCY", "gateway"),
     ("REASON", "timeout"),
     ("QUEUE", "orders"),
@@ -33,51 +33,51 @@ const STAND_INS: [(&str, &str); 12] = [
 ];
 
 /// Checks every command and query of every panel.
-pub(crate) fn check(root: &Path, interrupt: &Interrupt, life: &Life) -> Result<()> {
-    let mut client =
-        Client::connect(&life.url, NoTls).during(|| "cannot connect to plan the queries")?;
+pub(crate) fn check(root: &Path, interrupt: &Interrupt, recorded: &Recorded<'_>) -> Result<()> {
+    let mut client = Client::connect(&recorded.environment.url, NoTls)
+        .with_context(|| "cannot connect to the database")?;
     let mut typed = Vec::new();
     for file in files(root) {
         let text =
-            fs::read_to_string(&file).during(|| format!("cannot read {}", file.display()))?;
-        let dashboard: Value =
-            serde_json::from_str(&text).during(|| format!("{} is no JSON", file.display()))?;
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let dashboard: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not JSON", file.display()))?;
         collect(&dashboard, &mut typed);
     }
     typed.sort();
     typed.dedup();
     for line in &typed {
-        let words = split(&stand_in(line));
+        let words = split(&filled(line));
         match words.first().map(String::as_str) {
             Some("redrive") => parses(
                 interrupt,
-                Command::new(&life.programs.redrive),
+                Command::new(&recorded.environment.binaries.redrive),
                 &words,
                 line,
             )?,
             Some("redrive-exporter") => {
                 parses(
                     interrupt,
-                    Command::new(&life.programs.exporter),
+                    Command::new(&recorded.environment.binaries.exporter),
                     &words,
                     line,
                 )?;
             }
             Some("SELECT") => client
                 .batch_execute(&format!("EXPLAIN {}", line.replace("PID", "1")))
-                .during(|| format!("a panel names a query that cannot be run: {line}"))?,
-            // Others change the server.
+                .with_context(|| format!("a panel suggests an invalid query: {line}"))?,
+            // Other statements change the server.
             _ => {}
         }
     }
     println!(
-        "    {} commands and queries of the panels exist",
+        "    {} commands and queries of the panels are valid",
         typed.len()
     );
     Ok(())
 }
 
-/// The lines after `**Type:**` of every panel.
+/// Collects the lines after `**Type:**` in the descriptions of panels.
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -92,29 +92,29 @@ fn collect(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// A program takes its arguments as far as it would before it does anything.
+/// Checks that a program accepts its arguments, with `--help` added so that it does nothing.
 fn parses(interrupt: &Interrupt, mut program: Command, words: &[String], line: &str) -> Result<()> {
     let output = interrupt
         .output(program.args(&words[1..]).arg("--help"), ANSWER)?
-        .ok_or_else(|| Error::new(format!("`{line} --help` did not end")))?;
+        .ok_or_else(|| anyhow!("`{line} --help` did not end"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(Error::new(format!(
-        "a panel names a command that does not exist: `{line}`\n{}",
+    Err(anyhow!(
+        "a panel suggests an invalid command: `{line}`\n{}",
         String::from_utf8_lossy(&output.stderr).trim_end()
-    )))
+    ))
 }
 
-fn stand_in(line: &str) -> String {
-    STAND_INS
+fn filled(line: &str) -> String {
+    PLACEHOLDERS
         .iter()
         .fold(line.to_owned(), |line, (word, value)| {
             line.replace(word, value)
         })
 }
 
-/// Words as a shell has them, with single quotes.
+/// Splits a line as a shell does, with single quotes.
 fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
@@ -137,17 +137,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_found_and_parted() {
+    fn commands_are_found_and_split() {
         let panel = serde_json::json!({"panels": [{"description": "**Type:** `redrive dlq`, `redrive stats`"}]});
         let mut found = Vec::new();
         collect(&panel, &mut found);
         assert_eq!(found, ["redrive dlq", "redrive stats"]);
         assert_eq!(
-            split(&stand_in(
-                "redrive dlq discard QUEUE 'died>7d' --why 'TEXT'"
+            split(&filled(
+                "redrive dlq discard QUEUE 'died>7d' --reason 'TEXT'"
             )),
             [
-                "redrive", "dlq", "discard", "orders", "died>7d", "--why", "fixed"
+                "redrive", "dlq", "discard", "orders", "died>7d", "--reason", "fixed"
             ]
         );
     }

@@ -1,5 +1,5 @@
-//! The payment gateway of the demo: a real HTTP server on the loopback interface that charges
-//! each order once, refuses malformed ones, and is down when the story says so.
+//! The payment gateway of the demo: an HTTP server on the loopback interface that charges each
+//! order once, rejects malformed ones, and can be taken down.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,76 +8,75 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::error::{Error, Result};
+/// How many requests it answers at once.
+const THREADS: usize = 4;
+/// The largest order it reads, in bytes.
+const MAX_ORDER: u64 = 1 << 20;
 
-/// How many requests it answers at a time.
-const CLERKS: usize = 4;
-/// The longest order it reads, in bytes.
-const LONGEST: u64 = 1 << 20;
-
-/// The running gateway. It closes when dropped.
+/// The running gateway. It stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     url: String,
-    desk: Arc<Desk>,
-    clerks: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Gateway {
-    /// Opens it on a free port.
-    pub(crate) fn open() -> Result<Gateway> {
+    /// Starts the gateway on a free port.
+    pub(crate) fn start() -> Result<Gateway> {
         let server = Server::http("127.0.0.1:0")
-            .map_err(|error| Error::new(format!("cannot open the payment gateway: {error}")))?;
+            .map_err(|error| anyhow!("cannot start the payment gateway: {error}"))?;
         let url = format!("http://{}", server.server_addr());
-        let desk = Arc::new(Desk {
+        let shared = Arc::new(Shared {
             server,
             is_down: AtomicBool::new(false),
-            books: Mutex::default(),
+            state: Mutex::default(),
         });
-        let clerks = (0..CLERKS).map(|_| {
-            let desk = Arc::clone(&desk);
-            thread::spawn(move || desk.serve())
+        let threads = (0..THREADS).map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.serve())
         });
         Ok(Gateway {
             url,
-            clerks: clerks.collect(),
-            desk,
+            threads: threads.collect(),
+            shared,
         })
     }
 
-    /// Where orders are posted to.
+    /// Returns the URL for orders.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// From now on every request is answered with 503.
+    /// Answers every request with 503 from now on.
     pub(crate) fn go_down(&self) {
-        self.desk.is_down.store(true, Ordering::SeqCst);
+        self.shared.is_down.store(true, Ordering::SeqCst);
     }
 
-    /// Works again.
+    /// Answers normally again.
     pub(crate) fn come_back(&self) {
-        self.desk.is_down.store(false, Ordering::SeqCst);
+        self.shared.is_down.store(false, Ordering::SeqCst);
     }
 
-    /// How many orders it has charged.
+    /// Returns how many orders it has charged.
     pub(crate) fn charged(&self) -> u64 {
-        self.desk.with_books(|books| books.ledger.len() as u64)
+        self.shared.with_state(|state| state.ledger.len() as u64)
     }
 
-    /// What it has answered so far.
+    /// Returns how often it gave each answer.
     pub(crate) fn answers(&self) -> Answers {
-        self.desk.with_books(|books| books.answers)
+        self.shared.with_state(|state| state.answers)
     }
 
-    /// The names of the orders in the ledger, each with the number of its entries.
+    /// Returns the names of the charged orders, each with its number of charges.
     pub(crate) fn ledger(&self) -> BTreeMap<String, u64> {
-        self.desk.with_books(|books| {
+        self.shared.with_state(|state| {
             let mut names = BTreeMap::new();
-            for name in books.ledger.values() {
+            for name in state.ledger.values() {
                 *names.entry(name.clone()).or_default() += 1;
             }
             names
@@ -87,57 +86,55 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        for _ in &self.clerks {
-            self.desk.server.unblock();
+        for _ in &self.threads {
+            self.shared.server.unblock();
         }
-        for clerk in self.clerks.drain(..) {
-            // A clerk that panicked has said so on stderr; nobody waits for its answer.
-            _ = clerk.join();
+        for thread in self.threads.drain(..) {
+            // A panic has printed its message.
+            _ = thread.join();
         }
     }
 }
 
-/// How often the gateway answered what.
+/// How often the gateway gave each answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answers {
     /// 201: charged now.
     pub(crate) charged: u64,
-    /// 200: charged before; nothing happens again.
+    /// 200: charged before.
     pub(crate) repeated: u64,
     /// 422: malformed.
-    pub(crate) refused: u64,
+    pub(crate) rejected: u64,
     /// 503: down.
     pub(crate) unavailable: u64,
 }
 
 /// Why an order is malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// A stable word for programs.
+pub(crate) struct Rejection {
+    /// The error class.
     pub(crate) error: &'static str,
-    /// A sentence for people.
     pub(crate) message: String,
 }
 
-/// What the gateway demands of an order. Fields that are not there are not its business: any
-/// JSON object will do.
-pub(crate) fn examine(order: &Value) -> Result<(), Refusal> {
-    let refuse = |error, message| Err(Refusal { error, message });
+/// Validates an order. Every field is optional, so any JSON object is accepted.
+pub(crate) fn validate(order: &Value) -> Result<(), Rejection> {
+    let reject = |error, message| Err(Rejection { error, message });
     if !order.is_object() {
-        return refuse("NotAnObject", "an order is a JSON object".to_owned());
+        return reject("NotAnObject", "an order is a JSON object".to_owned());
     }
     match order.get("currency") {
         None => {}
         Some(Value::String(code))
             if code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()) => {}
         Some(Value::String(code)) => {
-            return refuse(
+            return reject(
                 "InvalidCurrency",
                 format!("currency `{code}` is not an ISO 4217 code"),
             );
         }
         Some(other) => {
-            return refuse(
+            return reject(
                 "InvalidCurrency",
                 format!("currency {other} is not a string"),
             );
@@ -147,13 +144,13 @@ pub(crate) fn examine(order: &Value) -> Result<(), Refusal> {
         None => Ok(()),
         Some(Value::Number(amount)) if amount.as_f64().is_some_and(|amount| amount > 0.0) => Ok(()),
         Some(Value::Number(amount)) => {
-            refuse("NegativeAmount", format!("amount {amount} is not positive"))
+            reject("NegativeAmount", format!("amount {amount} is not positive"))
         }
-        Some(other) => refuse("InvalidAmount", format!("amount {other} is not a number")),
+        Some(other) => reject("InvalidAmount", format!("amount {other} is not a number")),
     }
 }
 
-/// What an order is called, by its field `order`; nameless orders share the empty name.
+/// Returns the field `order`. Orders without it share the empty name.
 pub(crate) fn name_of(order: &Value) -> String {
     order
         .get("order")
@@ -162,30 +159,29 @@ pub(crate) fn name_of(order: &Value) -> String {
         .to_owned()
 }
 
-/// What the clerks share.
-struct Desk {
+/// The state that all threads share.
+struct Shared {
     server: Server,
     is_down: AtomicBool,
-    books: Mutex<Books>,
+    state: Mutex<State>,
 }
 
-/// What the gateway keeps.
 #[derive(Debug, Default)]
-struct Books {
-    /// The order of each idempotency key: one entry, one charge.
+struct State {
+    /// The name of the order for each idempotency key.
     ledger: BTreeMap<String, String>,
     answers: Answers,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk")
-            .field("books", &self.books)
+        f.debug_struct("Shared")
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl Shared {
     /// Answers requests until it is unblocked.
     fn serve(&self) {
         while let Ok(request) = self.server.recv() {
@@ -200,29 +196,29 @@ impl Desk {
             .find(|header| header.field.equiv("Idempotency-Key"))
             .map(|header| header.value.as_str().to_owned());
         let mut body = Vec::new();
-        // Read to its end even when down: the connection serves further requests.
+        // Read to the end even when down, because the connection is reused.
         let body = request
             .as_reader()
-            .take(LONGEST)
+            .take(MAX_ORDER)
             .read_to_end(&mut body)
             .map(|_| body);
         let (status, answer) = match (request.method(), key, body) {
             (Method::Post, Some(key), Ok(body)) => self.charge(key, &body),
             (Method::Post, None, _) => (400, json!({"message": "no Idempotency-Key"})),
             (_, _, Err(error)) => (400, json!({"message": error.to_string()})),
-            (_, _, _) => (405, json!({"message": "orders are posted"})),
+            (_, _, _) => (405, json!({"message": "use POST"})),
         };
         let mut response = Response::from_string(answer.to_string()).with_status_code(status);
         if let Ok(json) = Header::from_bytes("Content-Type", "application/json") {
             response = response.with_header(json);
         }
-        // The client has gone away: it will ask again, with the same key.
+        // A client that is gone sends the order again with the same key.
         _ = request.respond(response);
     }
 
     fn charge(&self, key: String, body: &[u8]) -> (u16, Value) {
         if self.is_down.load(Ordering::SeqCst) {
-            self.with_books(|books| books.answers.unavailable += 1);
+            self.with_state(|state| state.answers.unavailable += 1);
             return (
                 503,
                 json!({"error": "Unavailable", "message": "down for maintenance"}),
@@ -232,28 +228,28 @@ impl Desk {
             Ok(order) => order,
             Err(error) => return (400, json!({"message": format!("not JSON: {error}")})),
         };
-        self.with_books(|books| match examine(&order) {
-            Err(Refusal { error, message }) => {
-                books.answers.refused += 1;
+        self.with_state(|state| match validate(&order) {
+            Err(Rejection { error, message }) => {
+                state.answers.rejected += 1;
                 (422, json!({"error": error, "message": message}))
             }
-            Ok(()) => match books.ledger.entry(key) {
+            Ok(()) => match state.ledger.entry(key) {
                 Entry::Occupied(_) => {
-                    books.answers.repeated += 1;
+                    state.answers.repeated += 1;
                     (200, json!({"charged": "before"}))
                 }
                 Entry::Vacant(entry) => {
                     entry.insert(name_of(&order));
-                    books.answers.charged += 1;
+                    state.answers.charged += 1;
                     (201, json!({"charged": "now"}))
                 }
             },
         })
     }
 
-    fn with_books<T>(&self, read: impl FnOnce(&mut Books) -> T) -> T {
-        // Every change to the books is one step: they are right after a panic, too.
-        read(&mut self.books.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        // Each change is atomic, so the state is valid even after a panic.
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -265,28 +261,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_orders_are_told_what_is_wrong() {
-        let said = |order: Value| examine(&order).map_err(|refusal| refusal.message);
-        assert_eq!(said(json!({"currency": "EUR", "amount": 1})), Ok(()));
-        assert_eq!(said(json!({"anything": ["else"]})), Ok(()));
+    fn a_malformed_order_is_rejected_with_its_cause() {
+        let check = |order: Value| validate(&order).map_err(|rejection| rejection.message);
+        assert_eq!(check(json!({"currency": "EUR", "amount": 1})), Ok(()));
+        assert_eq!(check(json!({"anything": ["else"]})), Ok(()));
         assert_eq!(
-            said(json!({"currency": "USD "})),
+            check(json!({"currency": "USD "})),
             Err("currency `USD ` is not an ISO 4217 code".to_owned())
         );
         assert_eq!(
-            said(json!({"amount": -5})),
+            check(json!({"amount": -5})),
             Err("amount -5 is not positive".to_owned())
         );
         assert_eq!(
-            said(json!({"amount": "49,90"})),
+            check(json!({"amount": "49,90"})),
             Err("amount \"49,90\" is not a number".to_owned())
         );
-        assert_eq!(said(json!([])), Err("an order is a JSON object".to_owned()));
+        assert_eq!(
+            check(json!([])),
+            Err("an order is a JSON object".to_owned())
+        );
     }
 
     #[test]
     fn an_order_is_charged_once_and_not_while_down() {
-        let gateway = Gateway::open().expect("it opens");
+        let gateway = Gateway::start().expect("it starts");
         let post = |key: &str, body: &str| {
             let mut stream = TcpStream::connect(gateway.url().trim_start_matches("http://"))
                 .expect("it listens");
@@ -315,7 +314,7 @@ mod tests {
         let all_once = Answers {
             charged: 1,
             repeated: 1,
-            refused: 1,
+            rejected: 1,
             unavailable: 1,
         };
         assert_eq!(gateway.answers(), all_once);

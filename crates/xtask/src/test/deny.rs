@@ -1,54 +1,45 @@
-//! The dependencies: what they may be, and what is known against them.
+//! Dependencies: their bans, licenses, sources and known advisories.
 
 use std::time::Duration;
 
-use super::Bench;
-use crate::cargo::cargo;
-use crate::error::Result;
+use anyhow::Result;
 
-/// How long the database of advisories may take to come.
+use super::Runner;
+use crate::cargo::{cargo, has_subcommand};
+
+/// How long the download of the advisory database may take.
 const FETCH: Duration = Duration::from_mins(1);
 
-/// Checks bans, licences and sources; and advisories where their database can be reached,
-/// with a remark where it cannot.
-pub(super) fn check(bench: &Bench<'_>) -> Result<Option<String>> {
-    if !bench.has("deny")? {
-        println!(
-            "    cargo-deny is not installed: building it, once: four minutes on two idle cores"
-        );
-        // In a folder of cargo's own choice, which it removes: half a gigabyte for one program.
-        bench.run(cargo(["install", "cargo-deny", "--locked"]).env_remove("CARGO_TARGET_DIR"))?;
+/// Checks bans, licenses and sources. Also checks advisories if their database can be fetched;
+/// otherwise the remark says that it did not.
+pub(super) fn check(runner: &Runner<'_>) -> Result<String> {
+    if !has_subcommand("deny", runner.interrupt)? {
+        println!("    installing cargo-deny once; this takes about four minutes on two cores");
+        runner.succeed(
+            cargo(["install", "--locked", "cargo-deny"])
+                // A temporary folder of cargo, instead of half a gigabyte in `target`.
+                .env_remove("CARGO_TARGET_DIR"),
+        )?;
     }
-    bench.run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
+    runner.succeed(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
 
     let mut fetch = cargo(["deny", "fetch", "db"]);
-    let fetched = bench
+    if let Err(error) = runner
         .interrupt
-        .output(fetch.current_dir(&bench.root), FETCH)?;
-    let why = match fetched {
-        Some(output) if output.status.success() => {
-            // It is here: from now on a failure is a finding.
-            bench.run(&mut cargo([
-                "deny",
-                "check",
-                "--disable-fetch",
-                "advisories",
-            ]))?;
-            return Ok(None);
-        }
-        Some(output) => last_words(&String::from_utf8_lossy(&output.stderr)),
-        None => format!("no answer within {} s", FETCH.as_secs()),
-    };
-    let remark = format!("advisories NOT checked: their database cannot be reached ({why})");
-    println!("    {remark}");
-    Ok(Some(remark))
-}
-
-/// The innermost cause that a program gave last.
-fn last_words(text: &str) -> String {
-    text.lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty())
-        .unwrap_or("no reason given")
-        .to_owned()
+        .stdout(fetch.current_dir(&runner.root), FETCH)
+    {
+        runner.interrupt.check()?;
+        let error = error.to_string();
+        let cause = error.lines().last().unwrap_or_default().trim().to_owned();
+        let remark = format!("advisories NOT checked, their database is unreachable: {cause}");
+        println!("    {remark}");
+        return Ok(remark);
+    }
+    runner.succeed(&mut cargo([
+        "deny",
+        "check",
+        "--disable-fetch",
+        "advisories",
+    ]))?;
+    Ok(String::new())
 }

@@ -1,67 +1,101 @@
-//! The packages: that what would be published is complete, and builds by itself.
+//! The packages that `cargo publish` would upload.
 
-use std::path::PathBuf;
+use anyhow::{Context as _, Result, ensure};
+use std::time::Duration;
 use std::{env, fs};
 
-use super::Bench;
+use super::{Runner, Suite};
 use crate::cargo::cargo;
-use crate::error::{During, Error, Result};
 
-/// The packages that are published, in the order of their dependencies.
+/// The published packages, dependencies first.
 const PUBLISHED: [&str; 3] = ["redrive", "redrive-cli", "redrive-exporter"];
-/// What the library includes at compile time: files below the repository's root that reach its
-/// package through symbolic links, so that a broken link would go unnoticed here.
+/// Folders that the library includes at compile time. They reach its package through symbolic
+/// links, and a broken link would go unnoticed in the workspace.
 const INCLUDED: [&str; 2] = ["migrations", "sql"];
+/// How long listing a package may take.
+const LIST: Duration = Duration::from_mins(5);
 
-/// Packs the published packages, builds each from its package alone, and looks for the SQL.
-pub(super) fn check(bench: &Bench<'_>) -> Result<()> {
-    // Everything anew: to cargo a package of the same name and version is the same package, unpacked
-    // and built at an earlier check.
-    forget_unpacked()?;
-    let folder = bench.root.join("target").join("packages");
-    if folder.is_dir() {
-        fs::remove_dir_all(&folder).during(|| format!("cannot remove {}", folder.display()))?;
-    }
-    let mut package = cargo(["package", "--locked", "--allow-dirty", "--target-dir"]);
-    package.arg(&folder);
+/// Checks that the package of the library holds all SQL. The full suite also builds every package
+/// from its own files.
+pub(super) fn check(runner: &Runner<'_>) -> Result<()> {
     for name in PUBLISHED {
-        package.args(["--package", name]);
-    }
-    bench.run(&mut package)?;
-
-    let mut list = cargo([
-        "package",
-        "--locked",
-        "--allow-dirty",
-        "--list",
-        "--package",
-        "redrive",
-    ]);
-    let packed = bench.lines_of(&mut list)?;
-    for folder in INCLUDED {
-        let missing = sql_files(bench, folder)?
-            .into_iter()
-            .filter(|file| !packed.lines().any(|line| line == file))
-            .collect::<Vec<_>>();
-        if !missing.is_empty() {
-            return Err(Error::new(format!(
-                "not in the package of `redrive`: {}\n\
-                 See `include` in crates/redrive/Cargo.toml and the links in crates/redrive.",
-                missing.join(", ")
-            )));
+        let mut list = cargo([
+            "package",
+            "--locked",
+            "--allow-dirty",
+            "--list",
+            "--package",
+        ]);
+        let list = list.arg(name).current_dir(&runner.root);
+        let packed = runner.interrupt.stdout(list, LIST)?;
+        ensure!(
+            packed.lines().any(|file| file == "README.md"),
+            "`{name}` has no README.md"
+        );
+        if name == "redrive" {
+            let packed: Vec<&str> = packed.lines().collect();
+            for folder in INCLUDED {
+                check_sql(runner, folder, &packed)?;
+            }
         }
     }
+    match runner.suite {
+        Suite::Quick => Ok(()),
+        Suite::Full => build(runner),
+    }
+}
+
+/// Checks that the package has every SQL file below a folder of the library, and at least one.
+fn check_sql(runner: &Runner<'_>, folder: &str, packed: &[&str]) -> Result<()> {
+    let root = runner.root.join("crates/redrive");
+    let mut folders = vec![root.join(folder)];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder);
+        for entry in entries.with_context(|| format!("cannot list {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "sql") {
+                let file = path.strip_prefix(&root)?.display().to_string();
+                ensure!(
+                    packed.contains(&&*file),
+                    "{file} is missing from the package `redrive`; check `include` in \
+                     crates/redrive/Cargo.toml and the links in crates/redrive"
+                );
+                count += 1;
+            }
+        }
+    }
+    ensure!(count > 0, "crates/redrive/{folder} has no SQL file");
     Ok(())
 }
 
-/// Removes what cargo unpacked of these packages at an earlier check.
-fn forget_unpacked() -> Result<()> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
-    let Some(sources) = home.map(|home| home.join("registry").join("src")) else {
-        return Ok(());
-    };
-    // No folder: nothing was ever unpacked.
+/// Builds each package alone. Dependencies stay built between runs.
+fn build(runner: &Runner<'_>) -> Result<()> {
+    let target = runner.root.join("target/packages");
+    forget(runner)?;
+    let mut package = cargo(["package", "--locked", "--allow-dirty", "--target-dir"]);
+    package.arg(&target);
+    for name in PUBLISHED {
+        package.args(["--package", name]);
+    }
+    runner.succeed(&mut package)
+}
+
+/// Removes what an earlier run unpacked and built: to cargo, a package of the same name and version
+/// never changes.
+fn forget(runner: &Runner<'_>) -> Result<()> {
+    let mut clean = cargo(["clean", "--quiet", "--target-dir"]);
+    clean.arg(runner.root.join("target/packages"));
+    for name in PUBLISHED {
+        clean.args(["--package", name]);
+    }
+    runner.succeed(&mut clean)?;
+    let home = env::var_os("CARGO_HOME").map(Into::into);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let sources = home.unwrap_or_default().join("registry/src");
+    // No such folder: cargo has unpacked nothing yet.
     for registry in sources.read_dir().into_iter().flatten().flatten() {
         for name in PUBLISHED {
             let unpacked = registry
@@ -69,30 +103,9 @@ fn forget_unpacked() -> Result<()> {
                 .join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
             if unpacked.is_dir() {
                 fs::remove_dir_all(&unpacked)
-                    .during(|| format!("cannot remove {}", unpacked.display()))?;
+                    .with_context(|| format!("cannot remove {}", unpacked.display()))?;
             }
         }
     }
     Ok(())
-}
-
-/// The SQL files in a folder of the library, by their names in its package. Never none.
-fn sql_files(bench: &Bench<'_>, folder: &str) -> Result<Vec<String>> {
-    let path = bench.root.join("crates").join("redrive").join(folder);
-    let entries = path
-        .read_dir()
-        .during(|| format!("cannot list {}", path.display()))?;
-    let files: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.rsplit_once('.').is_some_and(|(_, end)| end == "sql"))
-        .map(|name| format!("{folder}/{name}"))
-        .collect();
-    if files.is_empty() {
-        return Err(Error::new(format!(
-            "there is no SQL file in {}",
-            path.display()
-        )));
-    }
-    Ok(files)
 }

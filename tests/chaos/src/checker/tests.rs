@@ -1,229 +1,36 @@
-//! Lives as they should be, and lives with one thing wrong.
+//! Correct histories have no violations, and each broken one violates a rule.
+
+mod samples;
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::*;
-use crate::record::{Edge, Said, Verb};
-use crate::trail::Step;
-
-/// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of a second.
-const JOB: i64 = 7;
-const KEY: i64 = 70;
-
-fn event(tx: i64, at: i64, place: Place, step: Step) -> Event {
-    Event {
-        seq: at * 10 + i64::from(step == Step::In),
-        at,
-        began: at,
-        committed: at,
-        tx,
-        actor: Arc::from("worker-1.1"),
-        job: JOB,
-        place,
-        step,
-        attempt: 0,
-        most: 4,
-        generation: 0,
-        crashes: 0,
-        refunds: 0,
-        lease: (place == Place::Leased).then(|| Uuid::from_u128(1)),
-        worker: Some(Uuid::from_u128(9)),
-        state: None,
-        reason: None,
-        key: None,
-        held_key: None,
-        due: None,
-    }
-}
-
-fn effect(at: i64, edge: Edge) -> Effect {
-    Effect {
-        at,
-        actor: "worker-1.1".to_owned(),
-        job: JOB,
-        generation: 0,
-        attempt: 1,
-        is_own: false,
-        edge,
-    }
-}
-
-fn line(at: i64, said: Said) -> Line {
-    Line {
-        at,
-        actor: "enqueuer-1.1".to_owned(),
-        op: 1,
-        said,
-    }
-}
-
-/// A job that is enqueued, claimed and done.
-fn tidy() -> Records {
-    let mut stored = event(1, 0, Place::Ready, Step::In);
-    stored.actor = Arc::from("enqueuer-1.1");
-    stored.key = Some(KEY);
-    let mut leased = event(2, 10, Place::Leased, Step::In);
-    leased.attempt = 1;
-    let mut ended = event(3, 30, Place::Leased, Step::Out);
-    ended.attempt = 1;
-    let asked = Said::Asked {
-        verb: Verb::Enqueue,
-        keys: vec![KEY],
-        ids: Vec::new(),
-    };
-    Records {
-        lines: vec![line(-1, asked), line(1, Said::Ok { ids: vec![JOB] })],
-        trail: vec![stored, event(2, 10, Place::Ready, Step::Out), leased, ended],
-        renewals: vec![Renewal {
-            at: 7,
-            began: 5,
-            worker: Uuid::from_u128(9),
-        }],
-        effects: vec![effect(15, Edge::Begin), effect(25, Edge::Done)],
-        terms: Terms {
-            lease: 1_000_000,
-            crashes: 3,
-            refunds: 10,
-            is_calm: true,
-            ..Terms::default()
-        },
-        ..Records::default()
-    }
-}
-
-/// Its handler failed, and it waits.
-fn retried() -> Records {
-    let mut records = tidy();
-    records.effects[1].edge = Edge::Retry;
-    let mut back = event(3, 31, Place::Delayed, Step::In);
-    (back.attempt, back.due) = (1, Some(90));
-    let (mut out, mut ready) = (
-        event(4, 95, Place::Delayed, Step::Out),
-        event(4, 95, Place::Ready, Step::In),
-    );
-    (out.attempt, out.due, ready.attempt) = (1, Some(90), 1);
-    records.trail.extend([back, out, ready]);
-    records.remains.push(Remains {
-        job: JOB,
-        place: Place::Ready,
-    });
-    records
-}
-
-/// It was rejected.
-fn died() -> Records {
-    let mut records = tidy();
-    records.effects[1].edge = Edge::Reject;
-    let mut letter = event(3, 31, Place::Letter, Step::In);
-    letter.attempt = 1;
-    letter.state = Some(Arc::from("open"));
-    letter.reason = Some(Arc::from("rejected"));
-    records.trail.push(letter);
-    records.remains.push(Remains {
-        job: JOB,
-        place: Place::Letter,
-    });
-    records
-}
-
-/// It was cancelled in the lease of a worker that gave it back unrun.
-fn cancelled() -> Records {
-    let mut records = died();
-    records.effects.clear();
-    records.trail[4].attempt = 0;
-    records.trail[4].reason = Some(Arc::from("manual"));
-    let asked = Said::Asked {
-        verb: Verb::Cancel,
-        keys: Vec::new(),
-        ids: vec![JOB],
-    };
-    records.lines.push(line(12, asked));
-    records
-}
-
-/// It was cancelled in the lease of a worker whose own transaction for it could not begin.
-fn cancelled_before_it_began() -> Records {
-    let mut records = cancelled();
-    records.trail[4].attempt = 1;
-    records.terms.is_calm = false;
-    records
-}
-
-/// It has a key, and the commit of its end took so long that others still saw it live.
-fn slowly_ended() -> Records {
-    let mut records = tidy();
-    for event in &mut records.trail {
-        event.held_key = Some(Arc::from("k"));
-    }
-    records.trail[3].committed = 900_000;
-    let asked = Said::Asked {
-        verb: Verb::Enqueue,
-        keys: vec![KEY + 1],
-        ids: Vec::new(),
-    };
-    let answer = Said::Ok { ids: vec![-JOB] };
-    records.lines.extend(
-        [(800_000, asked), (800_001, answer)].map(|(at, said)| Line {
-            op: 2,
-            ..line(at, said)
-        }),
-    );
-    records
-}
-
-/// Its worker was lost, and somebody else took it back at this moment.
-fn reaped(at: i64) -> Records {
-    let mut records = tidy();
-    records.effects.pop();
-    records.trail[3].at = at;
-    records.trail[3].began = at;
-    records.trail[3].actor = Arc::from("worker-2.1");
-    let mut back = event(3, at, Place::Ready, Step::In);
-    back.actor = Arc::from("worker-2.1");
-    back.crashes = 1;
-    records.trail.push(back);
-    records.remains.push(Remains {
-        job: JOB,
-        place: Place::Ready,
-    });
-    records
-}
-
-/// The same by a statement that took long: its worker renewed when it had begun.
-fn slowly_reaped() -> Records {
-    let mut records = reaped(1_000_006);
-    for event in &mut records.trail[3..] {
-        event.at += 900_000;
-    }
-    let worker = records.renewals[0].worker;
-    records.renewals.push(Renewal {
-        at: 1_000_106,
-        began: 1_000_100,
-        worker,
-    });
-    records
-}
+use crate::history::{ClientEvent, Phase};
+use samples::{
+    JOB, cancelled, cancelled_before_it_began, change, handler_event, reaped, rejected, retried,
+    slowly_committed, slowly_reaped, succeeded,
+};
 
 fn rules(records: &Records) -> Vec<Rule> {
-    let found = check(records).violations;
-    let mut rules: Vec<Rule> = found.iter().map(|violation| violation.rule).collect();
+    let violations = check(records).violations;
+    let mut rules: Vec<Rule> = violations.iter().map(|violation| violation.rule).collect();
     rules.dedup();
-    // That what is ready in the end was not run is not the point here.
+    // Most samples end with a live job.
     rules.retain(|rule| *rule != Rule::NotStuck);
     rules
 }
 
 #[test]
-fn lives_as_they_should_be_have_nothing_wrong() {
+fn correct_histories_have_no_violations() {
     for records in [
-        tidy(),
+        succeeded(),
         retried(),
-        died(),
+        rejected(),
         cancelled(),
         cancelled_before_it_began(),
-        slowly_ended(),
+        slowly_committed(),
         reaped(1_000_006),
         slowly_reaped(),
     ] {
@@ -232,123 +39,132 @@ fn lives_as_they_should_be_have_nothing_wrong() {
 }
 
 #[test]
-fn what_waits_in_the_end_is_stuck() {
-    let found = check(&retried()).violations;
-    assert!(found.iter().any(|found| found.rule == Rule::NotStuck));
+fn a_job_that_is_ready_at_the_end_is_stuck() {
+    let violations = check(&retried()).violations;
+    assert!(violations.iter().any(|one| one.rule == Rule::NotStuck));
 }
 
-/// What is done to the records, and who notices.
+/// A name, a correct history, a change that breaks it, and the rule that must notice.
 type Case = (&'static str, fn() -> Records, fn(&mut Records), Rule);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn one_thing_wrong_is_noticed() {
+fn every_broken_history_violates_its_rule() {
     let cases: &[Case] = &[
-        ("lost", tidy, |r| r.trail.clear(), Rule::Honest),
+        ("lost", succeeded, |r| r.trace.clear(), Rule::Honest),
         (
-            "refused, and there",
-            tidy,
-            |r| r.lines[1].said = Said::Refused { why: String::new() },
+            "failed, but stored",
+            succeeded,
+            |r| {
+                r.history[1].event = ClientEvent::Failed {
+                    error: String::new(),
+                }
+            },
             Rule::Honest,
         ),
-        ("nobody asked", tidy, |r| r.lines.clear(), Rule::NotInvented),
-        ("vanished", tidy, |r| r.trail.truncate(2), Rule::Kept),
+        (
+            "never enqueued",
+            succeeded,
+            |r| r.history.clear(),
+            Rule::NotInvented,
+        ),
+        ("vanished", succeeded, |r| r.trace.truncate(2), Rule::Kept),
         (
             "truncated",
-            tidy,
-            |r| r.trail[1].step = Step::Truncated,
+            succeeded,
+            |r| r.trace[1].change = Change::Truncated,
             Rule::Kept,
         ),
         (
             "in two places",
-            tidy,
-            |r| drop(r.trail.remove(1)),
+            succeeded,
+            |r| drop(r.trace.remove(1)),
             Rule::OnePlace,
         ),
         (
-            "done twice",
-            tidy,
+            "succeeded twice",
+            succeeded,
             |r| {
-                let again = r.trail[1..].iter().cloned().map(|mut event| {
-                    event.tx += 10;
-                    event
+                let again = r.trace[1..].iter().cloned().map(|mut change| {
+                    change.tx += 10;
+                    change
                 });
-                let again: Vec<Event> = again.collect();
-                r.trail.extend(again);
+                let again: Vec<RowChange> = again.collect();
+                r.trace.extend(again);
             },
             Rule::OnePlace,
         ),
         (
-            "settled by a stranger",
-            tidy,
-            |r| r.trail[3].actor = Arc::from("worker-2.1"),
+            "settled by another worker",
+            succeeded,
+            |r| r.trace[3].process = Arc::from("worker-2.1"),
             Rule::Fenced,
         ),
         (
             "not charged",
-            tidy,
-            |r| r.trail[2].attempt = 0,
+            succeeded,
+            |r| r.trace[2].attempt = 0,
             Rule::Attempts,
         ),
         (
             "too many attempts",
-            tidy,
-            |r| (r.trail[2].attempt, r.trail[2].most) = (1, 0),
+            succeeded,
+            |r| (r.trace[2].attempt, r.trace[2].max_attempts) = (1, 0),
             Rule::Attempts,
         ),
         (
             "run without a claim",
-            tidy,
-            |r| r.effects[0].attempt = 3,
+            succeeded,
+            |r| r.handlers[0].attempt = 3,
             Rule::Attempts,
         ),
         (
             "run before the claim",
-            tidy,
-            |r| r.effects[0].at = 5,
+            succeeded,
+            |r| r.handlers[0].at = 5,
             Rule::Attempts,
         ),
         (
-            "done, and failed",
-            tidy,
-            |r| r.effects[1].edge = Edge::Retry,
+            "done, but the handler failed",
+            succeeded,
+            |r| r.handlers[1].phase = Phase::Retry,
             Rule::Verdict,
         ),
         (
-            "done, and never run",
-            tidy,
-            |r| r.effects.clear(),
+            "done without an attempt",
+            succeeded,
+            |r| r.handlers.clear(),
             Rule::Verdict,
         ),
         (
             "run twice",
-            tidy,
-            |r| r.effects.insert(1, effect(16, Edge::Begin)),
+            succeeded,
+            |r| r.handlers.insert(1, handler_event(16, Phase::Begin)),
             Rule::NoOverlap,
         ),
         (
-            "held at a clean end",
-            tidy,
+            "held at a clean stop",
+            succeeded,
             |r| {
-                let said = Said::Ended { code: Some(0) };
-                r.lines.push(Line {
+                let event = ClientEvent::Exited { code: Some(0) };
+                r.history.push(HistoryLine {
                     at: 20,
-                    actor: "worker-1.1".to_owned(),
+                    process: "worker-1.1".to_owned(),
                     op: 0,
-                    said,
+                    event,
                 });
             },
             Rule::CleanStop,
         ),
         (
-            "an effect without an end",
-            tidy,
-            |r| r.own = BTreeMap::from([((JOB, 1), 1)]),
+            "an effect of a job that did not succeed",
+            succeeded,
+            |r| r.effects = BTreeMap::from([((JOB, 1), 1)]),
             Rule::OneTransaction,
         ),
         (
-            "counted wrong",
-            tidy,
+            "a wrong counter",
+            succeeded,
             |r| {
                 r.counters = BTreeMap::from([("redrive_jobs_enqueued_total".to_owned(), 2)]);
             },
@@ -357,135 +173,140 @@ fn one_thing_wrong_is_noticed() {
         (
             "promoted early",
             retried,
-            |r| r.trail[4].due = Some(200),
+            |r| r.trace[4].due = Some(200),
             Rule::NotEarly,
         ),
         (
             "charged for an outage",
             retried,
-            |r| r.effects[1].edge = Edge::Outage,
+            |r| r.handlers[1].phase = Phase::Outage,
             Rule::OutageFree,
         ),
         (
-            "given back twice over",
+            "refunded twice",
             retried,
-            |r| r.trail[4].attempt = -1,
+            |r| r.trace[4].attempt = -1,
             Rule::Attempts,
         ),
         (
-            "the wrong reason",
-            died,
-            |r| r.trail[4].reason = Some(Arc::from("exhausted")),
-            Rule::Reason,
+            "the wrong cause",
+            rejected,
+            |r| r.trace[4].cause = Some(Arc::from("exhausted")),
+            Rule::Cause,
         ),
         (
-            "a lost worker that was there",
-            died,
-            |r| r.trail[4].reason = Some(Arc::from("worker_lost")),
-            Rule::Reason,
+            "a lost worker that settled",
+            rejected,
+            |r| r.trace[4].cause = Some(Arc::from("worker_lost")),
+            Rule::Cause,
         ),
         (
-            "refunded as if it were cancelled",
-            died,
-            |r| r.trail[4].attempt = 0,
+            "refunded without a cancellation",
+            rejected,
+            |r| r.trace[4].attempt = 0,
             Rule::Attempts,
         ),
         (
-            "charged and never run",
+            "charged without an attempt",
             cancelled,
-            |r| r.trail[4].attempt = 1,
-            Rule::Reason,
+            |r| r.trace[4].attempt = 1,
+            Rule::Cause,
         ),
         (
-            "run to the end and refunded",
+            "refunded after an attempt",
             cancelled,
-            |r| r.effects = vec![effect(15, Edge::Begin), effect(25, Edge::Retry)],
+            |r| {
+                r.handlers = vec![
+                    handler_event(15, Phase::Begin),
+                    handler_event(25, Phase::Retry),
+                ];
+            },
             Rule::Attempts,
         ),
         (
             "another generation",
-            died,
-            |r| r.trail[4].generation = 2,
+            rejected,
+            |r| r.trace[4].generation = 2,
             Rule::Lineage,
         ),
         (
             "an open letter deleted",
-            died,
+            rejected,
             |r| {
-                r.trail.push(event(9, 50, Place::Letter, Step::Out));
-                r.remains.clear();
+                r.trace.push(change(9, 50, Place::Letter, Change::Out));
+                r.final_rows.clear();
             },
             Rule::LawfulPrune,
         ),
         (
-            "redriven from a letter that stays open",
-            died,
+            "redriven, but the letter stays open",
+            rejected,
             |r| {
-                let mut back = event(9, 50, Place::Ready, Step::In);
+                let mut back = change(9, 50, Place::Ready, Change::In);
                 back.generation = 1;
-                r.trail.push(back);
+                r.trace.push(back);
             },
             Rule::RedriveOnce,
         ),
         (
-            "taken back too early",
+            "reaped too early",
             || reaped(1_000_004),
             |_| {},
             Rule::LawfulReap,
         ),
         (
-            "taken back after a restart",
+            "reaped right after a restart",
             || reaped(1_000_006),
-            |r| r.terms.starts.push(50),
+            |r| r.terms.server_starts.push(50),
             Rule::LawfulReap,
         ),
         (
-            "a suspect with mates",
+            "a suspect that shares its lease",
             || reaped(1_000_006),
             |r| {
-                for (step, place) in [(Step::Out, Place::Ready), (Step::In, Place::Leased)] {
-                    let mut event = event(9, 1_000_120, place, step);
-                    (event.crashes, event.attempt) = (1, i32::from(step == Step::In));
-                    event.lease = (step == Step::In).then(|| Uuid::from_u128(2));
-                    r.trail.push(event);
+                for (kind, place) in [(Change::Out, Place::Ready), (Change::In, Place::Leased)] {
+                    let mut row = change(9, 1_000_120, place, kind);
+                    (row.crashes, row.attempt) = (1, i32::from(kind == Change::In));
+                    row.lease = (kind == Change::In).then(|| Uuid::from_u128(2));
+                    r.trace.push(row);
                 }
-                let mut mate = event(9, 1_000_120, Place::Leased, Step::In);
+                let mut mate = change(9, 1_000_120, Place::Leased, Change::In);
                 (mate.job, mate.lease) = (JOB + 1, Some(Uuid::from_u128(2)));
-                r.trail.push(mate);
+                r.trace.push(mate);
             },
             Rule::SuspectsAlone,
         ),
         (
-            "cancelled by nobody",
+            "cancelled without a request",
             cancelled,
-            |r| drop(r.lines.pop()),
-            Rule::Reason,
+            |r| drop(r.history.pop()),
+            Rule::Cause,
         ),
         (
-            "cancelled and charged, and nothing kept it from running",
+            "cancelled and charged, but never run without a fault",
             cancelled_before_it_began,
             |r| r.terms.is_calm = true,
-            Rule::Reason,
+            Rule::Cause,
         ),
         (
-            "told of a key that was free",
-            slowly_ended,
-            |r| r.trail[3].committed = 500_000,
+            "an existing job that had ended",
+            slowly_committed,
+            |r| r.trace[3].committed = 500_000,
             Rule::OneOfAKey,
         ),
         (
             "a key held twice",
-            tidy,
+            succeeded,
             |r| {
-                let mut twins = r.trail.clone();
-                for event in r.trail.iter_mut().chain(&mut twins) {
-                    event.held_key = Some(Arc::from("k"));
+                let mut twins = r.trace.clone();
+                for row in r.trace.iter_mut().chain(&mut twins) {
+                    row.unique_key = Some(Arc::from("k"));
                 }
-                for event in &mut twins {
-                    event.job = JOB + 1;
-                    event.key = event.key.map(|key| key + 1);
+                for row in &mut twins {
+                    row.job = JOB + 1;
+                    row.key = row.key.map(|key| key + 1);
                 }
-                r.trail.extend(twins);
+                r.trace.extend(twins);
             },
             Rule::OneOfAKey,
         ),

@@ -1,99 +1,108 @@
-//! What can only be said of the whole: what remains, who ended, and what was counted.
+//! Rules about the run as a whole: final rows, clean stops, cancellations and counters.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::checker::{Findings, Life, Records, Rule};
-use crate::record::{Said, Verb};
-use crate::trail::Place;
+use crate::checker::job_history::JobHistory;
+use crate::checker::{Findings, Records, Rule};
+use crate::db_trace::Place;
+use crate::history::{ClientEvent, Operation};
 
-pub(super) fn check(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
-    remains(records, lives, findings);
-    stops(records, lives, findings);
-    cancels(records, lives, findings);
-    suspects(findings);
-    counters(records, lives, findings);
+pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+    check_final_rows(records, jobs, findings);
+    check_stops(records, jobs, findings);
+    check_cancellations(records, jobs, findings);
+    check_suspects(findings);
+    check_counters(records, jobs, findings);
 }
 
-/// The rows at the end are where the trail says, and none of them waits.
-fn remains(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
+/// Checks that the final rows are where the trace has them, and that no job is live.
+fn check_final_rows(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
     let mut seen = HashSet::new();
     for row in records
-        .remains
+        .final_rows
         .iter()
         .filter(|row| row.place != Place::Letter)
     {
-        let life = lives.get(&row.job);
+        let job = jobs.get(&row.job);
         if !seen.insert(row.job) {
-            findings.found(
+            findings.add(
                 Rule::OnePlace,
                 Some(row.job),
                 0,
                 "it is in two places at the end",
             );
         }
-        findings.found(
+        findings.add(
             Rule::NotStuck,
             Some(row.job),
             0,
             format!("it is still {:?}", row.place),
         );
-        if life.is_none_or(|life| life.end != Some(row.place)) {
+        if job.is_none_or(|job| job.end != Some(row.place)) {
             let text = format!(
-                "it is {:?}, and the trail has it at {:?}",
+                "it is {:?}, but {:?} in the trace",
                 row.place,
-                life.map(|life| life.end)
+                job.map(|job| job.end)
             );
-            findings.found(Rule::OnePlace, Some(row.job), 0, text);
+            findings.add(Rule::OnePlace, Some(row.job), 0, text);
         }
     }
     let letters: HashSet<i64> = records
-        .remains
+        .final_rows
         .iter()
         .filter(|row| row.place == Place::Letter)
         .map(|row| row.job)
         .collect();
-    for life in lives.values() {
-        if life.is_letter != letters.contains(&life.job) {
-            let text = format!("whether it is a letter: the trail says {}", life.is_letter);
-            findings.found(Rule::OnePlace, Some(life.job), 0, text);
+    for job in jobs.values() {
+        if job.is_letter != letters.contains(&job.job) {
+            let text = if job.is_letter {
+                "its letter is gone, but not in the trace"
+            } else {
+                "it has a letter, but not in the trace"
+            };
+            findings.add(Rule::OnePlace, Some(job.job), 0, text);
         }
-        let is_live = life.end.is_some_and(|place| place != Place::Letter);
-        if is_live && !seen.contains(&life.job) {
-            let text = format!("the trail has it at {:?}, and it is not there", life.end);
-            findings.found(Rule::Kept, Some(life.job), 0, text);
+        let is_live = job.end.is_some_and(|place| place != Place::Letter);
+        if is_live && !seen.contains(&job.job) {
+            let text = format!("it is gone, but {:?} in the trace", job.end);
+            findings.add(Rule::Kept, Some(job.job), 0, text);
         }
     }
 }
 
-/// A worker that ended well holds nothing.
-fn stops(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
-    let ended: HashMap<&str, i64> = records
-        .lines
+/// Checks that a worker that stopped cleanly holds no lease.
+fn check_stops(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+    let stopped: HashMap<&str, i64> = records
+        .history
         .iter()
-        .filter(|line| matches!(line.said, Said::Ended { code: Some(0) }))
-        .map(|line| (line.actor.as_str(), line.at))
+        .filter(|line| matches!(line.event, ClientEvent::Exited { code: Some(0) }))
+        .map(|line| (line.process.as_str(), line.at))
         .collect();
-    for life in lives.values() {
-        for stay in &life.leases {
-            if let Some(&at) = ended.get(&*stay.actor)
-                && stay.from < at
-                && stay.to > at
+    for job in jobs.values() {
+        for span in &job.leases {
+            if let Some(&at) = stopped.get(&*span.process)
+                && span.from < at
+                && span.to > at
             {
-                let text = format!("{} ended well and held it", stay.actor);
-                findings.found(Rule::CleanStop, Some(life.job), at, text);
+                let text = format!("{} stopped cleanly, but held it", span.process);
+                findings.add(Rule::CleanStop, Some(job.job), at, text);
             }
         }
     }
 }
 
-/// Who died as somebody's wish, was cancelled by somebody.
-fn cancels(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
-    let asked: HashSet<i64> = records
-        .lines
+/// Checks that a client asked for every cancellation.
+fn check_cancellations(
+    records: &Records,
+    jobs: &HashMap<i64, JobHistory>,
+    findings: &mut Findings,
+) {
+    let requested: HashSet<i64> = records
+        .history
         .iter()
-        .filter_map(|line| match &line.said {
-            Said::Asked {
-                verb: Verb::Cancel,
+        .filter_map(|line| match &line.event {
+            ClientEvent::Invoked {
+                operation: Operation::Cancel,
                 ids,
                 ..
             } => Some(ids),
@@ -102,58 +111,54 @@ fn cancels(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Finding
         .flatten()
         .copied()
         .collect();
-    for life in lives.values() {
-        if let Some(at) = life.manual.filter(|_| !asked.contains(&life.job)) {
-            let text = "it died as cancelled, and nobody asked for it";
-            findings.found(Rule::Reason, Some(life.job), at, text);
+    for job in jobs.values() {
+        if let Some(at) = job.cancelled.filter(|_| !requested.contains(&job.job)) {
+            let text = "it died as cancelled, but no client cancelled it";
+            findings.add(Rule::Cause, Some(job.job), at, text);
         }
     }
 }
 
-/// A process runs one suspect at a time.
-fn suspects(findings: &mut Findings) {
-    let mut runs = std::mem::take(&mut findings.suspects);
-    runs.sort();
-    for pair in runs.windows(2) {
-        let ((actor, _, end), (other, begin, _)) = (&pair[0], &pair[1]);
-        if actor == other && begin < end {
-            findings.found(
-                Rule::SuspectsAlone,
-                None,
-                *begin,
-                format!("{actor} ran two suspects at a time"),
-            );
+/// Checks that a job on its last chance is the only suspect in its process.
+fn check_suspects(findings: &mut Findings) {
+    let mut attempts = std::mem::take(&mut findings.suspects);
+    attempts.sort_by_key(|attempt| attempt.begin);
+    for (at, younger) in attempts.iter().enumerate() {
+        let older = attempts[..at].iter().find(|older| {
+            older.process == younger.process
+                && older.end > younger.begin
+                && (older.is_last_chance || younger.is_last_chance)
+        });
+        if let Some(older) = older {
+            let process = &older.process;
+            let text = format!("{process} ran another suspect beside one on its last chance");
+            findings.add(Rule::SuspectsAlone, None, younger.begin, text);
         }
     }
 }
 
-/// What is published is what happened.
-fn counters(records: &Records, lives: &HashMap<i64, Life>, findings: &mut Findings) {
+/// Compares the published counters with the trace.
+fn check_counters(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
     for drift in &records.drift {
-        findings.found(Rule::Counters, None, 0, drift.clone());
+        findings.add(Rule::Counters, None, 0, drift.clone());
     }
     if records.counters.is_empty() {
         return;
     }
-    let tally = findings.tally.clone();
-    let enqueued = i64::try_from(
-        lives
-            .values()
-            .filter(|life| life.enqueuer.is_some())
-            .count(),
-    )
-    .unwrap_or(i64::MAX);
-    for (name, happened) in [
+    let totals = findings.totals.clone();
+    let enqueued = i64::try_from(jobs.values().filter(|job| job.enqueuer.is_some()).count())
+        .unwrap_or(i64::MAX);
+    for (name, expected) in [
         ("redrive_jobs_enqueued_total", enqueued),
-        ("redrive_jobs_claimed_total", tally.claims),
-        ("redrive_jobs_succeeded_total", tally.done),
-        ("redrive_jobs_dead_lettered_total", tally.deaths),
-        ("redrive_dlq_redriven_total", tally.redriven),
+        ("redrive_jobs_claimed_total", totals.claims),
+        ("redrive_jobs_succeeded_total", totals.done),
+        ("redrive_jobs_dead_lettered_total", totals.deaths),
+        ("redrive_dlq_redriven_total", totals.redriven),
     ] {
         let published = records.counters.get(name).copied().unwrap_or_default();
-        if published != happened {
-            let text = format!("{name} is {published}, and it happened {happened} times");
-            findings.found(Rule::Counters, None, 0, text);
+        if published != expected {
+            let text = format!("{name} is {published}, but should be {expected}");
+            findings.add(Rule::Counters, None, 0, text);
         }
     }
 }

@@ -1,0 +1,85 @@
+//! `redrive migrate`: the database schema.
+
+use clap::Args;
+use redrive::Database;
+use serde_json::json;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::terminal::{json_line, one_line};
+
+/// Create the schema `redrive`, or update it to the version of this program
+///
+/// Several processes may migrate at the same time. Migrations cannot be undone.
+#[derive(Args, Debug)]
+#[command(before_help = "\
+Examples:
+  redrive migrate
+  redrive migrate --check || echo 'run the migrations first'
+  redrive migrate --print > redrive.sql
+")]
+pub(crate) struct Migrate {
+    /// Change nothing; exit with 1 if migrations are missing.
+    #[arg(long, conflicts_with = "print")]
+    check: bool,
+    /// Print the SQL of all migrations, for another migration tool. Needs no database.
+    #[arg(long)]
+    print: bool,
+}
+
+impl Migrate {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if self.print {
+            let sql = redrive::migrate::print();
+            writeln!(cx.out, "{}", sql.trim_end())?;
+            return Ok(Ending::Done);
+        }
+        let db = cx.database()?;
+        if self.check {
+            return check(&db, cx);
+        }
+        let applied = db.migrate()?;
+        for migration in &applied {
+            let json = json!({ "version": migration.version, "applied": migration.name });
+            print(&json, &format!("applied {}", migration.name), cx)?;
+        }
+        if applied.is_empty() && !cx.global.json {
+            writeln!(cx.out, "the schema is up to date")?;
+        }
+        warn_about_durability(&db, cx);
+        Ok(Ending::Done)
+    }
+}
+
+fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    match db.check_schema() {
+        Ok(()) => {
+            warn_about_durability(db, cx);
+            print(
+                &json!({ "up_to_date": true }),
+                "the schema is up to date",
+                cx,
+            )?;
+            Ok(Ending::Done)
+        }
+        Err(error) if error.is_migration_required() => {
+            print(&json!({ "up_to_date": false }), &error.to_string(), cx)?;
+            Ok(Ending::NothingMatched)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Warns if the server may lose committed data. An error here does not affect the schema.
+fn warn_about_durability(db: &Database, cx: &mut Context<'_>) {
+    for warning in db.admin().durability_warnings().into_iter().flatten() {
+        cx.say(format!("warning: {}", one_line(&warning.to_string())));
+    }
+}
+
+fn print(json: &serde_json::Value, text: &str, cx: &mut Context<'_>) -> Result<()> {
+    if cx.global.json {
+        return json_line(cx.out, json);
+    }
+    Ok(writeln!(cx.out, "{text}")?)
+}

@@ -1,0 +1,100 @@
+//! `redrive dlq`: dead letters.
+
+mod filter;
+mod selection;
+mod letter_table;
+mod bulk;
+mod run_report;
+mod follow;
+mod group;
+mod list;
+mod groups;
+mod show;
+mod redrive;
+mod discard;
+mod capture;
+mod runs;
+mod validate;
+mod edit;
+mod deliver;
+mod export;
+mod policies;
+mod retention;
+mod archive;
+mod overview;
+
+use clap::{Args, Subcommand};
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+
+pub(crate) use retention::{rule_cells, rule_json};
+
+/// Inspect dead letters, send them back, or discard them
+///
+/// Without a subcommand this prints the on-call screen: queue depths, the most frequent failures,
+/// the oldest letter, active runs and open breakers, each with the command to type next.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive dlq
+  redrive dlq list orders class=Timeout 'died>2h'
+",
+    after_help = "\
+Conditions on letters (a letter must meet all of them):
+  queue= kind= class= group= cause= state= id= generation= died> died<
+  message~ version= host= source= run= payload.PATH=
+
+Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d. A time without Z
+or an offset is UTC. Separate several values with commas. Pass each condition
+as one argument, in single quotes if it contains spaces or <, > or \".
+  class=Timeout,Refused  id=5..10  'died>2h'  'died<2026-11-20T10:00Z'
+  payload.customer.id=42  'payload.amount>100'  'message~card declined'"
+)]
+pub(crate) struct DlqCommand {
+    #[command(subcommand)]
+    subcommand: Option<DlqSubcommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum DlqSubcommand {
+    List(list::ListLetters),
+    Groups(groups::GroupsCommand),
+    Show(show::ShowLetter),
+    Redrive(redrive::Redrive),
+    Discard(discard::Discard),
+    Capture(capture::CaptureFailures),
+    Runs(runs::RunsCommand),
+    Validate(validate::Validate),
+    Edit(edit::Edit),
+    Deliver(deliver::Deliver),
+    Export(export::ExportLetters),
+    Policies(policies::PoliciesCommand),
+    Retention(retention::RetentionCommand),
+    Archive(archive::ArchiveCommand),
+}
+
+impl DlqCommand {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let Some(subcommand) = &self.subcommand else {
+            return overview::run(cx);
+        };
+        match subcommand {
+            DlqSubcommand::List(command) => command.run(cx),
+            DlqSubcommand::Groups(command) => command.run(cx),
+            DlqSubcommand::Show(command) => command.run(cx),
+            DlqSubcommand::Redrive(command) => command.run(cx),
+            DlqSubcommand::Discard(command) => command.run(cx),
+            DlqSubcommand::Capture(command) => command.run(cx),
+            DlqSubcommand::Runs(command) => command.run(cx),
+            DlqSubcommand::Validate(command) => command.run(cx),
+            DlqSubcommand::Edit(command) => command.run(cx),
+            DlqSubcommand::Deliver(command) => command.run(cx),
+            DlqSubcommand::Export(command) => command.run(cx),
+            DlqSubcommand::Policies(command) => command.run(cx),
+            DlqSubcommand::Retention(command) => command.run(cx),
+            DlqSubcommand::Archive(command) => command.run(cx),
+        }
+    }
+}

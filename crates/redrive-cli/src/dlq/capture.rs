@@ -1,0 +1,227 @@
+//! `redrive dlq capture`: records failures of other systems as letters.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use redrive::Database;
+use redrive::dlq::{CaptureOutcome, ForeignFailure};
+use redrive::limits::MAX_CAPTURE_BYTES;
+use serde_json::json;
+
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::ndjson::{CaptureLine, Lines};
+use crate::terminal::{Progress, counted, grouped, json_line};
+
+/// The longest line: the largest capture in base64, and the other members.
+const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES / 3 * 4 + 1024 * 1024;
+/// The most lines captured in one statement.
+const MAX_CHUNK_LINES: usize = 1000;
+/// About the most bytes captured in one statement.
+const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Record failures of other systems as dead letters
+///
+/// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue.
+/// Each position of a source is recorded once, so an interrupted capture can be repeated.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [BYTES]
+       redrive dlq capture [OPTIONS] --file <F.ndjson>",
+    before_help = "\
+Examples:
+  kcat -C -t orders -p 3 -o 1842 -c 1 |
+    redrive dlq capture kafka:orders 3/1842 orders order.placed - --error-class ParseError
+  redrive dlq capture --file failures.ndjson
+",
+    after_help = "\
+File format: one JSON object per line with the members source, position, queue
+and kind; the bytes as payload (JSON), raw (text) or raw_base64; and optionally
+content_type, headers (an object of strings), error_class, error_message,
+error_detail and group_key. `redrive dlq export` writes such lines. Bad lines are named and
+skipped, and the exit code is then 1."
+)]
+pub(super) struct CaptureFailures {
+    /// System that the failure comes from.
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    source: Option<String>,
+    /// Position in the source, which identifies the failure.
+    #[arg(required_unless_present = "file")]
+    position: Option<String>,
+    /// Queue into which the letter is redriven.
+    #[arg(required_unless_present = "file")]
+    queue: Option<String>,
+    /// Kind of the job when the letter is redriven.
+    #[arg(required_unless_present = "file")]
+    kind: Option<String>,
+    /// File with the bytes; - is stdin.
+    #[arg(default_value = "-")]
+    bytes: PathBuf,
+    /// File with one failure per line (NDJSON); - is stdin.
+    #[arg(long, value_name = "F.ndjson")]
+    file: Option<PathBuf>,
+    /// Class of the error, by which letters are grouped.
+    #[arg(long, value_name = "CLASS", default_value = "captured")]
+    error_class: String,
+    /// Error message.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    error_message: String,
+    /// Media type of the bytes.
+    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    content_type: String,
+}
+
+impl CaptureFailures {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        match &self.file {
+            Some(file) => capture_file(file, cx),
+            None => self.capture_one(cx),
+        }
+    }
+
+    fn capture_one(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let text = |given: &Option<String>| given.clone().unwrap_or_default();
+        let failure = ForeignFailure::new(
+            text(&self.source),
+            text(&self.position),
+            text(&self.queue),
+            text(&self.kind),
+            self.read()?,
+        )
+        .content_type(&*self.content_type)
+        .error(&*self.error_class, &*self.error_message);
+        let db = cx.database()?;
+        let (id, is_new) = match db.dlq().capture(&failure)? {
+            CaptureOutcome::New(id) => (id, true),
+            CaptureOutcome::Known(id) => (id, false),
+        };
+        if cx.global.json {
+            json_line(cx.out, &json!({ "id": id.get(), "new": is_new }))?;
+        } else {
+            writeln!(cx.out, "{id}")?;
+        }
+        if !is_new {
+            cx.say(format!("this position was already captured as letter {id}"));
+        }
+        Ok(Ending::Done)
+    }
+
+    fn read(&self) -> Result<Vec<u8>> {
+        let max = MAX_CAPTURE_BYTES as u64;
+        let mut bytes = Vec::new();
+        open(&self.bytes)?
+            .take(max + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| unreadable(&self.bytes, error))?;
+        if bytes.len() as u64 > max {
+            return Err(Error::new(format!(
+                "`{}` is too large to capture; the limit is {} bytes",
+                self.bytes.display(),
+                grouped(max)
+            )));
+        }
+        Ok(bytes)
+    }
+}
+
+/// The lines of a file by result.
+#[derive(Debug, Default)]
+struct CaptureCounts {
+    new: u64,
+    known: u64,
+    bad_lines: u64,
+}
+
+fn capture_file(file: &Path, cx: &mut Context<'_>) -> Result<Ending> {
+    let mut lines = Lines::new(
+        BufReader::with_capacity(1 << 16, open(file)?),
+        MAX_LINE_BYTES,
+    );
+    let db = cx.database()?;
+    db.check_schema()?;
+    let progress = Progress::unknown("capturing");
+    let mut counts = CaptureCounts::default();
+    let mut chunk: Vec<ForeignFailure> = Vec::new();
+    let mut chunk_start = 0;
+    loop {
+        let line = lines
+            .next_as(CaptureLine::read)
+            .map_err(|error| unreadable(file, error))?;
+        let at_end = line.is_none();
+        match line {
+            Some(Ok(failure)) => chunk.push(failure),
+            Some(Err(bad)) => {
+                counts.bad_lines += 1;
+                progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
+            }
+            None => {}
+        }
+        let is_full =
+            chunk.len() == MAX_CHUNK_LINES || lines.bytes() - chunk_start > MAX_CHUNK_BYTES;
+        if is_full || at_end {
+            capture_chunk(&db, &chunk, &mut counts)?;
+            chunk.clear();
+            chunk_start = lines.bytes();
+            progress.show(counted(counts.new + counts.known, "failure"));
+        }
+        if at_end {
+            break;
+        }
+    }
+    drop(progress);
+    report(&counts, cx)
+}
+
+fn capture_chunk(
+    db: &Database,
+    chunk: &[ForeignFailure],
+    counts: &mut CaptureCounts,
+) -> Result<()> {
+    for captured in db.dlq().capture_many(chunk)? {
+        match captured {
+            CaptureOutcome::New(_) => counts.new += 1,
+            CaptureOutcome::Known(_) => counts.known += 1,
+        }
+    }
+    Ok(())
+}
+
+fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
+    if cx.global.json {
+        json_line(
+            cx.out,
+            &json!({ "new": counts.new, "known": counts.known, "bad_lines": counts.bad_lines }),
+        )?;
+    } else {
+        writeln!(
+            cx.out,
+            "{} captured, {} already known",
+            counted(counts.new, "failure"),
+            grouped(counts.known)
+        )?;
+    }
+    if counts.bad_lines == 0 {
+        return Ok(Ending::Done);
+    }
+    cx.say(format!("skipped {}", counted(counts.bad_lines, "bad line")));
+    Ok(Ending::NothingMatched)
+}
+
+fn open(file: &Path) -> Result<Box<dyn Read>> {
+    Ok(match file == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(file).map_err(|error| unreadable(file, error))?),
+    })
+}
+
+fn unreadable(file: &Path, error: io::Error) -> Error {
+    Error::caused_by(format!("could not read `{}`", file.display()), error)
+}

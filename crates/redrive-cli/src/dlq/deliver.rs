@@ -1,0 +1,229 @@
+//! `redrive dlq deliver`: sends letters to a command or a sink instead of a queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use redrive::Failure;
+use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
+use serde_json::json;
+
+use super::filter::quoted;
+use super::letter_table::letter_table;
+use super::selection::Selection;
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::operator;
+use crate::shell::{Interrupt, Shell, Stdout};
+use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::time;
+
+/// How many letters a dry run shows.
+const SAMPLE: u64 = 5;
+/// How many failed letters are named.
+const MAX_NAMED: usize = 20;
+
+/// Deliver open letters to a command or a sink, one at a time
+///
+/// Without --yes this is a dry run. Letters given by --id are delivered at once. The command gets
+/// the payload as one line on stdin, or the captured bytes unchanged.
+///
+/// If the command exits with 0, the letter is recovered. Otherwise it stays open and its timeline
+/// records the error. Delivery is at least once: if this program is killed during a delivery, the
+/// letter stays open and is delivered again.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("which").required(true)),
+    group(ArgGroup::new("where").required(true)),
+    override_usage = "redrive dlq deliver <QUEUE | --id ID...> [CONDITION...] <--exec COMMAND | --sink NAME> [OPTIONS]",
+    before_help = "\
+Examples:
+  redrive dlq deliver --id 42 --exec 'curl -fsS --data-binary @- https://example.org/hook'
+  redrive dlq deliver orders --kind order.placed --exec 'kcat -P -b broker -t orders' --yes
+",
+    after_help = "\
+Environment of the command:
+  REDRIVE_LETTER_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_STATE,
+  REDRIVE_CAUSE, REDRIVE_ERROR_CLASS, REDRIVE_ERROR_MESSAGE,
+  REDRIVE_GENERATION, REDRIVE_ENQUEUED_AT, REDRIVE_DIED_AT (RFC 3339);
+  for captured letters also REDRIVE_SOURCE, REDRIVE_POSITION,
+  REDRIVE_CONTENT_TYPE and REDRIVE_HEADERS (a JSON object)
+
+The exit code is 1 if a letter was not delivered or none matches."
+)]
+pub(super) struct Deliver {
+    #[command(flatten)]
+    selection: Selection,
+    /// Command that `sh -c` runs for each letter.
+    #[arg(long, help_heading = "Action", value_name = "COMMAND", group = "where")]
+    exec: Option<String>,
+    /// Sink that this program registered.
+    #[arg(long, help_heading = "Action", value_name = "NAME", group = "where")]
+    sink: Option<String>,
+    /// Time limit of the command.
+    #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, default_value = "1m", allow_hyphen_values = true)]
+    deadline: Duration,
+    /// The reason, for the letters and the audit log.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Change nothing; show how many letters match, and some of them.
+    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
+    dry_run: bool,
+    /// Deliver all letters that match.
+    #[arg(long, help_heading = "Action")]
+    yes: bool,
+}
+
+impl Deliver {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (sink, _interrupt) = self.sink(cx)?;
+        let db = cx.database()?;
+        let open = self.selection.letters()?.state(LetterState::Open);
+        let matching = db.dlq().count(&open)?.letters;
+        let total = self.selection.limited(matching);
+        if self.dry_run || (self.selection.ids().is_empty() && !self.yes) {
+            let sample = db.dlq().list(&open.limit(SAMPLE.min(total.max(1))))?;
+            return self.dry_run(total, &sample, cx);
+        }
+        let progress = Progress::of("delivering", total);
+        let sink = ProgressSink {
+            sink: &*sink,
+            name: self.name(),
+            sent: AtomicU64::new(0),
+            progress: &progress,
+        };
+        let operator = operator::current(self.reason.as_deref());
+        let done = db.dlq().deliver(&open, &sink, &operator)?;
+        drop(progress);
+        report(&done, cx)?;
+        Ok(
+            match done.failed.is_empty() && done.skipped.is_empty() && !done.delivered.is_empty() {
+                true => Ending::Done,
+                false => Ending::NothingMatched,
+            },
+        )
+    }
+
+    fn sink(&self, cx: &Context<'_>) -> Result<(Arc<dyn Sink + Send + Sync>, Option<Interrupt>)> {
+        if let Some(name) = &self.sink {
+            let sinks = &cx.registry.sinks;
+            let sink = sinks.get(name).ok_or_else(|| {
+                let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
+                Error::new(match names.is_empty() {
+                    true => "this program has no sinks; use --exec COMMAND".to_owned(),
+                    false => format!(
+                        "sink `{name}` does not exist; expected one of {}",
+                        names.join(", ")
+                    ),
+                })
+            })?;
+            return Ok((Arc::clone(sink), None));
+        }
+        let command = self.exec.as_deref().unwrap_or_default();
+        let deadline = self.deadline;
+        let shell = Arc::new(Shell::new(command, Some(deadline)));
+        let interrupt = Interrupt::of(&shell)?;
+        let send = move |letter: &Letter| shell.run_letter(letter, Stdout::Inherit, deadline);
+        Ok((Arc::new(send), Some(interrupt)))
+    }
+
+    /// The name of the sink in the audit log.
+    fn name(&self) -> &str {
+        self.sink.as_deref().unwrap_or("command")
+    }
+
+    fn dry_run(&self, total: u64, sample: &[Letter], cx: &mut Context<'_>) -> Result<Ending> {
+        if cx.global.json {
+            json_line(cx.out, &json!({ "dry_run": true, "would_deliver": total }))?;
+        }
+        if total == 0 {
+            cx.say("no open letter matches");
+            return Ok(Ending::NothingMatched);
+        }
+        if !cx.global.json {
+            writeln!(
+                cx.out,
+                "{} would be delivered.\n",
+                counted(total, "open letter")
+            )?;
+            letter_table(sample).write(cx.out)?;
+            let to = match (&self.sink, &self.exec) {
+                (Some(name), _) => format!("--sink {}", quoted(name)),
+                (None, command) => {
+                    format!("--exec {}", quoted(command.as_deref().unwrap_or_default()))
+                }
+            };
+            writeln!(
+                cx.out,
+                "\nNothing was delivered. To act:\n  {} dlq deliver {} {to} --yes",
+                cx.registry.name,
+                self.selection.words()
+            )?;
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// A sink that counts its letters on a progress bar.
+struct ProgressSink<'a> {
+    sink: &'a (dyn Sink + Send + Sync),
+    name: &'a str,
+    sent: AtomicU64,
+    progress: &'a Progress,
+}
+
+impl Sink for ProgressSink<'_> {
+    fn send(&self, letter: &Letter) -> Result<(), Failure> {
+        let sent = self.sink.send(letter);
+        self.progress
+            .at(self.sent.fetch_add(1, Ordering::Relaxed) + 1);
+        sent
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
+    if cx.global.json {
+        for id in &done.delivered {
+            json_line(cx.out, &json!({ "id": id.get(), "outcome": "delivered" }))?;
+        }
+        for failed in &done.failed {
+            json_line(
+                cx.out,
+                &json!({
+                    "id": failed.id.get(), "outcome": "failed",
+                    "error_class": failed.error_class, "error_message": failed.error_message,
+                }),
+            )?;
+        }
+        for id in &done.skipped {
+            json_line(cx.out, &json!({ "id": id.get(), "outcome": "skipped" }))?;
+        }
+        return Ok(());
+    }
+    writeln!(
+        cx.out,
+        "{} delivered",
+        counted(done.delivered.len() as u64, "letter")
+    )?;
+    for failed in done.failed.iter().take(MAX_NAMED) {
+        cx.say(format!(
+            "letter {} was not delivered: {}: {}",
+            failed.id, failed.error_class, failed.error_message
+        ));
+    }
+    if done.failed.len() > MAX_NAMED {
+        let more = (done.failed.len() - MAX_NAMED) as u64;
+        cx.say(format!("{} more were not delivered", grouped(more)));
+    }
+    for id in done.skipped.iter().take(MAX_NAMED) {
+        cx.say(format!(
+            "letter {id} was not delivered: it is not open, or another process is using it"
+        ));
+    }
+    Ok(())
+}

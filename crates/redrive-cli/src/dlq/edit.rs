@@ -1,0 +1,185 @@
+//! `redrive dlq edit`: changes payloads and keeps their versions.
+
+mod preview;
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use clap::{ArgGroup, Args};
+use redrive::dlq::Edited;
+use redrive::{Database, JobId};
+use serde_json::json;
+
+use super::selection::Selection;
+use super::validate::{error_json, print_errors};
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::operator;
+use crate::terminal::{counted, grouped, json_line};
+
+/// Change the payloads of open and quarantined letters
+///
+/// Without --yes this is a dry run that shows the differences. Letters given by --id are changed
+/// at once. Every version of a payload is kept, with the operator and the reason.
+///
+/// A patch applies to the payload at that moment, so two concurrent edits do not overwrite each
+/// other.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("which").required(true)),
+    group(ArgGroup::new("how").required(true)),
+    override_usage = "redrive dlq edit <QUEUE | --id ID...> [CONDITION...] <EDIT> [OPTIONS]",
+    before_help = "\
+Examples:
+  redrive dlq edit orders --kind order.placed --merge '{\"currency\": \"EUR\"}'
+  redrive dlq edit orders --merge '{\"currency\": \"EUR\"}' --reason 'bug 812' --yes
+  redrive dlq edit --id 42 --patch '[{\"op\": \"remove\", \"path\": \"/items/3\"}]'
+  redrive dlq edit --id 42 --set @fixed.json --reason 'the payload was truncated'
+  redrive dlq edit --id 42 --undo
+",
+    after_help = "The exit code is 1 if a letter could not be changed or none matches."
+)]
+pub(super) struct Edit {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    change: EditArgs,
+    /// The reason, for the letters and the audit log.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Change nothing; show the differences.
+    #[arg(long, help_heading = "Action", conflicts_with_all = ["yes", "undo", "restore"])]
+    dry_run: bool,
+    /// Change all letters that match.
+    #[arg(long, help_heading = "Action")]
+    yes: bool,
+}
+
+/// The edit. Exactly one of these is required.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Edit (one of these)")]
+#[group(skip)]
+struct EditArgs {
+    /// JSON Patch (RFC 6902). @FILE reads it from a file, @- from stdin.
+    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
+    patch: Option<String>,
+    /// JSON Merge Patch (RFC 7386): members to set, or to remove if they are null.
+    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
+    merge: Option<String>,
+    /// The whole payload; also for captured bytes that are not JSON.
+    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
+    set: Option<String>,
+    /// Restore the payload before the last edit, as a new version.
+    #[arg(long, group = "how", conflicts_with = "queue")]
+    undo: bool,
+    /// Restore this version; 0 is the payload that died.
+    #[arg(long, value_name = "VERSION", group = "how", conflicts_with = "queue")]
+    restore: Option<u32>,
+}
+
+impl Edit {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let Some(edit) = self.change.read()? else {
+            let db = cx.database()?;
+            return self.restore(&db, cx);
+        };
+        let db = cx.database()?;
+        let filter = self.selection.letters()?;
+        let has_ids = !self.selection.ids().is_empty();
+        if self.dry_run || (!has_ids && !self.yes) {
+            let repeat = match has_ids {
+                true => "without --dry-run",
+                false => "with --yes",
+            };
+            return preview::preview(&filter, &edit, repeat, &db, cx);
+        }
+        let operator = operator::current(self.reason.as_deref());
+        report(&db.dlq().edit(&filter, &edit, &operator)?, cx)
+    }
+
+    fn restore(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let operator = operator::current(self.reason.as_deref());
+        let mut ending = Ending::Done;
+        for id in self.selection.ids() {
+            match db
+                .dlq()
+                .restore_version(*id, self.change.restore, &operator)
+            {
+                Ok(version) if cx.global.json => {
+                    json_line(cx.out, &json!({ "id": id.get(), "version": version }))?;
+                }
+                Ok(version) => writeln!(cx.out, "letter {id} was restored as version {version}")?,
+                Err(error) if error.is_invalid() => {
+                    cx.say(Error::from(error).one_line());
+                    ending = Ending::NothingMatched;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(ending)
+    }
+}
+
+impl EditArgs {
+    /// The edit, or `None` to restore an old version.
+    fn read(&self) -> Result<Option<redrive::dlq::Edit>> {
+        Ok(match (&self.patch, &self.merge, &self.set) {
+            (Some(patch), ..) => Some(redrive::dlq::Edit::patch(&text(patch)?)?),
+            (_, Some(merge), _) => Some(redrive::dlq::Edit::merge(&text(merge)?)?),
+            (.., Some(set)) => Some(redrive::dlq::Edit::set(text(set)?.trim())?),
+            (None, None, None) => None,
+        })
+    }
+}
+
+fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
+    let invalid: u64 = done.refused.iter().map(|error| error.letters).sum();
+    if cx.global.json {
+        let skipped: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
+        json_line(
+            cx.out,
+            &json!({
+                "edited": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
+                "errors": done.refused.iter().map(error_json).collect::<Vec<_>>(),
+                "skipped": skipped,
+            }),
+        )?;
+    } else {
+        let edited = counted(done.edited.len() as u64, "letter");
+        let mut counts = vec![format!("{edited} edited")];
+        for (count, name) in [(done.unchanged, "unchanged"), (invalid, "invalid")] {
+            if count > 0 {
+                counts.push(format!("{} {name}", grouped(count)));
+            }
+        }
+        writeln!(cx.out, "{}", counts.join(", "))?;
+        print_errors(&done.refused, cx)?;
+        for id in &done.skipped {
+            cx.say(format!(
+                "letter {id} was not edited: it is neither open nor quarantined"
+            ));
+        }
+    }
+    let did_nothing = done.edited.is_empty() && done.unchanged == 0;
+    Ok(
+        match invalid > 0 || !done.skipped.is_empty() || did_nothing {
+            true => Ending::NothingMatched,
+            false => Ending::Done,
+        },
+    )
+}
+
+/// The text of an argument, or of the file that it names with `@`.
+fn text(argument: &str) -> Result<String> {
+    let unreadable =
+        |error| Error::caused_by(format!("could not read `{}`", &argument[1..]), error);
+    match argument {
+        "@-" => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(unreadable)?;
+            Ok(text)
+        }
+        file if file.starts_with('@') => fs::read_to_string(&file[1..]).map_err(unreadable),
+        json => Ok(json.to_owned()),
+    }
+}

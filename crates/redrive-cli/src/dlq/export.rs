@@ -1,0 +1,77 @@
+//! `redrive dlq export`: letters as lines for `dlq capture --file` or `enqueue --file`.
+
+use clap::Args;
+
+use super::filter::StateArg;
+use super::selection::Selection;
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::ndjson::CaptureLine;
+use crate::terminal::{counted, json_line};
+
+/// Write letters as NDJSON for `dlq capture --file` or `enqueue --file`
+///
+/// A captured letter keeps its source and position. Any other letter gets the source
+/// `redrive:letter` and its id as position. Captured bytes are written unchanged. Memory use does
+/// not depend on the number of letters.
+#[derive(Args, Debug)]
+#[command(before_help = "\
+Examples:
+  redrive dlq export orders > orders.ndjson
+  redrive dlq export orders --state any | gzip > orders.ndjson.gz
+  redrive dlq capture --file orders.ndjson
+  redrive dlq export orders --kind order.placed --as-jobs |
+    redrive enqueue orders order.placed --file -
+")]
+pub(super) struct ExportLetters {
+    #[command(flatten)]
+    selection: Selection,
+    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any.
+    #[arg(long, help_heading = "Selection", default_value = "open")]
+    state: StateArg,
+    /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are skipped and
+    /// named.
+    #[arg(long, help_heading = "Output")]
+    as_jobs: bool,
+}
+
+impl ExportLetters {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = match self.state {
+            StateArg::Only(state) => self.selection.letters()?.state(state),
+            StateArg::Any => self.selection.letters()?,
+        };
+        let db = cx.database()?;
+        let mut skipped = 0_u64;
+        let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
+            if !self.as_jobs {
+                return json_line(cx.out, &CaptureLine::of(letter));
+            }
+            match &letter.payload {
+                Some(payload) => json_line(cx.out, payload)?,
+                None => {
+                    skipped += 1;
+                    cx.say(format!(
+                        "letter {} was skipped: its captured bytes are not JSON",
+                        letter.id
+                    ));
+                }
+            }
+            Ok(())
+        })?;
+        cx.out.flush().map_err(Error::from)?;
+        if visited == 0 {
+            cx.say("no letter matches");
+            return Ok(Ending::NothingMatched);
+        }
+        let noun = match self.as_jobs {
+            true => "job",
+            false => "letter",
+        };
+        cx.say(format!("{} exported", counted(visited - skipped, noun)));
+        Ok(match skipped {
+            0 => Ending::Done,
+            _ => Ending::NothingMatched,
+        })
+    }
+}

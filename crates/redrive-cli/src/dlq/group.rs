@@ -1,0 +1,50 @@
+//! A failure group as text and as JSON.
+
+use redrive::dlq::FailureGroup;
+
+use crate::time::rfc3339;
+
+/// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
+pub(super) fn state(group: &FailureGroup) -> &'static str {
+    match group.is_regression() {
+        true => "REGRESSION",
+        false => group.state.as_str(),
+    }
+}
+
+/// The error class and the masked message.
+pub(super) fn failure(group: &FailureGroup) -> String {
+    match &*group.title {
+        "" => group.error_class.clone(),
+        title => format!("{}: {title}", group.error_class),
+    }
+}
+
+/// A group as JSON.
+pub(super) fn group_json(group: &FailureGroup) -> serde_json::Value {
+    serde_json::json!({
+        "id": group.id.get(),
+        "queue": group.queue,
+        "kind": group.kind,
+        "error_class": group.error_class,
+        "title": group.title,
+        "sample": group.sample,
+        "state": group.state.as_str(),
+        "regression": group.is_regression(),
+        "note": group.note,
+        "owner": group.owner,
+        "first_seen": rfc3339(group.first_seen),
+        "first_version": group.first_version,
+        "last_seen": rfc3339(group.last_seen),
+        "resolved_at": group.resolved_at.map(rfc3339),
+        "regressed_at": group.regressed_at.map(rfc3339),
+        "regressions": group.regressions,
+        "deaths": group.deaths,
+        "open": group.open,
+        "redriving": group.redriving,
+        "recovered": group.recovered,
+        "discarded": group.discarded,
+        "quarantined": group.quarantined,
+        "deaths_by_hour": group.hours,
+    })
+}

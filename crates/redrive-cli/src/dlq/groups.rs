@@ -1,0 +1,65 @@
+//! `redrive dlq groups`: failure groups.
+
+mod list;
+mod show;
+mod change;
+
+use clap::{Args, Subcommand};
+use redrive::dlq::GroupState;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+
+/// List failure groups and set their state, owner and note
+///
+/// A failure group collects the letters of one queue and kind whose error class and message are
+/// the same, apart from numbers, ids, quoted words, addresses and times. Without a subcommand this
+/// lists the groups.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct GroupsCommand {
+    #[command(subcommand)]
+    subcommand: Option<GroupsSubcommand>,
+    #[command(flatten)]
+    list: list::ListGroups,
+}
+
+#[derive(Debug, Subcommand)]
+enum GroupsSubcommand {
+    List(list::ListGroups),
+    Show(show::ShowGroup),
+    /// Mark a group as being worked on
+    #[command(before_help = "Example:\n  redrive dlq groups ack 12\n")]
+    Ack(change::ChangeGroup),
+    /// Mark a group as fixed; a new death is a regression
+    #[command(
+        before_help = "Example:\n  redrive dlq groups resolve 12 --reason 'fixed in 1.4.3'\n"
+    )]
+    Resolve(change::ChangeGroup),
+    /// Mark a group as known and harmless; a new death does not change that
+    #[command(before_help = "Example:\n  redrive dlq groups ignore 12 --reason 'test data'\n")]
+    Ignore(change::ChangeGroup),
+    /// Mark a group as open again
+    #[command(before_help = "Example:\n  redrive dlq groups reopen 12\n")]
+    Reopen(change::ChangeGroup),
+    Note(change::NoteGroup),
+    Own(change::AssignGroup),
+}
+
+impl GroupsCommand {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let Some(subcommand) = &self.subcommand else {
+            return self.list.run(cx);
+        };
+        match subcommand {
+            GroupsSubcommand::List(command) => command.run(cx),
+            GroupsSubcommand::Show(command) => command.run(cx),
+            GroupsSubcommand::Ack(command) => command.run(GroupState::Acknowledged, cx),
+            GroupsSubcommand::Resolve(command) => command.run(GroupState::Resolved, cx),
+            GroupsSubcommand::Ignore(command) => command.run(GroupState::Ignored, cx),
+            GroupsSubcommand::Reopen(command) => command.run(GroupState::Open, cx),
+            GroupsSubcommand::Note(command) => command.run(cx),
+            GroupsSubcommand::Own(command) => command.run(cx),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `redrive dlq redrive`: sends letters back to their queue.
+
+mod preview;
+
+use std::num::NonZeroU32;
+
+use clap::{ArgGroup, Args};
+use redrive::dlq::runs::{CreatedRun, Rate, RunOptions};
+use redrive::dlq::{LetterState, RedriveOptions, Redriven, Skip};
+use redrive::{Database, JobId};
+use serde_json::json;
+
+use super::bulk::{BulkPlan, BulkSelection};
+use super::filter::quoted;
+use super::follow::follow;
+use super::run_report::RunLine;
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::operator;
+use crate::terminal::{counted, json_line};
+use preview::{DryRun, preview, unserved_json, warn_unserved};
+
+/// Send dead letters back to their queue as jobs
+///
+/// Without --yes this is a dry run. With --yes it starts a redrive run at 100 letters per second
+/// (see --rate) and waits for the outcomes. Ctrl-C pauses the run; if this command dies, a worker
+/// continues it. Letters given by --id are redriven at once.
+///
+/// A job keeps the id, payload and history of its letter and gets all its attempts again. Captured
+/// letters that are not JSON are skipped.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("which").required(true)),
+    override_usage = "redrive dlq redrive <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
+    before_help = "\
+Examples:
+  redrive dlq redrive orders class=Timeout 'died>2h' --reason 'gateway fixed' --yes
+  redrive dlq redrive orders --canary 10 --reason 'gateway fixed, INC-7' --yes
+  redrive dlq redrive orders --cause rejected --limit 100 --yes
+  redrive dlq redrive orders --unthrottled --priority -10 --yes
+  redrive dlq redrive --id 42 43
+",
+    after_help = "\
+Canary: --canary N redrives N letters first. If they recover, four times and
+sixteen times as many follow, then the rest. If more than a tenth die again,
+the run halts and the remaining letters stay open."
+)]
+pub(super) struct Redrive {
+    #[command(flatten)]
+    selection: BulkSelection,
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    pace: PaceArgs,
+}
+
+/// Options of the jobs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Jobs")]
+#[group(skip)]
+struct JobArgs {
+    /// The reason, for the letters and the audit log. --force requires it.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Enqueue the jobs in this queue [default: the queue of each letter].
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+    /// Priority of the jobs [default: unchanged]. A low priority lets other jobs run first.
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: Option<i16>,
+    /// Maximum attempts of the jobs [default: unchanged].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_attempts: Option<u32>,
+    /// Also redrive quarantined letters, which died alike three times in a row.
+    #[arg(long, requires = "reason")]
+    force: bool,
+}
+
+/// The pace of a redrive run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Pace")]
+#[group(skip)]
+struct PaceArgs {
+    /// Letters per second [default: 100].
+    #[arg(long, value_name = "N", conflicts_with_all = ["ids", "unthrottled"])]
+    rate: Option<NonZeroU32>,
+    /// Redrive as fast as the database allows. The jobs run before newer jobs of the same
+    /// priority; use a negative --priority to run them last.
+    #[arg(long, conflicts_with = "ids")]
+    unthrottled: bool,
+    /// Redrive N letters first and continue only if they recover.
+    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    canary: Option<u32>,
+    /// Create the run, let the workers drive it, and do not wait.
+    #[arg(long, conflicts_with = "ids")]
+    detach: bool,
+}
+
+impl Redrive {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        match self.selection.plan() {
+            BulkPlan::DryRun => {
+                let states: &[LetterState] = match self.job.force {
+                    true => &[LetterState::Open, LetterState::Quarantined],
+                    false => &[LetterState::Open],
+                };
+                let dry_run = DryRun {
+                    selection: &self.selection,
+                    options: self.options(),
+                    states,
+                    words: self.words(),
+                };
+                preview(&dry_run, &db, cx)
+            }
+            BulkPlan::Ids => self.redrive_ids(&db, cx),
+            BulkPlan::Matching => self.start_run(&db, cx),
+        }
+    }
+
+    fn options(&self) -> RedriveOptions {
+        let mut options = RedriveOptions::new();
+        if let Some(queue) = &self.job.to {
+            options = options.to_queue(queue);
+        }
+        if let Some(priority) = self.job.priority {
+            options = options.priority(priority);
+        }
+        if let Some(attempts) = self.job.max_attempts {
+            options = options.max_attempts(attempts);
+        }
+        match self.job.force {
+            true => options.force(),
+            false => options,
+        }
+    }
+
+    fn run_options(&self) -> RunOptions {
+        let options = RunOptions::new()
+            .letters(self.options())
+            .canary(self.pace.canary.unwrap_or(0));
+        match (self.pace.unthrottled, self.pace.rate) {
+            (true, _) => options.rate(Rate::Unthrottled),
+            (false, Some(rate)) => options.rate(Rate::PerSecond(rate)),
+            (false, None) => options,
+        }
+    }
+
+    /// The options as arguments for a shell.
+    fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{name} {}", quoted(&value))));
+        };
+        add("reason", self.job.reason.clone());
+        add("to", self.job.to.clone());
+        add("priority", self.job.priority.map(|n| n.to_string()));
+        add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
+        add("rate", self.pace.rate.map(|n| n.to_string()));
+        add("canary", self.pace.canary.map(|n| n.to_string()));
+        let flags = [
+            ("--force", self.job.force),
+            ("--unthrottled", self.pace.unthrottled),
+            ("--detach", self.pace.detach),
+        ];
+        let flags = flags.into_iter().filter(|(_, is_given)| *is_given);
+        words.extend(flags.map(|(flag, _)| flag.to_owned()));
+        words
+    }
+
+    fn redrive_ids(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let operator = operator::current(self.job.reason.as_deref());
+        let done = db
+            .dlq()
+            .redrive_with(&self.selection.letters()?, &self.options(), &operator)?;
+        report(&done, cx)?;
+        for (id, skip) in &done.skipped {
+            let cause = match (skip, db.dlq().get(*id)?) {
+                (Skip::NotOpen, Some(letter)) => format!(
+                    "it is {} ({}, {})",
+                    letter.state, letter.cause, letter.error_class
+                ),
+                _ => skip.to_string(),
+            };
+            cx.say(format!("letter {id} was not redriven: {cause}"));
+        }
+        warn_unserved(&done.unserved, cx);
+        Ok(if done.skipped.is_empty() {
+            Ending::Done
+        } else {
+            Ending::NothingMatched
+        })
+    }
+
+    fn start_run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let operator = operator::current(self.job.reason.as_deref());
+        let filter = self.selection.letters()?;
+        if self.pace.detach {
+            return match db
+                .dlq()
+                .runs()
+                .create(&filter, &self.run_options(), &operator)?
+            {
+                Some(run) => {
+                    warn_unserved(&run.unserved, cx);
+                    report_detached(&run, db, cx)
+                }
+                None => Ok(nothing_matched(cx)),
+            };
+        }
+        match db
+            .dlq()
+            .runs()
+            .start(&filter, &self.run_options(), &operator)?
+        {
+            Some((run, driver)) => {
+                warn_unserved(&run.unserved, cx);
+                follow(db, run.id, Some(driver), cx)
+            }
+            None => Ok(nothing_matched(cx)),
+        }
+    }
+}
+
+fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    if cx.global.json {
+        if let Some(run) = db.dlq().runs().get(run.id)? {
+            json_line(cx.out, &RunLine::of(&run))?;
+        }
+    } else {
+        writeln!(
+            cx.out,
+            "created run {} of {}; the workers drive it: redrive dlq runs show {}",
+            run.id,
+            counted(run.letters, "letter"),
+            run.id
+        )?;
+    }
+    Ok(Ending::Done)
+}
+
+fn nothing_matched(cx: &mut Context<'_>) -> Ending {
+    cx.say("no open letter matches");
+    Ending::NothingMatched
+}
+
+fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<()> {
+    let redriven = done.redriven.len() as u64;
+    if cx.global.json {
+        let skipped: Vec<i64> = done.skipped.iter().map(|(id, _)| JobId::get(*id)).collect();
+        return json_line(
+            cx.out,
+            &json!({
+                "redriven": redriven,
+                "skipped": skipped,
+                "unserved": unserved_json(&done.unserved),
+            }),
+        );
+    }
+    Ok(writeln!(
+        cx.out,
+        "{} redriven",
+        counted(redriven, "letter")
+    )?)
+}

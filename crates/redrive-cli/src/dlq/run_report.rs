@@ -1,0 +1,169 @@
+//! A redrive run as text and as JSON.
+
+use std::io::Write;
+
+use redrive::dlq::Skip;
+use redrive::dlq::runs::{Rate, RedriveRun, RunState};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::error::Result;
+use crate::terminal::{clean, counted, grouped};
+use crate::time::{ago, rfc3339};
+
+/// A run as one line of JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct RunLine<'a> {
+    run: i64,
+    state: &'static str,
+    filter: &'a RawValue,
+    person: Option<&'a str>,
+    reason: Option<&'a str>,
+    to_queue: Option<&'a str>,
+    priority: Option<i16>,
+    rate: Option<u32>,
+    canary: u64,
+    stage: u32,
+    stage_to: Option<u64>,
+    is_driven: bool,
+    letters: u64,
+    tried: u64,
+    redriven: u64,
+    skipped: u64,
+    recovered: u64,
+    died_alike: u64,
+    died_differently: u64,
+    still_running: u64,
+    halted_because: Option<&'a str>,
+    created_at: String,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+}
+
+impl RunLine<'_> {
+    pub(super) fn of(run: &RedriveRun) -> RunLine<'_> {
+        RunLine {
+            run: run.id.get(),
+            state: run.state.as_str(),
+            filter: &run.filter,
+            person: run.person.as_deref(),
+            reason: run.reason.as_deref(),
+            to_queue: run.to_queue.as_deref(),
+            priority: run.priority,
+            rate: per_second(run.rate),
+            canary: run.canary,
+            stage: run.stage,
+            stage_to: run.stage_to,
+            is_driven: run.is_driven,
+            letters: run.total,
+            tried: run.tried,
+            redriven: run.sent,
+            skipped: run.skipped,
+            recovered: run.recovered,
+            died_alike: run.died_alike,
+            died_differently: run.died_differently,
+            still_running: run.still_running,
+            halted_because: run.halted_because.as_deref(),
+            created_at: rfc3339(run.created_at),
+            started_at: run.started_at.map(rfc3339),
+            ended_at: run.ended_at.map(rfc3339),
+        }
+    }
+}
+
+fn per_second(rate: Rate) -> Option<u32> {
+    match rate {
+        Rate::PerSecond(rate) => Some(rate.get()),
+        Rate::Unthrottled => None,
+    }
+}
+
+fn pace(run: &RedriveRun) -> String {
+    let rate = per_second(run.rate).map_or_else(
+        || "unthrottled".to_owned(),
+        |rate| format!("{} per second", grouped(rate.into())),
+    );
+    match run.canary {
+        0 => rate,
+        canary => format!("{rate}, after a canary of {}", grouped(canary)),
+    }
+}
+
+/// Prints the outcomes of a run.
+pub(super) fn print_outcomes(
+    run: &RedriveRun,
+    skips: &[(Skip, u64)],
+    out: &mut dyn Write,
+) -> Result<()> {
+    writeln!(
+        out,
+        "run {} {}: {} redriven of {}",
+        run.id,
+        run.state,
+        grouped(run.sent),
+        grouped(run.total)
+    )?;
+    if let Some(cause) = &run.halted_because {
+        writeln!(out, "  halted because   {}", clean(cause))?;
+    }
+    let mut lines = vec![
+        ("recovered", run.recovered),
+        ("died alike", run.died_alike),
+        ("died differently", run.died_differently),
+        ("still running", run.still_running),
+    ];
+    if run.tried < run.total {
+        lines.push(("not tried", run.total - run.tried));
+    }
+    for (name, letters) in lines {
+        writeln!(out, "  {name:<16} {:>9}", grouped(letters))?;
+    }
+    for (skip, letters) in skips {
+        writeln!(out, "  {:<16} {:>9}  {skip}", "skipped", grouped(*letters))?;
+    }
+    Ok(())
+}
+
+/// Prints a run with its filter, pace, operator and driver.
+pub(super) fn print_run(
+    run: &RedriveRun,
+    skips: &[(Skip, u64)],
+    out: &mut dyn Write,
+) -> Result<()> {
+    print_outcomes(run, skips, out)?;
+    let mut details = vec![
+        ("filter", run.filter.get().to_owned()),
+        ("pace", pace(run)),
+        ("created", format!("{} ago", ago(run.created_at))),
+    ];
+    let mut add = |name, value: Option<String>| details.extend(value.map(|value| (name, value)));
+    add("by", run.person.clone());
+    add("reason", run.reason.clone());
+    add("to queue", run.to_queue.clone());
+    add(
+        "priority",
+        run.priority.map(|priority| priority.to_string()),
+    );
+    add("ended", run.ended_at.map(|at| format!("{} ago", ago(at))));
+    if run.state == RunState::Running {
+        let stage = run.stage_to.map(|to| {
+            format!(
+                "{}, up to letter {} of {}",
+                run.stage + 1,
+                grouped(to.min(run.total)),
+                counted(run.total, "letter")
+            )
+        });
+        add("stage", stage);
+        let driver = match run.is_driven {
+            true => "active",
+            false => "none; start a worker, or use `redrive dlq runs resume`",
+        };
+        add("driver", Some(driver.to_owned()));
+    }
+    writeln!(out)?;
+    for (name, value) in details {
+        writeln!(out, "  {name:<16} {}", clean(&value))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! `redrive dlq runs`: redrive runs.
+
+use clap::{Args, Subcommand};
+use redrive::Database;
+use redrive::dlq::runs::{RunChange, RunId, RunState};
+
+use super::follow::follow;
+use super::run_report::{RunLine, print_run};
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::operator;
+use crate::terminal::{Column, Table, grouped, json_line};
+use crate::time::ago;
+
+/// List, show, pause, resume and cancel redrive runs
+#[derive(Args, Debug)]
+pub(super) struct RunsCommand {
+    #[command(subcommand)]
+    subcommand: RunsSubcommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunsSubcommand {
+    List(ListRuns),
+    /// Show the outcomes of a run
+    #[command(before_help = "Example:\n  redrive dlq runs show 7\n")]
+    Show {
+        /// The id of the run.
+        id: RunId,
+    },
+    /// Pause a run; letters that were not sent yet wait
+    #[command(
+        before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n"
+    )]
+    Pause(ChangeRun),
+    Resume(ResumeRun),
+    /// End a run; letters that were not sent yet stay open
+    #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
+    Cancel(ChangeRun),
+}
+
+/// List runs, newest first
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq runs list\n")]
+struct ListRuns {
+    /// At most this many runs.
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+/// A run, and the reason for its new state.
+#[derive(Args, Debug)]
+#[group(skip)]
+struct ChangeRun {
+    /// The id of the run.
+    id: RunId,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Continue a run that is paused, halted or without a driver
+///
+/// This command drives the run and waits for the outcomes. If another process drives it already,
+/// this command only watches. A halted run starts over with its canary.
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq runs resume 7\n")]
+struct ResumeRun {
+    #[command(flatten)]
+    change: ChangeRun,
+    /// Let the workers drive the run, and do not wait.
+    #[arg(long)]
+    detach: bool,
+}
+
+impl RunsCommand {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        match &self.subcommand {
+            RunsSubcommand::List(list) => list.run(&db, cx),
+            RunsSubcommand::Show { id } => show(*id, &db, cx),
+            RunsSubcommand::Pause(ChangeRun { id, reason }) => {
+                let change = db
+                    .dlq()
+                    .runs()
+                    .pause(*id, &operator::current(reason.as_deref()))?;
+                report(*id, change, &db, cx)
+            }
+            RunsSubcommand::Cancel(ChangeRun { id, reason }) => {
+                let change = db
+                    .dlq()
+                    .runs()
+                    .cancel(*id, &operator::current(reason.as_deref()))?;
+                report(*id, change, &db, cx)
+            }
+            RunsSubcommand::Resume(resume) => resume.run(&db, cx),
+        }
+    }
+}
+
+impl ListRuns {
+    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let runs = db.dlq().runs().list(self.limit)?;
+        if runs.is_empty() {
+            cx.say("no redrive run exists");
+            return Ok(Ending::NothingMatched);
+        }
+        if cx.global.json {
+            for run in &runs {
+                json_line(cx.out, &RunLine::of(run))?;
+            }
+            return Ok(Ending::Done);
+        }
+        let mut table = Table::new([
+            Column::Number("RUN"),
+            Column::Text("STATE"),
+            Column::Number("LETTERS"),
+            Column::Number("SENT"),
+            Column::Number("RECOVERED"),
+            Column::Number("DIED"),
+            Column::Number("AGE"),
+            Column::Text("REASON"),
+        ]);
+        for run in &runs {
+            table.row([
+                run.id.to_string(),
+                run.state.to_string(),
+                grouped(run.total),
+                grouped(run.sent),
+                grouped(run.recovered),
+                grouped(run.died_alike + run.died_differently),
+                ago(run.created_at),
+                run.reason
+                    .clone()
+                    .unwrap_or_else(|| run.filter.get().to_owned()),
+            ]);
+        }
+        table.write(cx.out)?;
+        Ok(Ending::Done)
+    }
+}
+
+impl ResumeRun {
+    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let ChangeRun { id, reason } = &self.change;
+        let change = db
+            .dlq()
+            .runs()
+            .resume(*id, &operator::current(reason.as_deref()))?;
+        if change.is_some_and(|change| change.became == RunState::Running) && !self.detach {
+            let driver = db.dlq().runs().drive(*id)?;
+            if driver.is_none() {
+                cx.say(format!("another process drives run {id}; watching it"));
+            }
+            return follow(db, *id, driver, cx);
+        }
+        match change {
+            // Resuming a running run hands it to the workers.
+            Some(change) if change.became == RunState::Running => show(*id, db, cx),
+            change => report(*id, change, db, cx),
+        }
+    }
+}
+
+/// Prints the run after a change. A run that has ended cannot change.
+fn report(
+    id: RunId,
+    change: Option<RunChange>,
+    db: &Database,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    match change {
+        Some(change) if change.was == change.became => {
+            cx.say(format!("run {id} is {}; nothing was changed", change.was));
+            Ok(Ending::NothingMatched)
+        }
+        _ => show(id, db, cx),
+    }
+}
+
+fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    let Some(run) = db.dlq().runs().get(id)? else {
+        cx.say(format!("redrive run {id} does not exist"));
+        return Ok(Ending::NothingMatched);
+    };
+    if cx.global.json {
+        json_line(cx.out, &RunLine::of(&run))?;
+    } else {
+        print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
+    }
+    Ok(Ending::Done)
+}

@@ -1,0 +1,39 @@
+//! `redrive dlq show`: one letter with its history.
+
+use clap::Args;
+use redrive::JobId;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::letter::{LetterLine, print_letter};
+use crate::terminal::json_line;
+
+/// Show a letter: details, timeline, error and payload
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq show 42\n")]
+pub(super) struct ShowLetter {
+    /// The id of the letter, which is the id of its job.
+    id: JobId,
+}
+
+impl ShowLetter {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        let Some(letter) = db.dlq().get(self.id)? else {
+            cx.say(match db.admin().job(self.id)? {
+                Some(job) => format!(
+                    "letter {} does not exist; the job is {}: redrive job show {}",
+                    self.id, job.state, self.id
+                ),
+                None => format!("letter {} does not exist", self.id),
+            });
+            return Ok(Ending::NothingMatched);
+        };
+        if cx.global.json {
+            json_line(cx.out, &LetterLine::of(&letter))?;
+        } else {
+            print_letter(cx.out, &letter)?;
+        }
+        Ok(Ending::Done)
+    }
+}

@@ -1,0 +1,11 @@
+//! Commands on jobs: enqueue, work, stats and job.
+
+mod enqueue;
+mod work;
+mod stats;
+mod job;
+
+pub(crate) use enqueue::Enqueue;
+pub(crate) use job::JobCommand;
+pub(crate) use stats::Stats;
+pub(crate) use work::Work;

@@ -1,0 +1,199 @@
+//! `redrive enqueue`: one job, or a file of jobs.
+
+mod transaction;
+mod file;
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args};
+use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
+use redrive::{Enqueued, NewJob};
+use serde_json::json;
+
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::time;
+use file::{BadLines, EnqueuedFile, JobFile, unreadable};
+
+/// Enqueue a job, or a file of jobs in one transaction
+///
+/// Prints the id of the job. A file is enqueued in one transaction, with memory use that does not
+/// depend on its length. A regular file is read twice, so that a bad line is found before
+/// anything is sent.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("what").required(true)),
+    override_usage = "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>",
+    before_help = "\
+Examples:
+  redrive enqueue orders order.placed '{\"order\": 42}'
+  redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
+  redrive enqueue reports report.day '{}' --unique 2027-03-01
+  generate | redrive enqueue orders order.placed --file -
+",
+    after_help = "With --skip-bad-lines, the exit code is 1 if a line was bad."
+)]
+pub(crate) struct Enqueue {
+    /// Queue, which need not exist.
+    queue: String,
+    /// Kind of the job, which selects its handler.
+    kind: String,
+    /// Payload as JSON; - reads it from stdin.
+    #[arg(allow_negative_numbers = true, group = "what")]
+    payload: Option<String>,
+    /// File with one JSON payload per line (NDJSON); - is stdin.
+    #[arg(long, value_name = "F.ndjson", group = "what")]
+    file: Option<PathBuf>,
+    /// Earliest start from now, such as 500ms, 90s, 1h30m or 2d.
+    #[arg(long, value_name = "TIME", value_parser = delay, default_value = "0s", allow_hyphen_values = true)]
+    delay: Duration,
+    /// Priority from -1000 to 1000. Jobs with a higher priority run first.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: i16,
+    /// Attempts before the job becomes a dead letter; 1 to 1000.
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_attempts: u32,
+    /// Enqueue the job only if no unfinished job of the queue has this key (1 to 200 bytes).
+    /// Otherwise print the id of that job and exit with 1.
+    #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
+    unique: Option<String>,
+    /// Name and skip bad lines instead of rejecting the file.
+    #[arg(long, requires = "file")]
+    skip_bad_lines: bool,
+}
+
+fn unique_key(text: &str) -> Result<String, String> {
+    if !(1..=MAX_UNIQUE_KEY_BYTES).contains(&text.len()) {
+        return Err(format!(
+            "a unique key has 1 to {MAX_UNIQUE_KEY_BYTES} bytes"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = time::parse(text).map_err(|error| error.to_string())?;
+    if delay > MAX_DELAY {
+        return Err("a delay is at most ten years (3650d)".to_owned());
+    }
+    Ok(delay)
+}
+
+impl Enqueue {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        match (&self.file, &self.payload) {
+            (Some(file), _) => self.enqueue_file(file, cx),
+            (None, payload) => self.enqueue_one(payload.as_deref().unwrap_or("-"), cx),
+        }
+    }
+
+    fn enqueue_one(&self, payload: &str, cx: &mut Context<'_>) -> Result<Ending> {
+        let job = match payload {
+            "-" => NewJob::raw(&self.kind, read_payload()?.trim())?,
+            payload => NewJob::raw(&self.kind, payload)?,
+        };
+        let job = match &self.unique {
+            Some(key) => self.with_options(job).unique(key),
+            None => self.with_options(job),
+        };
+        let queue = cx.queue(&self.queue)?;
+        let enqueued = queue.enqueue_job(job)?;
+        let id = enqueued.id();
+        let (ending, is_new) = match enqueued {
+            Enqueued::New(_) => (Ending::Done, true),
+            Enqueued::Existing(_) => (Ending::NothingMatched, false),
+        };
+        if cx.global.json {
+            let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
+            if let Some(key) = &self.unique {
+                line["unique"] = json!(key);
+                line["stored"] = json!(is_new);
+            }
+            json_line(cx.out, &line)?;
+        } else {
+            writeln!(cx.out, "{id}")?;
+        }
+        if !is_new {
+            cx.say(format!(
+                "nothing was enqueued: job {id} has this unique key"
+            ));
+        }
+        Ok(ending)
+    }
+
+    fn with_options(&self, job: NewJob) -> NewJob {
+        job.delay(self.delay)
+            .priority(self.priority)
+            .max_attempts(self.max_attempts)
+    }
+
+    fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
+        // Reports an invalid kind before line 1 is read.
+        NewJob::raw(&self.kind, "null")?;
+        let bad_lines = match self.skip_bad_lines {
+            true => BadLines::Skip,
+            false => BadLines::Reject,
+        };
+        let file = JobFile::new(path, &self.kind, bad_lines);
+        file.check()?;
+        let queue = cx.queue(&self.queue)?;
+        queue.database().check_schema()?;
+        let begin = Instant::now();
+        let progress = match file.size() {
+            Some(size) => Progress::of_bytes("enqueuing", size),
+            None => Progress::unknown("enqueuing"),
+        };
+        let enqueued = file.enqueue(&queue, |job| self.with_options(job), &progress, cx)?;
+        drop(progress);
+        let seconds = begin.elapsed().as_secs_f64();
+        self.report(&enqueued, seconds, cx)?;
+        Ok(match enqueued.bad_lines {
+            0 => Ending::Done,
+            _ => Ending::NothingMatched,
+        })
+    }
+
+    fn report(&self, enqueued: &EnqueuedFile, seconds: f64, cx: &mut Context<'_>) -> Result<()> {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an approximate rate is enough"
+        )]
+        let rate = (enqueued.jobs as f64 / seconds.max(0.001)) as u64;
+        if cx.global.json {
+            return json_line(
+                cx.out,
+                &json!({
+                    "queue": self.queue, "kind": self.kind, "enqueued": enqueued.jobs,
+                    "bad_lines": enqueued.bad_lines, "seconds": seconds, "jobs_per_second": rate,
+                }),
+            );
+        }
+        writeln!(
+            cx.out,
+            "enqueued {} in {seconds:.1} s, {} per second",
+            counted(enqueued.jobs, "job"),
+            grouped(rate)
+        )?;
+        if enqueued.bad_lines > 0 {
+            let skipped = counted(enqueued.bad_lines, "bad line");
+            cx.say(format!("skipped {skipped}"));
+        }
+        Ok(())
+    }
+}
+
+fn read_payload() -> Result<String> {
+    let mut bytes = Vec::new();
+    let max = MAX_PAYLOAD_BYTES as u64 + 1024;
+    io::stdin()
+        .take(max)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(Path::new("-"), error))?;
+    String::from_utf8(bytes)
+        .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
+}

@@ -1,0 +1,238 @@
+//! `redrive work`: a worker that runs a shell command or the program's own handlers.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use redrive::worker::StopReport;
+use redrive::{Queue, Worker};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::registry::Registry;
+use crate::shell::Shell;
+use crate::terminal::{counted, grouped, json_line};
+use crate::time;
+
+/// The interval between two checks for signals and a failed worker.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// The interval between two checks whether the queue is drained.
+const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(250);
+/// How long the worker may take to stop after a second signal.
+const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Run a shell command for every job of a queue
+///
+/// The command gets the payload on stdin and the job in its environment. Its stdout is the stdout
+/// of the worker. The counts at the end go to stderr, or with --json to stdout.
+///
+/// Exit status 0 completes the job. 65 rejects it: the job becomes a dead letter. 69 reports an
+/// outage: the attempt does not count, and five outages in a row open the breaker of the queue
+/// (see `redrive breaker`). Any other status, or a signal, retries the job after a backoff.
+///
+/// The last line of stderr is the error message; all of it, cut in the middle if long, is the
+/// detail. The error class is `exit:1` or `signal:9`.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive work orders --exec ./deliver.sh
+  redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
+  redrive work orders --exec ./deliver.sh --drain
+",
+    after_help = "\
+Environment of the command:
+  REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_PRIORITY,
+  REDRIVE_ATTEMPT (from 1), REDRIVE_MAX_ATTEMPTS,
+  REDRIVE_GENERATION (number of redrives, from 0),
+  REDRIVE_ENQUEUED_AT (RFC 3339)
+
+Signals: SIGTERM and Ctrl-C stop the worker gracefully. Running commands have
+--grace to end; other jobs go back to the queue. A second signal kills the
+commands. A command that exceeds its deadline or is cancelled gets SIGTERM and,
+within one second, SIGKILL, with its process group. If the worker itself is
+killed with SIGKILL, its commands keep running."
+)]
+pub(crate) struct Work {
+    /// Queue to work on.
+    queue: String,
+    /// Command that `sh -c` runs for each job. Without it, the program's own handlers run.
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+    /// Commands that run at the same time [default: number of processors].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    slots: Option<u32>,
+    /// Exit when the queue is empty: no ready, delayed or leased job of any kind.
+    #[arg(long)]
+    drain: bool,
+    /// Time limit of a command [default: 15m].
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    deadline: Option<Duration>,
+    /// Time that running commands have to end after SIGTERM.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "25s", allow_hyphen_values = true)]
+    grace: Duration,
+    /// Time after which a silent worker is presumed dead [default: 60s].
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+    /// Only jobs of this kind; repeatable [default: all kinds].
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+}
+
+/// Why the worker stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopCause {
+    Drained,
+    Signal,
+    WorkerFailed,
+}
+
+impl Work {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if self.exec.is_none() && cx.registry.handlers.is_empty() {
+            return Err(Error::new("no handler: use --exec COMMAND"));
+        }
+        let queue = cx.queue_without_time_limit(&self.queue)?;
+        let mut signals = Signals::new([SIGTERM, SIGINT])
+            .map_err(|error| Error::caused_by("could not listen for signals", error))?;
+        // Without --exec the shell never runs a command.
+        let shell = Arc::new(Shell::new(
+            self.exec.as_deref().unwrap_or("exit 1"),
+            self.deadline,
+        ));
+        let worker = self.start(&queue, &shell, cx.registry)?;
+        let cause = self.watch(&worker, &queue, &mut signals);
+        if cause == StopCause::Signal {
+            cx.say(format!(
+                "stopping; running commands have {} to end, a second signal kills them",
+                time::short(self.grace)
+            ));
+        }
+        let stopped = stop(worker, self.grace, &shell, &mut signals);
+        // A command that outlived the grace no longer owns its job: another worker may have it.
+        shell.kill_all();
+        report(&stopped?, cx)?;
+        Ok(Ending::Done)
+    }
+
+    fn start(&self, queue: &Queue, shell: &Arc<Shell>, registry: &Registry) -> Result<Worker> {
+        let mut builder = Worker::builder(queue).version(registry.attempt_version());
+        if let Some(slots) = self.slots {
+            builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
+        }
+        if let Some(deadline) = self.deadline {
+            builder = builder.deadline(deadline);
+        }
+        if let Some(lease) = self.lease {
+            builder = builder.lease(lease);
+        }
+        if self.exec.is_none() {
+            let handlers = match self.kinds.is_empty() {
+                true => registry.handlers.clone(),
+                false => registry.handlers.clone().only(&self.kinds),
+            };
+            return Ok(builder.handlers(&handlers).start()?);
+        }
+        for kind in &self.kinds {
+            let shell = Arc::clone(shell);
+            builder = builder.handle_kind(kind, move |job| shell.run_job(job));
+        }
+        if self.kinds.is_empty() {
+            let shell = Arc::clone(shell);
+            builder = builder.handle_any(move |job| shell.run_job(job));
+        }
+        Ok(builder.start()?)
+    }
+
+    /// Waits until the worker must stop.
+    fn watch(&self, worker: &Worker, queue: &Queue, signals: &mut Signals) -> StopCause {
+        let mut checked = Instant::now();
+        loop {
+            if signals.pending().next().is_some() {
+                return StopCause::Signal;
+            }
+            if worker.failure().is_some() {
+                return StopCause::WorkerFailed;
+            }
+            if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && worker.is_idle() {
+                match queue.is_drained() {
+                    Ok(true) => return StopCause::Drained,
+                    Ok(false) => {}
+                    // The worker logs that the database is unavailable.
+                    Err(error) => log::debug!(
+                        "queue={}: could not check whether it is drained: {error}",
+                        self.queue
+                    ),
+                }
+                checked = Instant::now();
+            }
+            thread::sleep(CHECK_EVERY);
+        }
+    }
+}
+
+/// Stops the worker on a thread, so that this thread can react to a second signal.
+fn stop(
+    worker: Worker,
+    grace: Duration,
+    shell: &Shell,
+    signals: &mut Signals,
+) -> Result<StopReport> {
+    let stopping = thread::spawn(move || worker.stop(grace));
+    let mut give_up: Option<Instant> = None;
+    while !stopping.is_finished() {
+        if give_up.is_some_and(|at| Instant::now() > at) {
+            return Err(Error::new(
+                "stopped by a second signal; other workers run the held jobs once their lease \
+                 expires",
+            ));
+        }
+        if signals.pending().next().is_some() {
+            shell.kill_all();
+            give_up.get_or_insert(Instant::now() + FORCED_STOP_TIMEOUT);
+        }
+        thread::sleep(CHECK_EVERY);
+    }
+    match stopping.join() {
+        Ok(stopped) => Ok(stopped?),
+        Err(_) => Err(Error::new("could not stop the worker: its thread panicked")),
+    }
+}
+
+fn report(stopped: &StopReport, cx: &mut Context<'_>) -> Result<()> {
+    let counts = &stopped.stats;
+    // The handler snoozes a job whose command was killed, which releases it.
+    let released = stopped.released + counts.snoozed;
+    if cx.global.json {
+        return json_line(
+            cx.out,
+            &json!({
+                "done": counts.done, "retried": counts.retried, "outages": counts.outages,
+                "dead": counts.dead, "released": released, "lost": counts.lost,
+            }),
+        );
+    }
+    if !stopped.still_running.is_empty() {
+        let killed = counted(stopped.still_running.len() as u64, "command");
+        cx.say(format!(
+            "{killed} did not end in time and got killed; the jobs were released"
+        ));
+    }
+    let counts: Vec<String> = [
+        ("done", counts.done),
+        ("retried", counts.retried),
+        ("outages", counts.outages),
+        ("dead", counts.dead),
+        ("released", released),
+        ("lost", counts.lost),
+    ]
+    .iter()
+    .map(|(name, count)| format!("{name} {}", grouped(*count)))
+    .collect();
+    cx.say(counts.join(", "));
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! NDJSON files: one payload or captured failure per line.
+
+mod lines;
+mod capture_line;
+
+pub(crate) use capture_line::{CaptureLine, OWN_SOURCE, present};
+pub(crate) use lines::{BadLine, Lines};

@@ -1,0 +1,176 @@
+//! A captured failure as one line of JSON, written by `dlq export` and read by
+//! `dlq capture --file`.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redrive::dlq::{ForeignFailure, Letter};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// The source of letters that were not captured.
+pub(crate) const OWN_SOURCE: &str = "redrive:letter";
+/// The error class of a line without one.
+const DEFAULT_ERROR_CLASS: &str = "captured";
+
+/// A captured failure. It has exactly one of `payload`, `raw` and `raw_base64`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CaptureLine {
+    pub(crate) source: String,
+    pub(crate) position: String,
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    /// JSON, byte for byte as in the line.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) payload: Option<Box<RawValue>>,
+    /// Bytes that are UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) raw: Option<String>,
+    /// Any other bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) raw_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_type: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_class: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group_key: Option<String>,
+}
+
+impl CaptureLine {
+    /// A letter as a line from which it can be captured.
+    pub(crate) fn of(letter: &Letter) -> CaptureLine {
+        let mut line = CaptureLine {
+            source: letter
+                .source
+                .clone()
+                .unwrap_or_else(|| OWN_SOURCE.to_owned()),
+            position: letter
+                .position
+                .clone()
+                .unwrap_or_else(|| letter.id.to_string()),
+            queue: letter.queue.clone(),
+            kind: letter.kind.clone(),
+            content_type: letter.content_type.clone(),
+            headers: letter
+                .headers
+                .as_deref()
+                .map(headers_of)
+                .unwrap_or_default(),
+            error_class: Some(letter.error_class.clone()),
+            error_message: Some(letter.error_message.clone()),
+            error_detail: letter.error_detail.clone(),
+            group_key: letter.group_key.clone(),
+            ..CaptureLine::default()
+        };
+        match (&letter.raw, &letter.payload) {
+            (Some(raw), _) => match std::str::from_utf8(raw) {
+                Ok(text) => line.raw = Some(text.to_owned()),
+                Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
+            },
+            (None, payload) => line.payload.clone_from(payload),
+        }
+        line
+    }
+
+    /// Parses a line.
+    pub(crate) fn read(text: &str) -> Result<ForeignFailure, String> {
+        let line: CaptureLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let bytes = match (line.payload, line.raw, line.raw_base64) {
+            (Some(payload), None, None) => payload.get().as_bytes().to_vec(),
+            (None, Some(text), None) => text.into_bytes(),
+            (None, None, Some(encoded)) => STANDARD
+                .decode(encoded)
+                .map_err(|error| format!("raw_base64 is not valid: {error}"))?,
+            _ => return Err("expected exactly one of payload, raw and raw_base64".to_owned()),
+        };
+        let mut captured =
+            ForeignFailure::new(line.source, line.position, line.queue, line.kind, bytes).error(
+                line.error_class
+                    .unwrap_or_else(|| DEFAULT_ERROR_CLASS.to_owned()),
+                line.error_message.unwrap_or_default(),
+            );
+        if let Some(content_type) = line.content_type {
+            captured = captured.content_type(content_type);
+        }
+        for (name, value) in line.headers {
+            captured = captured.header(name, value);
+        }
+        if let Some(detail) = line.error_detail {
+            captured = captured.detail(detail);
+        }
+        if let Some(key) = line.group_key {
+            captured = captured.group_key(key);
+        }
+        captured
+            .check()
+            .map_err(|error| crate::error::Error::from(error).one_line())?;
+        Ok(captured)
+    }
+}
+
+/// Deserializes a member so that `null` is a value and not an absent member.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Headers as strings. Other values are written as JSON.
+fn headers_of(headers: &RawValue) -> BTreeMap<String, String> {
+    let by_name: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(headers.get()).unwrap_or_default();
+    let text = |value: &RawValue| {
+        serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
+    };
+    by_name
+        .iter()
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_bytes_once_and_no_unknown_members() {
+        let line =
+            |more: &str| format!(r#"{{"source":"s","position":"p","queue":"q","kind":"k"{more}}}"#);
+        for good in [
+            r#","payload":{"a":1}"#,
+            r#","payload":null"#,
+            r#","raw":"\u0000\ud83d\ude00","headers":{"a":"b"}"#,
+            r#","raw_base64":"/w==","error_class":"E","error_message":"m","error_detail":"d""#,
+        ] {
+            let read = CaptureLine::read(&line(good));
+            assert!(read.is_ok(), "{good}: {read:?}");
+        }
+        for (bad, message) in [
+            ("", "one of"),
+            (r#","payload":1,"raw":"x""#, "one of"),
+            (r#","raw_base64":"?""#, "not valid"),
+            (r#","payload":1,"color":"red""#, "unknown field"),
+            (r#","payload":{"#, "EOF"),
+            (r#","payload":1,"headers":{"a":1}"#, "string"),
+        ] {
+            let error = CaptureLine::read(&line(bad)).expect_err(bad);
+            assert!(error.contains(message), "{bad}: {error}");
+        }
+        let read =
+            CaptureLine::read(r#"{"source":"s","position":"p","queue":"","kind":"k","raw":""}"#);
+        assert!(read.is_err_and(|error| error.contains("queue")));
+    }
+}

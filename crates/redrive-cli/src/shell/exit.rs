@@ -1,0 +1,51 @@
+//! Maps the exit status of a command to the outcome of its job.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use redrive::Failure;
+
+/// The exit status of a permanent failure: `EX_DATAERR` of sysexits.h.
+const REJECTED: i32 = 65;
+/// The exit status of an outage of a dependency: `EX_UNAVAILABLE` of sysexits.h.
+const OUTAGE: i32 = 69;
+
+/// Exit status 0 is success, 65 rejects the job, 69 reports an outage, anything else retries.
+///
+/// The last line of stderr is the error message, because programs report there what made them
+/// give up.
+pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Result<(), Failure> {
+    if status.success() {
+        if !stderr.is_empty() {
+            log::info!("{subject}: succeeded: {}", stderr.trim_end());
+        }
+        return Ok(());
+    }
+    let (class, message) = match (status.code(), status.signal()) {
+        (Some(code), _) => (
+            format!("exit:{code}"),
+            format!("the command exited with {code}"),
+        ),
+        (None, Some(signal)) => (
+            format!("signal:{signal}"),
+            format!("the command was killed by signal {signal}"),
+        ),
+        (None, None) => ("unknown".to_owned(), format!("the command ended: {status}")),
+    };
+    let last = stderr
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty());
+    let message = last.map_or(message, ToOwned::to_owned);
+    log::info!("{subject}: failed: {class}: {message}");
+    let failure = match status.code() {
+        Some(REJECTED) => Failure::reject(message),
+        Some(OUTAGE) => Failure::outage(message),
+        _ => Failure::retry(message),
+    };
+    Err(match stderr.is_empty() {
+        true => failure.class(class),
+        false => failure.class(class).detail(stderr),
+    })
+}

@@ -1,0 +1,74 @@
+//! The stderr of a command, of which head and tail are kept.
+
+use std::collections::VecDeque;
+
+/// The bytes kept from the beginning.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The bytes kept from the end, where a program reports what made it give up.
+const MAX_TAIL_BYTES: usize = 32 * 1024;
+
+/// The head and the tail of a stream of unknown length.
+#[derive(Debug, Default)]
+pub(super) struct Stderr {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    cut: usize,
+}
+
+impl Stderr {
+    /// Appends bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(MAX_HEAD_BYTES - self.head.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(rest);
+        let excess = self.tail.len().saturating_sub(MAX_TAIL_BYTES);
+        self.tail.drain(..excess);
+        self.cut += excess;
+    }
+
+    /// The kept text, with a note where bytes are missing.
+    pub(super) fn text(&self) -> String {
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        if self.cut == 0 {
+            return String::from_utf8_lossy(&[&*self.head, &*tail].concat()).into_owned();
+        }
+        let (head, tail) = (
+            String::from_utf8_lossy(&self.head),
+            String::from_utf8_lossy(&tail),
+        );
+        format!("{head}\n[... {} bytes cut ...]\n{tail}", self.cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_text_is_kept_whole() {
+        let mut stderr = Stderr::default();
+        stderr.push("größe".as_bytes());
+        stderr.push(&[b'x'; MAX_HEAD_BYTES]);
+        stderr.push("größe".as_bytes());
+        assert_eq!(
+            stderr.text(),
+            format!("größe{}größe", "x".repeat(MAX_HEAD_BYTES))
+        );
+    }
+
+    #[test]
+    fn long_text_keeps_head_and_tail() {
+        let mut stderr = Stderr::default();
+        stderr.push(b"begin");
+        for _ in 0..1000 {
+            stderr.push(&[b'x'; 1000]);
+        }
+        stderr.push(b"\xffend");
+        let text = stderr.text();
+        assert!(text.starts_with("begin") && text.ends_with("\u{fffd}end"));
+        assert!(text.contains(&format!(
+            "[... {} bytes cut ...]",
+            1_000_009 - MAX_HEAD_BYTES - MAX_TAIL_BYTES
+        )));
+    }
+}

@@ -1,0 +1,21 @@
+//! Text for a terminal: escaping, width, style, tables, JSON, differences and progress.
+
+mod escape;
+mod width;
+mod style;
+mod number;
+mod json;
+mod table;
+mod sparkline;
+mod diff;
+mod progress;
+
+pub(crate) use diff::diff;
+pub(crate) use escape::{clean, one_line};
+pub(crate) use json::{json_line, pretty};
+pub(crate) use number::{counted, grouped};
+pub(crate) use progress::Progress;
+pub(crate) use sparkline::{Charset, sparkline};
+pub(crate) use style::Style;
+pub(crate) use table::{Column, Table};
+pub(crate) use width::{cut, width, wrap};

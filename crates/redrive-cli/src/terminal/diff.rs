@@ -1,0 +1,128 @@
+//! Differences between two payloads, line by line, with `-` and `+`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde_json::value::RawValue;
+use similar::{ChangeTag, TextDiff};
+
+use super::escape::clean;
+use super::json::pretty;
+use super::style::Style;
+use crate::error::Result;
+
+/// The unchanged lines shown around a change.
+const CONTEXT_LINES: usize = 2;
+
+/// Writes the lines that differ between two JSON texts, with some context.
+pub(crate) fn diff(out: &mut dyn Write, style: Style, before: &str, after: &str) -> Result<()> {
+    let (before, after) = (lines(before), lines(after));
+    let diff = TextDiff::from_lines(&before, &after);
+    for (index, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
+        if index > 0 {
+            writeln!(out, "    ...")?;
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let text = clean(change.value().trim_end_matches('\n'));
+            match change.tag() {
+                ChangeTag::Equal => writeln!(out, "    {text}")?,
+                ChangeTag::Delete => writeln!(out, "{}", style.removed(&format!("  - {text}")))?,
+                ChangeTag::Insert => writeln!(out, "{}", style.added(&format!("  + {text}")))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// JSON as lines that differ only where a value differs: members sorted and commas removed.
+fn lines(json: &str) -> String {
+    let shown = pretty(&sorted(json));
+    let bare = shown
+        .lines()
+        .map(|line| line.strip_suffix(',').unwrap_or(line));
+    bare.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Sorts the members of objects. Numbers and strings stay as written.
+fn sorted(json: &str) -> String {
+    let enclosed =
+        |open: char, parts: Vec<String>, close: char| format!("{open}{}{close}", parts.join(","));
+    if let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json) {
+        let member = |name: &String, value: &RawValue| {
+            // Serializing a string cannot fail.
+            let name = serde_json::to_string(name).unwrap_or_default();
+            format!("{name}:{}", sorted(value.get()))
+        };
+        let written = members.iter().map(|(name, value)| member(name, value));
+        enclosed('{', written.collect(), '}')
+    } else if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(json) {
+        enclosed(
+            '[',
+            items.iter().map(|item| sorted(item.get())).collect(),
+            ']',
+        )
+    } else {
+        json.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(style: Style, before: &str, after: &str) -> String {
+        let mut out = Vec::new();
+        diff(&mut out, style, before, after).expect("memory can be written");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn changed_lines_are_marked_with_signs() {
+        let before = r#"{"a": 1, "b": {"c": "x", "d": [1, 2]}, "e": 1, "f": 1, "g": 1, "h": 1}"#;
+        let after = r#"{"a": 1, "b": {"c": "y", "d": [1, 2]}, "e": 1, "f": 1, "g": 1, "h": 2}"#;
+        let changed = [
+            r#"      "a": 1"#,
+            r#"      "b": {"#,
+            r#"  -     "c": "x""#,
+            r#"  +     "c": "y""#,
+            r#"        "d": ["#,
+            r"          1",
+            r"    ...",
+            r#"      "f": 1"#,
+            r#"      "g": 1"#,
+            r#"  -   "h": 1"#,
+            r#"  +   "h": 2"#,
+            r"    }",
+            "",
+        ];
+        assert_eq!(shown(Style::plain(), before, after), changed.join("\n"));
+    }
+
+    #[test]
+    fn member_order_and_commas_are_not_changes() {
+        let before = r#"{"cc": 1.50, "a": [{"y": 1, "x": "a,"}], "z": 12345678901234567890}"#;
+        let after = r#"{"a":[{"x":"a,","y":1}],"cc":1.50,"z":12345678901234567890}"#;
+        assert_eq!(shown(Style::plain(), before, after), "");
+        let without = r#"{"a":[{"x":"a,","y":1}],"cc":1.50}"#;
+        let gone = shown(Style::plain(), before, without);
+        assert_eq!(
+            gone.lines().filter(|line| line.starts_with("  - ")).count(),
+            1,
+            "{gone}"
+        );
+        assert!(
+            gone.contains("12345678901234567890") && !gone.contains("  + "),
+            "{gone}"
+        );
+    }
+
+    #[test]
+    fn lines_are_colored_and_the_payload_is_escaped() {
+        let shown = shown(Style::colored(), "\"a\u{1b}[31m\"", "\"b\"");
+        assert!(
+            shown.contains("\u{1b}[31m  - \"a\\u001b[31m\"\u{1b}[0m"),
+            "{shown:?}"
+        );
+        assert!(shown.contains("\u{1b}[32m  + \"b\"\u{1b}[0m"), "{shown:?}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Progress bars on stderr, drawn only if stderr is a terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The progress of one operation. Dropping it removes the bar.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar over a number of letters or jobs.
+    pub(crate) fn of(what: &str, total: u64) -> Progress {
+        Progress::new(
+            what,
+            Some(total),
+            "{prefix} {bar:20} {pos}/{len} {per_sec} {eta} {msg}",
+        )
+    }
+
+    /// A bar over the bytes of a file.
+    pub(crate) fn of_bytes(what: &str, total: u64) -> Progress {
+        Progress::new(
+            what,
+            Some(total),
+            "{prefix} {bar:30} {percent}% {msg} {eta}",
+        )
+    }
+
+    /// A spinner for an unknown amount of work.
+    pub(crate) fn unknown(what: &str) -> Progress {
+        Progress::new(what, None, "{spinner} {prefix} {msg} {elapsed}")
+    }
+
+    fn new(what: &str, total: Option<u64>, template: &str) -> Progress {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress(bar)
+    }
+
+    /// Sets how much is done.
+    pub(crate) fn at(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    /// Sets the text beside the bar.
+    pub(crate) fn show(&self, text: impl Into<String>) {
+        self.0.set_message(text.into());
+    }
+
+    /// Removes the bar while something else is written to the terminal.
+    pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.0.suspend(write)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

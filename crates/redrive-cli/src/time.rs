@@ -1,0 +1,79 @@
+//! Durations and timestamps on the command line.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+
+/// Parses a duration such as `500ms`, `90s`, `1h30m` or `7d`, as conditions on letters do.
+pub(crate) fn parse(text: &str) -> Result<Duration, redrive::Error> {
+    redrive::parse_duration(text)
+}
+
+/// A duration in at most two units: `1h 30m`, `12s`, `250ms`.
+pub(crate) fn short(duration: Duration) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let seconds = duration.as_secs();
+    let Some(first) = UNITS.iter().position(|(_, unit)| seconds >= *unit) else {
+        return format!("{}ms", duration.subsec_millis());
+    };
+    let (name, unit) = UNITS[first];
+    let whole = format!("{}{name}", seconds / unit);
+    match UNITS
+        .get(first + 1)
+        .map(|(name, next)| (name, seconds % unit / next))
+    {
+        Some((name, rest)) if rest > 0 => format!("{whole} {rest}{name}"),
+        _ => whole,
+    }
+}
+
+/// The time since `at`, by the clock of this machine.
+pub(crate) fn ago(at: SystemTime) -> String {
+    let age = SystemTime::now().duration_since(at).unwrap_or_default();
+    if age.as_secs() == 0 {
+        "0s".to_owned()
+    } else {
+        short(age)
+    }
+}
+
+/// A timestamp as RFC 3339 in UTC, with milliseconds.
+pub(crate) fn rfc3339(at: SystemTime) -> String {
+    Timestamp::try_from(at).map_or_else(
+        |_| "a time out of range".to_owned(),
+        |timestamp| format!("{timestamp:.3}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_durations_have_two_units_at_most() {
+        for (seconds, text) in [
+            (0, "0ms"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_725, "1h 2m"),
+            (200_000, "2d 7h"),
+            (86_400, "1d"),
+        ] {
+            assert_eq!(short(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(short(Duration::from_millis(250)), "250ms");
+    }
+
+    #[test]
+    fn timestamps_are_rfc_3339_and_never_panic() {
+        assert_eq!(rfc3339(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
+        assert_eq!(
+            rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123)),
+            "2023-11-14T22:13:20.123Z"
+        );
+        assert_eq!(
+            rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)),
+            "a time out of range"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Routes requests to pages and renders them.
+
+use std::sync::Arc;
+
+use tiny_http::Method;
+
+use crate::collector::{Collector, Exposition, Readiness};
+use crate::http::{Request, Response};
+use crate::scrape_timeout::{HEADER, scrape_timeout};
+
+/// 200 while the process serves.
+const HEALTHY: &str = "/-/healthy";
+/// 200 while the database answers.
+pub(crate) const READY: &str = "/-/ready";
+
+/// Handles a request.
+pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collector) -> Response {
+    let Some(page) = Page::at(&request.path, telemetry_path) else {
+        return Response::line(404, "Not found.");
+    };
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Response::line(405, "Method not allowed.").with_header("Allow", "GET, HEAD");
+    }
+    match page {
+        Page::Landing => landing(telemetry_path),
+        Page::Healthy => Response::line(200, "redrive-exporter is healthy."),
+        Page::Ready => ready(collector.readiness()),
+        Page::Metrics => {
+            let timeout = scrape_timeout(request.header(HEADER));
+            Response {
+                status: 200,
+                headers: vec![("Content-Type", Exposition::CONTENT_TYPE)],
+                body: collector.scrape(timeout).text(),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Landing,
+    Healthy,
+    Ready,
+    Metrics,
+}
+
+impl Page {
+    fn at(path: &str, telemetry_path: &str) -> Option<Page> {
+        match path {
+            "/" => Some(Page::Landing),
+            HEALTHY => Some(Page::Healthy),
+            READY => Some(Page::Ready),
+            path if path == telemetry_path => Some(Page::Metrics),
+            _ => None,
+        }
+    }
+}
+
+fn ready(readiness: Readiness) -> Response {
+    match readiness {
+        Readiness::Ready => Response::line(200, "redrive-exporter is ready."),
+        Readiness::DatabaseAway => {
+            Response::line(503, "The database has not answered for 30 seconds.")
+        }
+        Readiness::UnknownSchema => Response::line(
+            503,
+            "The schema of the database is missing or unknown to this version.",
+        ),
+    }
+}
+
+fn landing(telemetry_path: &str) -> Response {
+    // The path has only characters that need no escaping.
+    let text = format!(
+        "<!DOCTYPE html>\n\
+         <html lang=\"en\">\n\
+         <head><meta charset=\"utf-8\"><title>redrive-exporter</title></head>\n\
+         <body>\n\
+         <h1>redrive-exporter {version}</h1>\n\
+         <p>Prometheus metrics of redrive: queues, dead letters, workers, tables.</p>\n\
+         <ul>\n\
+         <li><a href=\"{telemetry_path}\">Metrics</a></li>\n\
+         <li><a href=\"{HEALTHY}\">Healthy</a></li>\n\
+         <li><a href=\"{READY}\">Ready</a></li>\n\
+         </ul>\n\
+         </body>\n\
+         </html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    Response {
+        status: 200,
+        headers: vec![("Content-Type", "text/html; charset=utf-8")],
+        body: Arc::new(text.into_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_only_at_the_telemetry_path() {
+        assert_eq!(Page::at("/metrics", "/metrics"), Some(Page::Metrics));
+        assert_eq!(Page::at("/metrics", "/m"), None);
+        assert_eq!(Page::at("/", "/m"), Some(Page::Landing));
+        assert_eq!(Page::at("/-/healthy", "/m"), Some(Page::Healthy));
+        assert_eq!(Page::at("/-/ready", "/m"), Some(Page::Ready));
+        assert_eq!(Page::at("/metrics/", "/metrics"), None);
+    }
+
+    #[test]
+    fn the_landing_page_links_to_all_other_pages() {
+        let response = landing("/redrive");
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        for part in ["/redrive\"", HEALTHY, READY, env!("CARGO_PKG_VERSION")] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

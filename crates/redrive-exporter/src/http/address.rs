@@ -1,0 +1,77 @@
+//! The listen address.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+
+use crate::error::{Error, Result};
+
+/// Listens on `host:port`, or on `:port` for every address of the machine.
+pub(crate) fn bind(address: &str) -> Result<TcpListener> {
+    let bound = match address.strip_prefix(':') {
+        // IPv6 and IPv4 where the system has both.
+        Some(port) => TcpListener::bind(format!("[::]:{port}"))
+            .or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
+        None => TcpListener::bind(address),
+    };
+    bound.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
+        true => Error::new(format!(
+            "could not listen on {address}: the port is in use, perhaps by another exporter; \
+             choose another one with --web.listen-address"
+        )),
+        false => Error::caused_by(format!("could not listen on {address}"), error),
+    })
+}
+
+/// Returns the addresses at which a client on this machine reaches a listen address.
+pub(crate) fn client_addresses(address: &str) -> Result<Vec<SocketAddr>> {
+    let full = match address.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => address.to_owned(),
+    };
+    let resolved = full
+        .to_socket_addrs()
+        .map_err(|error| Error::caused_by(format!("could not resolve {address}"), error))?;
+    Ok(resolved.map(unspecified_to_loopback).collect())
+}
+
+fn unspecified_to_loopback(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_reaches_an_unspecified_address_by_loopback() {
+        for (address, expected) in [
+            ("127.0.0.1:9898", "127.0.0.1:9898"),
+            (":9898", "127.0.0.1:9898"),
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+        ] {
+            let resolved = client_addresses(address).expect("it is an address");
+            let expected = expected.parse().expect("an address");
+            assert_eq!(resolved, [expected], "{address}");
+        }
+        let error = client_addresses("nowhere").expect_err("no port");
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+
+    #[test]
+    fn the_error_for_a_port_in_use_names_the_address() {
+        let first = bind("127.0.0.1:0").expect("a free port");
+        let address = first.local_addr().expect("an address").to_string();
+        let error = bind(&address).expect_err("in use").to_string();
+        assert!(
+            error.contains(&address) && error.contains("in use"),
+            "{error}"
+        );
+    }
+}

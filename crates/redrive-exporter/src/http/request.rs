@@ -1,0 +1,160 @@
+//! The head of a request: its first line and headers. Pure.
+
+use std::str::FromStr as _;
+
+use tiny_http::Method;
+
+/// The maximum size of a request head, in bytes.
+pub(crate) const MAX_BYTES: usize = 16 * 1024;
+/// The maximum number of headers. Prometheus sends about five.
+const MAX_HEADERS: usize = 128;
+
+/// A parsed request head.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The method.
+    pub(crate) method: Method,
+    /// The path, without the query.
+    pub(crate) path: String,
+    /// Names and values. A value that is not UTF-8 is left out.
+    headers: Vec<(String, String)>,
+}
+
+/// Why bytes are not a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    /// The bytes do not follow the grammar of HTTP/1.
+    Malformed,
+    /// The request has more than [`MAX_HEADERS`] headers or [`MAX_BYTES`] bytes.
+    TooLarge,
+}
+
+impl Request {
+    /// Parses the bytes received so far. Returns `None` until the head is complete.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Request>, Invalid> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Request::new(&mut headers);
+        let head_length = match parsed.parse(bytes) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if bytes.len() > MAX_BYTES => {
+                return Err(Invalid::TooLarge);
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(Invalid::TooLarge),
+            Err(_) => return Err(Invalid::Malformed),
+        };
+        if head_length > MAX_BYTES {
+            return Err(Invalid::TooLarge);
+        }
+        let method = parsed.method.ok_or(Invalid::Malformed)?;
+        let path = parsed.path.and_then(path).ok_or(Invalid::Malformed)?;
+        let header = |header: &httparse::Header<'_>| {
+            let value = std::str::from_utf8(header.value).ok()?;
+            Some((header.name.to_owned(), value.to_owned()))
+        };
+        Ok(Some(Request {
+            method: Method::from_str(method).map_err(|()| Invalid::Malformed)?,
+            path: path.to_owned(),
+            headers: parsed.headers.iter().filter_map(header).collect(),
+        }))
+    }
+
+    /// Returns the value of the first header with this name.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// Returns the path of a request target: `/metrics`, `/metrics?x` and `http://host/metrics` have
+/// the same one.
+fn path(target: &str) -> Option<&str> {
+    let from = match target.split_once("://") {
+        Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
+        _ => target,
+    };
+    let path = from.split(['?', '#']).next().unwrap_or_default();
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic());
+    (path.starts_with('/') && is_plain).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<Request>, Invalid> {
+        Request::parse(text.as_bytes())
+    }
+
+    #[track_caller]
+    fn complete(text: &str) -> Request {
+        parse(text).expect("a request").expect("a complete head")
+    }
+
+    #[test]
+    fn a_request_head_is_parsed() {
+        let request = complete(
+            "GET /metrics?x=1 HTTP/1.1\r\nHost: a:1\r\nx-prometheus-scrape-timeout-seconds:  10 \r\n\r\n",
+        );
+        assert_eq!(
+            (&request.method, &*request.path),
+            (&Method::Get, "/metrics")
+        );
+        let timeout = request.header("X-Prometheus-Scrape-Timeout-Seconds");
+        assert_eq!(timeout, Some("10"));
+        assert_eq!(request.header("Accept"), None);
+        let request = complete("BREW http://host:1/-/ready HTTP/1.0\n\n");
+        assert_eq!(
+            (request.method.as_str(), &*request.path),
+            ("BREW", "/-/ready"),
+            "bare newlines are accepted"
+        );
+        assert_eq!(complete("GET http://host HTTP/1.1\r\n\r\n").path, "/");
+    }
+
+    #[test]
+    fn malformed_requests_are_rejected() {
+        for text in [
+            "GET /\r\n\r\n",
+            "GET  / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/2.0\r\n\r\n",
+            "GET / HTTP/1.1 x\r\n\r\n",
+            "G\u{e9}T / HTTP/1.1\r\n\r\n",
+            "GET metrics HTTP/1.1\r\n\r\n",
+            "GET /\u{e9} HTTP/1.1\r\n\r\n",
+            "GET /\u{7f} HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+            "GET / HTTP/1.1\r\nspace in name: x\r\n\r\n",
+            "\u{16}\u{3}\u{1} a TLS client hello HTTP/1.1\r\n\r\n",
+        ] {
+            let parsed = parse(text).map(|request| request.map(|request| request.path));
+            assert_eq!(parsed, Err(Invalid::Malformed), "{text:?}");
+        }
+        assert!(Request::parse(b"GET /\xff HTTP/1.1\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn large_requests_are_rejected() {
+        let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(MAX_BYTES));
+        let many = format!(
+            "GET / HTTP/1.1\r\n{}\r\n",
+            "X: y\r\n".repeat(MAX_HEADERS + 1)
+        );
+        for text in [long.clone(), format!("{long}\r\n\r\n"), many] {
+            let parsed = parse(&text).map(|request| request.map(|request| request.path));
+            assert_eq!(parsed, Err(Invalid::TooLarge), "{} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn a_head_is_complete_after_its_empty_line() {
+        let bytes = b"GET / HTTP/1.1\r\nA: b\r\n\r\nthe body";
+        let end = bytes.len() - "the body".len();
+        for cut in 0..=bytes.len() {
+            let parsed = Request::parse(&bytes[..cut]).expect("a request or a part of one");
+            assert_eq!(parsed.is_some(), cut >= end, "cut at {cut}");
+        }
+    }
+}

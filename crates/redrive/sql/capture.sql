@@ -1,9 +1,0 @@
--- Purpose: records a foreign failure as a letter, once per position of its source.
--- Called by: capture.rs.
--- $1 text source  $2 text position  $3 text queue  $4 text kind  $5 bytea raw bytes
--- $6 text content type  $7 jsonb headers  $8 text error class  $9 text message  $10 text detail
--- Locks: the letter of that position, when there is one.
--- Index relied on: dead_letters_captured_once.
--- Rows: always one: the id, and whether it is new.
-SELECT c.id, c.is_new
-FROM redrive.capture($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS c

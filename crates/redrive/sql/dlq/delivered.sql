@@ -1,0 +1,21 @@
+-- Purpose: marks a letter as recovered after its sink accepted it, and writes the audit.
+-- Called by: dlq/deliver.rs, in the transaction that locked the letter.
+-- $1 bigint    letter
+-- $2 text      name of the sink
+-- $3 text reason  $4 text operator
+-- Locks: the letter, which the transaction has already locked.
+-- Index relied on: the primary key.
+-- Rows: always one: the id of the audit record.
+WITH recovered AS (
+    UPDATE redrive.dead_letters l
+    SET state = 'recovered', changed_at = clock_timestamp(),
+        run_id = NULL, run_ordinal = NULL, policy_id = NULL,
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'delivered', 'sink', $2::text,
+            'reason', left($3::text, 1024), 'by', left($4::text, 200))))
+    WHERE l.id = $1 AND l.state = 'open'
+    RETURNING l.id
+)
+SELECT redrive.record_act('deliver', $4::text, $3::text, jsonb_build_object('ids', jsonb_build_array(r.id)), 1,
+                          jsonb_build_object('sink', $2::text)) AS audit_id
+FROM recovered r

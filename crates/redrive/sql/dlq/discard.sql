@@ -1,0 +1,12 @@
+-- Purpose: closes a batch of open and quarantined letters and writes the audit. Discarded letters keep
+--          the reason and stay stored until they are pruned.
+-- Called by: dlq/discard.rs, once per batch.
+-- $1 jsonb     filter; see redrive.filter_letters
+-- $2 timestamptz only letters that died by this time; NULL: now; see redrive.sql
+-- $3 bigint    maximum number of letters
+-- $4 text      reason         $5 text  operator
+-- Locks: the letters it discards; letters locked by another operator are skipped.
+-- Index relied on: dead_letters_open_for_redrive, or the primary key.
+-- Rows: one per discarded letter, with `as_of`. Zero rows: no letter is left to discard.
+SELECT d.id, coalesce($2::timestamptz, statement_timestamp()) AS as_of
+FROM redrive.discard_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5) AS d (id)

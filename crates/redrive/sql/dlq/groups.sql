@@ -1,0 +1,51 @@
+-- Purpose: lists failure groups with exact counts and their deaths per hour of the last 24 hours. Groups
+--          with the most open and quarantined letters come first.
+-- Called by: dlq/group.rs.
+-- $1 bigint    group; NULL: all
+-- $2 text      queue; NULL: all       $3 text  kind; NULL: all
+-- $4 text      error class; NULL: all
+-- $5 text[]    states; NULL: all
+-- $6 bigint    minimum number of open and quarantined letters
+-- $7 bigint    maximum number of groups
+-- Locks: none.
+-- Index relied on: the primary keys of groups and failure_hours; there are few groups.
+-- Rows: the groups. Zero rows: no group matches.
+WITH page AS MATERIALIZED (
+    SELECT f.id, f.queue, f.kind, f.error_class, f.title, f.sample, f.state, f.note, f.owner,
+           f.first_seen, f.first_version, f.last_seen, f.resolved_at, f.regressed_at, f.regressions,
+           f.deaths, f.open, f.redriving, f.recovered, f.discarded, f.quarantined
+    FROM redrive.failure_groups f
+    WHERE ($1::bigint IS NULL OR f.id = $1)
+        AND ($2::text IS NULL OR f.queue = $2)
+        AND ($3::text IS NULL OR f.kind = $3)
+        AND ($4::text IS NULL OR f.error_class = $4)
+        AND ($5::text[] IS NULL OR f.state = ANY ($5))
+        AND f.open + f.quarantined >= $6::bigint
+    ORDER BY f.open + f.quarantined DESC, f.last_seen DESC, f.id
+    LIMIT $7
+),
+deaths AS (
+    SELECT h.group_id, h.hour, h.deaths
+    FROM redrive.failure_hours h
+    WHERE h.group_id IN (SELECT page.id FROM page)
+        AND h.hour > statement_timestamp() - interval '24 hours'
+    UNION ALL
+    SELECT d.group_id, d.hour, d.deaths
+    FROM redrive.letter_deltas d
+    WHERE d.hour > statement_timestamp() - interval '24 hours'
+),
+by_hour AS MATERIALIZED (
+    SELECT s.group_id, s.hour, sum(s.deaths)::bigint AS deaths FROM deaths s GROUP BY s.group_id, s.hour
+)
+SELECT p.id, p.queue, p.kind, p.error_class, p.title, p.sample, p.state, p.note, p.owner,
+       p.first_seen, p.first_version, p.last_seen, p.resolved_at, p.regressed_at, p.regressions,
+       p.deaths, p.open, p.redriving, p.recovered, p.discarded, p.quarantined,
+       ARRAY(
+           SELECT coalesce(b.deaths, 0)
+           FROM generate_series(23, 0, -1) AS ago (hours)
+           LEFT JOIN by_hour b ON b.group_id = p.id
+               AND b.hour = date_trunc('hour', statement_timestamp(), 'UTC') - ago.hours * interval '1 hour'
+           ORDER BY ago.hours DESC
+       ) AS hours
+FROM page p
+ORDER BY p.open + p.quarantined DESC, p.last_seen DESC, p.id

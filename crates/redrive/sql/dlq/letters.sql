@@ -1,0 +1,15 @@
+-- Purpose: lists letters, the most recent death first.
+-- Called by: dlq/letter.rs.
+-- $1 jsonb     filter; see redrive.filter_letters
+-- $2 bigint    id of the last letter of the previous page; NULL: first page
+-- $3 bigint    maximum number of letters
+-- Locks: none.
+-- Index relied on: dead_letters_for_list, the primary key, or an index that fits the filter.
+-- Rows: the letters. Zero rows: no letter matches.
+SELECT l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
+       l.error_detail, l.detail_id, l.group_id, l.payload, l.raw, l.content_type, l.headers,
+       l.group_key, l.unique_key, l.crashes,
+       l.source, l.position, l.seen, l.priority, l.attempts, l.max_attempts, l.generation,
+       l.deaths, l.alike, l.edits, l.history, l.events, l.run_id, l.policy_id, l.worker_id, l.host,
+       l.version, l.pid, l.discard_reason, l.enqueued_at, l.died_at, l.changed_at
+FROM redrive.list_letters($1, $2, $3) l

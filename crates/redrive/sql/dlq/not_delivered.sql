@@ -1,0 +1,15 @@
+-- Purpose: records in a letter's events that its sink rejected it. The letter stays open.
+-- Called by: dlq/deliver.rs, in the transaction that locked the letter.
+-- $1 bigint    letter
+-- $2 text      name of the sink
+-- $3 text error class  $4 text error message
+-- $5 text      operator
+-- Locks: the letter, which the transaction has already locked.
+-- Index relied on: the primary key.
+-- Rows: always one: the id.
+UPDATE redrive.dead_letters l
+SET events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+        'at', clock_timestamp(), 'event', 'not delivered', 'sink', $2::text,
+        'error_class', $3::text, 'error_message', $4::text, 'by', left($5::text, 200))))
+WHERE l.id = $1 AND l.state = 'open'
+RETURNING l.id

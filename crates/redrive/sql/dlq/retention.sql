@@ -1,0 +1,8 @@
+-- Purpose: lists the retention rules.
+-- Called by: dlq/retention.rs.
+-- Locks: none.
+-- Index relied on: none; retention is small.
+-- Rows: the rules, those for all queues first. Zero rows: all letters are kept.
+SELECT r.queue::text AS queue, r.state, (extract(epoch FROM r.keep) * 1000)::bigint AS keep_ms, r.action
+FROM redrive.retention r
+ORDER BY r.queue NULLS FIRST, r.state

@@ -1,0 +1,15 @@
+-- Purpose: lists redrive runs with exact counts, the newest first.
+-- Called by: dlq/runs/run.rs.
+-- $1 bigint    run; NULL: all
+-- $2 bigint    maximum number of runs
+-- Locks: none.
+-- Index relied on: the primary key of redrive_runs, run_deltas_by_run.
+-- Rows: the runs. Zero rows: no run matches.
+SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue, r.priority, r.max_attempts,
+       r.rate, r.canary, r.stage, r.stage_to, r.is_driven, r.total, r.cursor, r.sent, r.skipped,
+       r.recovered, r.died_alike, r.died_differently, r.still_running, r.halted_because,
+       r.created_at, r.started_at, r.ended_at
+FROM redrive.runs r
+WHERE $1::bigint IS NULL OR r.id = $1
+ORDER BY r.id DESC
+LIMIT $2

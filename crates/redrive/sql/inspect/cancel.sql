@@ -1,0 +1,66 @@
+-- Purpose: cancels a job. A ready or delayed job becomes a letter with the cause `manual`. A leased job
+--          is marked and its worker notified; if its attempt fails, it becomes such a letter too.
+-- Called by: inspect/jobs.rs.
+-- $1 bigint    id
+-- Locks: the row of the job or of its lease.
+-- Index relied on: the primary key of jobs_delayed; unique_keys_by_job. It scans jobs and leases.
+-- Rows: one: `dead` or `asked`. Zero rows: the job is not live.
+WITH from_jobs AS (
+    DELETE FROM redrive.jobs j
+    WHERE j.id = $1
+    RETURNING j.id, j.queue, j.kind, j.payload, j.priority, j.attempt, j.max_attempts,
+              j.generation, j.crashes, j.history, j.enqueued_at, j.unique_key,
+              j.headers, j.group_key
+),
+from_delayed AS (
+    DELETE FROM redrive.jobs_delayed d
+    WHERE d.id = $1
+    RETURNING d.id, d.queue, d.kind, d.payload, d.priority, d.attempt, d.max_attempts,
+              d.generation, d.crashes, d.history, d.enqueued_at, d.unique_key,
+              d.headers, d.group_key
+),
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
+         max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
+    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', c.payload,
+           c.priority, c.attempt, c.max_attempts, c.generation, c.crashes,
+           coalesce(c.history, '[]'), c.enqueued_at, c.unique_key, c.headers, c.group_key
+    FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, attempts = excluded.attempts, generation = excluded.generation,
+        history = excluded.history, run_ms = NULL, discard_reason = NULL, unique_key = excluded.unique_key,
+        headers = excluded.headers, group_key = excluded.group_key,
+        group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
+        changed_at = excluded.changed_at
+    RETURNING 'dead'::text AS result
+),
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT c.id FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c WHERE c.unique_key IS NOT NULL))
+),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, c.queue, '{ended}', '{1}'
+    FROM (SELECT j.queue FROM from_jobs j UNION ALL SELECT d.queue FROM from_delayed d) c
+    CROSS JOIN redrive.metric_ring m
+),
+asked AS (
+    UPDATE redrive.leases l
+    SET cancelled = l.cancelled || $1::bigint
+    WHERE EXISTS (
+        SELECT
+        FROM unnest(l.jobs)
+            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        WHERE j.id = $1 AND j.id <> ALL (l.done))
+    RETURNING 'asked'::text AS result, l.worker_id
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('redrive_cancel', a.worker_id::text) FROM asked a
+)
+SELECT result, (SELECT count(*) FROM told) AS told
+FROM (SELECT d.result FROM died d UNION ALL SELECT a.result FROM asked a) x

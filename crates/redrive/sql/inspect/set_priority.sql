@@ -1,0 +1,32 @@
+-- Purpose: changes the priority of a ready or delayed job. A ready job is deleted and inserted
+--          under the same id, because rows of jobs are never updated.
+-- Called by: inspect/jobs.rs.
+-- $1 bigint    id
+-- $2 smallint  priority
+-- Locks: the row of the job.
+-- Index relied on: the primary key of jobs_delayed. It scans jobs.
+-- Rows: one: the id. Zero rows: the job is leased or not live.
+WITH gone AS (
+    DELETE FROM redrive.jobs j
+    WHERE j.id = $1
+    RETURNING j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.crashes,
+              j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since,
+              j.headers, j.group_key
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.ready_at, g.enqueued_at,
+           g.attempt, g.max_attempts, g.generation, $2::smallint, g.crashes, g.refunds, g.queue, g.kind,
+           g.payload, g.history, g.unique_key, g.outage_since, g.headers, g.group_key
+    FROM gone g
+    RETURNING id
+),
+delayed AS (
+    UPDATE redrive.jobs_delayed d
+    SET priority = $2::smallint
+    WHERE d.id = $1
+    RETURNING d.id
+)
+SELECT id FROM ready UNION ALL SELECT id FROM delayed

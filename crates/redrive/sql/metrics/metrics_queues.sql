@@ -1,0 +1,7 @@
+-- Purpose: returns the number of live jobs of each queue and their ages.
+-- Called by: metrics/reader.rs, in every reading.
+-- Locks: none.
+-- Index relied on: jobs_for_claim and jobs_delayed_for_promote, about 10000 rows in total; leases is small.
+-- Rows: one per series. Zero rows: there are no queues.
+SELECT m.metric, array_to_json(m.labels) AS labels, m.value
+FROM redrive.metrics_queues() m

@@ -1,8 +1,0 @@
--- Purpose: workers, breakers, failure groups, redrive runs.
--- Called by: metrics/reader.rs, in every reading.
--- Locks: none.
--- Index relied on: groups_by_queue, groups_regressed, redrive_runs_unfinished; workers, breakers and run_deltas are
---       small, and redrive_runs has a row a run.
--- Rows: one a series.
-SELECT m.metric, array_to_json(m.labels) AS labels, m.value
-FROM redrive.metrics_operations() m

@@ -1,0 +1,6 @@
+-- Purpose: stores ready jobs in bulk.
+-- Called by: pipeline/copy.rs, which writes the columns in this order.
+-- Locks: the rows it inserts.
+-- Index relied on: none.
+-- Rows: none.
+COPY redrive.jobs (id, segment, queue, kind, payload, priority, max_attempts) FROM STDIN BINARY

@@ -1,0 +1,31 @@
+-- Purpose: ends a probe: closes the breaker, reopens it with twice the delay, or returns the grant
+--          because there was no job to claim.
+-- Called by: pipeline/breaker.rs, for a worker's settler and fetcher.
+-- $1 text      breaker
+-- $2 bigint    number of the probe; a mismatch means that the breaker has moved on
+-- $3 text      close, reopen, give_back
+-- $4 bigint    maximum delay, in milliseconds
+-- Locks: the row of the breaker. NOTIFY takes the server's notification lock at commit.
+-- Index relied on: the primary key of breakers.
+-- Rows: one. Zero rows: the worker lost the grant; nothing changed.
+WITH ended AS (
+    UPDATE redrive.breakers b
+    SET state = CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END,
+        outages = b.outages + CASE $3 WHEN 'reopen' THEN 1 ELSE 0 END,
+        delay_ms = n.delay_ms, prober = NULL, changed_at = clock_timestamp(),
+        probe_at = CASE WHEN $3 <> 'close'
+            THEN clock_timestamp() + n.delay_ms * (0.8 + 0.4 * random()) * interval '1 millisecond' END
+    FROM (
+        SELECT o.name,
+               CASE $3 WHEN 'reopen' THEN least(2 * o.delay_ms, $4::bigint) ELSE o.delay_ms END AS delay_ms
+        FROM redrive.breakers o
+        WHERE o.name = $1
+    ) n
+    WHERE b.name = n.name AND b.probes = $2 AND b.state = 'half_open'
+    RETURNING b.name, b.state
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('redrive_breaker', e.name) FROM ended e
+)
+SELECT e.state, (SELECT count(*) FROM told) AS told
+FROM ended e

@@ -1,0 +1,30 @@
+-- Purpose: stores one job that is ready at once and has no unique key, which is the common case.
+--          It does the same as enqueue.sql but starts in half the time, because it has no other branches.
+-- Called by: pipeline/enqueue.rs, on the library's or the caller's connection.
+-- $1 text      queue
+-- $2 text      kind
+-- $3 jsonb     payload
+-- $4 smallint  priority
+-- $5 integer   maximum attempts
+-- Locks: the rows it inserts. NOTIFY takes the server's notification lock at commit, but only if a
+--        worker is waiting.
+-- Index relied on: none.
+-- Rows: the new id. Never zero.
+WITH ready AS (
+    INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, max_attempts)
+    VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::jsonb, $4::smallint, $5::integer)
+    RETURNING id
+),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, $1, '{enqueued}', '{1}'
+    FROM redrive.metric_ring m
+),
+woken AS MATERIALIZED (
+    SELECT pg_notify('redrive_ready', $1)
+    FROM redrive.workers w
+    WHERE w.queue = $1 AND w.waiting AND w.expires_at > statement_timestamp()
+    LIMIT 1
+)
+SELECT i.id, (SELECT count(*) FROM woken) AS woken
+FROM ready i

@@ -1,0 +1,69 @@
+-- Purpose: stores jobs in one queue when at least one has a unique key. A job with a key is stored
+--          only if no live job of the queue holds that key. Batches without keys use enqueue.sql.
+-- Called by: pipeline/enqueue.rs, for up to 1,000 jobs, on the library's or the caller's connection.
+-- $1 text      queue
+-- $2 text[]    kinds
+-- $3 jsonb[]   payloads
+-- $4 bigint[]  delays in milliseconds; 0: ready at once
+-- $5 smallint[] priorities
+-- $6 integer[] maximum attempts
+-- $7 text[]    unique keys; NULL: none
+-- Locks: the rows and keys it inserts. It waits for a transaction that is writing the same key, but
+--        locks no key of another job. NOTIFY takes the server's notification lock at commit, but only if a worker
+--        is waiting.
+-- Index relied on: the primary key of unique_keys.
+-- Rows: per job, in the order of the arrays: its id, or the id of the live job that holds its key,
+--       and whether the job is new.
+WITH incoming AS MATERIALIZED (
+    SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
+           n.max_attempts, n.unique_key, n.ordinal
+    FROM unnest($2::text[], $3::jsonb[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[])
+        WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, ordinal)
+),
+held AS MATERIALIZED (
+    SELECT k.key, k.job_id
+    FROM (
+        SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids
+        FROM incoming i
+        WHERE i.unique_key IS NOT NULL
+    ) w
+    CROSS JOIN LATERAL redrive.take_keys($1, w.keys, w.ids) k
+),
+placed AS MATERIALIZED (
+    SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
+           i.max_attempts, i.unique_key, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new
+    FROM incoming i
+    LEFT JOIN held h ON h.key = i.unique_key
+),
+ready AS (
+    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), p.id, $1, p.kind, p.payload, p.priority, p.max_attempts, p.unique_key
+    FROM placed p
+    WHERE p.is_new AND p.delay_ms = 0
+),
+delayed AS (
+    INSERT INTO redrive.jobs_delayed
+        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key)
+    SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', $1, p.kind, p.payload,
+           p.priority, p.max_attempts, p.unique_key
+    FROM placed p
+    WHERE p.is_new AND p.delay_ms > 0
+),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, $1, '{enqueued,duplicates}',
+           ARRAY[count(*) FILTER (WHERE p.is_new), count(*) FILTER (WHERE NOT p.is_new)]
+    FROM placed p
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY m.segment
+),
+woken AS MATERIALIZED (
+    SELECT pg_notify('redrive_ready', $1)
+    FROM redrive.workers w
+    WHERE w.queue = $1 AND w.waiting AND w.expires_at > statement_timestamp()
+        AND EXISTS (SELECT FROM placed p WHERE p.is_new)
+    LIMIT 1
+)
+SELECT p.id, p.is_new, (SELECT count(*) FROM woken) AS woken
+FROM placed p
+ORDER BY p.ordinal

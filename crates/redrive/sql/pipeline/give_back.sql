@@ -1,0 +1,53 @@
+-- Purpose: returns some jobs of a lease to the queue because they wait behind slow ones and have not
+--          started. Their attempts are refunded, and the lease records them as settled.
+-- Called by: pipeline/settle.rs, for a worker's settler, when the lease keeps other jobs.
+-- $1 uuid      lease
+-- $2 bigint[]  ids of the jobs; the lease must keep at least one other job
+-- Locks: the lease row. NOTIFY takes the server's notification lock at commit, but only if another
+--        worker is waiting.
+-- Index relied on: the primary key of leases.
+-- Rows: the jobs returned to the queue. Zero rows: nothing changed, because the lease is lost, the
+--       jobs were already returned, or an operator cancelled a job of the lease, which this
+--       statement would undo.
+WITH shrunk AS (
+    UPDATE redrive.leases l
+    SET done = l.done || $2::bigint[]
+    WHERE l.lease_id = $1 AND l.cancelled = '{}'
+        -- A repeated call, after a lost reply, changes nothing.
+        AND NOT l.done && $2::bigint[]
+    RETURNING l.worker_id, l.queue::text AS queue, l.jobs
+),
+released AS MATERIALIZED (
+    SELECT s.worker_id, s.queue, j.id, j.kind, j.priority, j.payload, j.attempt - 1 AS attempt,
+           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key,
+           j.outage_since, j.headers, j.group_key
+    FROM shrunk s
+    CROSS JOIN LATERAL unnest(s.jobs) AS j
+    WHERE j.id = ANY ($2::bigint[])
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
+           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since,
+           b.headers, b.group_key
+    FROM released b
+),
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, b.queue, '{released}', ARRAY[count(*)]
+    FROM released b
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY 1, 2
+),
+woken AS MATERIALIZED (
+    SELECT pg_notify('redrive_ready', w.queue)
+    FROM redrive.workers w
+    WHERE w.queue IN (SELECT b.queue FROM released b)
+        AND w.waiting AND w.expires_at > statement_timestamp()
+        AND w.worker_id NOT IN (SELECT b.worker_id FROM released b)
+    LIMIT 1
+)
+SELECT b.id, (SELECT count(*) FROM woken) AS woken
+FROM released b

@@ -1,0 +1,170 @@
+-- Purpose: recovers the jobs of expired leases of other workers, which did not renew in time or have no row.
+--          Each job returns as a suspect (crashes + 1) with its attempt refunded, because the crash
+--          may not be the job's fault. After max_crashes the job is dead-lettered.
+-- Called by: pipeline/reap.rs, for any worker, every few seconds.
+-- $1 integer   lease time in milliseconds, for leases whose worker has no row
+-- $2 bigint    maximum leases per call
+-- $3 integer   max_crashes
+-- $4 integer   delay per crash in milliseconds, from the second crash on
+-- $5 text      cause for a cancelled job: manual
+-- $6 bigint    maximum jobs per call          $7 bigint    maximum bytes per call, as stored
+-- $8 uuid      worker that reaps
+-- Locks: the lease rows, skipping leases that another session settles or reaps; the letters of
+--        redriven jobs that die, in the order of their ids; their unique keys.
+-- Index relied on: the primary key of workers; unique_keys_by_job; leases is small.
+-- Rows: the recovered jobs, with `is_dead` for those that died. Zero rows: no lease has expired, or
+--       workers may still renew, because the server started less than one lease time ago, or because
+--       the caller did and no worker that is older has renewed.
+WITH expired AS MATERIALIZED (
+    SELECT l.lease_id, l.claimed_at, l.job_count, pg_column_size(l.jobs) AS bytes
+    FROM redrive.leases l
+    LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
+    WHERE coalesce(w.expires_at, l.claimed_at + $1::integer * interval '1 millisecond')
+            < statement_timestamp()
+        -- A worker that was silent for a lease renews its own leases, unless another one reaped them.
+        AND l.worker_id <> $8::uuid
+        AND pg_postmaster_start_time() + $1::integer * interval '1 millisecond'
+            < statement_timestamp()
+        -- After a failover a new worker may be faster than survivors that are still reconnecting.
+        AND (
+            NOT EXISTS (
+                SELECT FROM redrive.workers me
+                WHERE me.worker_id = $8::uuid
+                    AND me.started_at + $1::integer * interval '1 millisecond' > statement_timestamp()
+            )
+            OR EXISTS (
+                SELECT FROM redrive.workers older
+                WHERE older.expires_at > statement_timestamp()
+                    AND older.started_at + $1::integer * interval '1 millisecond' <= statement_timestamp()
+            )
+        )
+    ORDER BY l.claimed_at, l.lease_id
+    LIMIT $2
+    FOR UPDATE OF l SKIP LOCKED
+),
+-- The first lease, and those that fit the bounds with it.
+lost AS MATERIALIZED (
+    SELECT s.lease_id
+    FROM (
+        SELECT x.lease_id, row_number() OVER oldest AS place, sum(x.job_count) OVER oldest AS jobs,
+               sum(x.bytes) OVER oldest AS bytes
+        FROM expired x
+        WINDOW oldest AS (ORDER BY x.claimed_at, x.lease_id ROWS UNBOUNDED PRECEDING)
+    ) s
+    WHERE s.place = 1 OR (s.jobs <= $6::bigint AND s.bytes <= $7::bigint)
+),
+ended AS (
+    DELETE FROM redrive.leases l
+    USING lost
+    WHERE l.lease_id = lost.lease_id
+    RETURNING l.queue, l.worker_id, l.jobs, l.done, l.cancelled
+),
+undone AS MATERIALIZED (
+    SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, w.pid, j.id, j.kind, j.priority,
+           j.payload, j.attempt, j.max_attempts, j.generation, j.refunds, j.enqueued_at,
+           j.unique_key, j.outage_since, j.headers, j.group_key,
+           j.crashes + 1 AS crashes, j.id = ANY (e.cancelled) AS is_cancelled,
+           j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead,
+           redrive.add_attempt(j.history, jsonb_build_object(
+               'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
+               'worker', e.worker_id, 'host', w.host, 'version', w.version, 'pid', w.pid,
+               'ended_at', clock_timestamp())) AS history
+    FROM ended e
+    LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
+    CROSS JOIN LATERAL unnest(e.jobs)
+        AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+              enqueued_at, history, unique_key, outage_since, headers, group_key)
+    WHERE j.id <> ALL (e.done)
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation,
+           u.priority, u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key,
+           u.outage_since, u.headers, u.group_key
+    FROM undone u
+    WHERE NOT u.is_dead AND u.crashes = 1
+),
+delayed AS (
+    INSERT INTO redrive.jobs_delayed
+        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT clock_timestamp() + random() * u.crashes * $4::integer * interval '1 millisecond',
+           u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation, u.priority,
+           u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key, u.outage_since,
+           u.headers, u.group_key
+    FROM undone u
+    WHERE NOT u.is_dead AND u.crashes > 1
+),
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
+         max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
+         unique_key, pid, headers, group_key)
+    SELECT u.id, u.queue, u.kind,
+           CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
+           CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
+           CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
+                ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
+           u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
+           u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid,
+           u.headers, u.group_key
+    FROM undone u
+    WHERE u.is_dead
+    -- The lock order of letters; see settle.sql.
+    ORDER BY u.id
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        unique_key = excluded.unique_key, headers = excluded.headers,
+        group_key = excluded.group_key, pid = excluded.pid, run_ms = NULL,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
+        died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+-- Frees the unique keys of jobs that died. Recovered jobs keep theirs.
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
+),
+-- Leases are counted separately: a lease whose jobs are all done still counts as lost.
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
+    SELECT m.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.count)
+    FROM (
+        SELECT e.queue::text AS queue, 'leases_lost' AS key, NULL::text AS label, NULL::text AS cause,
+               count(*) AS count
+        FROM ended e
+        GROUP BY 1
+        UNION ALL
+        SELECT u.queue, CASE WHEN u.is_dead THEN 'ended' ELSE 'released' END, NULL, NULL, count(*)
+        FROM undone u
+        GROUP BY 1, 2
+        UNION ALL
+        SELECT u.queue, 'failed', u.kind, 'worker_lost', count(*)
+        FROM undone u
+        GROUP BY 1, 3
+    ) c
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY 1, 2
+),
+-- Deletes workers that expired more than an hour ago and hold no lease.
+forgotten AS (
+    DELETE FROM redrive.workers w
+    WHERE w.expires_at < statement_timestamp() - interval '1 hour'
+        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.worker_id = w.worker_id)
+),
+woken AS MATERIALIZED (
+    SELECT pg_notify('redrive_ready', q.queue)
+    FROM (SELECT DISTINCT u.queue FROM undone u WHERE NOT u.is_dead) q
+    WHERE EXISTS (
+        SELECT FROM redrive.workers w
+        WHERE w.queue = q.queue AND w.waiting AND w.expires_at > statement_timestamp())
+)
+SELECT u.id, u.is_dead, (SELECT count(*) FROM woken) AS woken
+FROM undone u

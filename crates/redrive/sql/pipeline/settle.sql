@@ -1,0 +1,198 @@
+-- Purpose: writes verdicts on leased jobs: done, retry, snooze, dead. One statement removes each job
+--          from its lease and stores it where its verdict requires.
+-- Called by: pipeline/settle.rs, for a worker's settler.
+-- $1 uuid[]    lease of each verdict
+-- $2 bigint[]  job
+-- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead
+-- $4 bigint[]  delay in milliseconds (retry, outage, snooze)
+-- $5 text[]    cause (dead)
+-- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
+-- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze)
+-- $10 uuid     worker         $11 text  host             $12 text  version
+-- $13 text     cause for a cancelled job: manual
+-- $14 boolean[] whether the attempt met an outage; the outage of a job starts with the first one in a row
+-- $15 integer  process id of the worker
+-- $16 text     queue of the worker
+-- $17 smallint[] histogram bucket of the delay
+-- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 double precision[]
+--              counter changes: lease, key, label, cause, bucket, count, sum; see
+--              pipeline/tallies.rs
+-- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys of
+--        jobs that end, which no other session locks.
+-- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
+-- Rows: the verdicts that were written. A missing verdict was rejected: its lease is lost, or this
+--       call repeats one that succeeded but whose reply was lost.
+WITH verdicts AS MATERIALIZED (
+    SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.cause, v.error_class, v.error_message,
+           v.error_detail, v.attempt_record, v.in_outage, v.delay_bucket
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[],
+                $7::text[], $8::text[], $9::jsonb[], $14::boolean[], $17::smallint[])
+        AS v (lease_id, id, verdict, delay_ms, cause, error_class, error_message,
+              error_detail, attempt_record, in_outage, delay_bucket)
+),
+offered AS MATERIALIZED (
+    SELECT v.lease_id, array_agg(v.id) AS ids FROM verdicts v GROUP BY v.lease_id
+),
+-- A lease ends only when the database has settled all its jobs. The worker's view is not enough: a
+-- crash or failover may have lost settlements that the worker considers done.
+ended AS (
+    DELETE FROM redrive.leases l
+    USING offered o
+    WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
+        AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
+    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+),
+shrunk AS (
+    UPDATE redrive.leases l
+    SET done = l.done || o.ids
+    FROM offered o
+    WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
+        AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
+    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+),
+settled AS MATERIALIZED (
+    SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
+           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.attempt,
+           j.unique_key, j.headers, j.group_key,
+           CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
+           CASE
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN 'dead'
+               ELSE v.verdict
+           END AS verdict,
+           CASE
+               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $13::text
+               ELSE v.cause
+           END AS cause,
+           v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message,
+           v.error_detail,
+           CASE
+               WHEN v.attempt_record IS NULL THEN j.history
+               -- The last attempt is stored in the letter's own columns.
+               WHEN v.verdict = 'dead' THEN redrive.history_before(j.history, v.attempt_record)
+               -- Most failures are the first of their job, so there is no history to merge with.
+               WHEN j.history IS NULL THEN
+                   jsonb_build_array(v.attempt_record || jsonb_build_object('ended_at', clock_timestamp()))
+               ELSE redrive.add_attempt(j.history, v.attempt_record
+                                     || jsonb_build_object('ended_at', clock_timestamp()))
+           END AS history,
+           CASE WHEN v.verdict = 'dead'
+               THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms
+    FROM (
+        SELECT h.lease_id, h.queue, h.cancelled, u.*
+        FROM (TABLE ended UNION ALL TABLE shrunk) h
+        CROSS JOIN LATERAL unnest(h.jobs)
+            AS u (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+    ) j
+    -- Logically an inner join. The planner assumes short arrays and would choose nested loops: a
+    -- million steps for a thousand verdicts. A full join is always hashed or merged, and the
+    -- condition below keeps the planner from reducing it to an inner join.
+    FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.id = j.id
+    WHERE num_nonnulls(j.id, v.verdict) = 2
+),
+ready AS (
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), s.id, s.enqueued_at,
+           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
+           s.max_attempts, s.generation, s.priority, 0, s.refunds,
+           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since,
+           s.headers, s.group_key
+    FROM settled s
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0
+),
+delayed AS (
+    INSERT INTO redrive.jobs_delayed
+        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT clock_timestamp() + s.delay_ms * interval '1 millisecond', s.id, s.enqueued_at,
+           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
+           s.max_attempts, s.generation, s.priority, 0, s.refunds,
+           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since,
+           s.headers, s.group_key
+    FROM settled s
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0
+),
+-- Locks the letters of redriven jobs in the order of their ids before changing any of them. All
+-- statements that lock several letters use this order, which prevents deadlocks.
+letters AS MATERIALIZED (
+    SELECT l.id
+    FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(
+        SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
+    ORDER BY l.id
+    FOR NO KEY UPDATE
+),
+-- A redriven job already has a letter, which reopens with the next generation.
+died AS (
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority,
+         attempts, max_attempts, generation, crashes, history, worker_id, host, version,
+         enqueued_at, unique_key, pid, run_ms, headers, group_key)
+    SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
+           s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
+           coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
+           $15::integer, s.run_ms, s.headers, s.group_key
+    FROM settled s
+    WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
+    -- The join does not keep the order. Sort the oldest first.
+    ORDER BY s.id
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
+        pid = excluded.pid, run_ms = excluded.run_ms,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
+        died_at = excluded.died_at, changed_at = excluded.changed_at
+),
+-- Frees the unique keys of jobs that ended. No other session locks the key of a live job; see
+-- redrive.take_keys. The array keeps the planner from reading all keys.
+freed AS (
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
+),
+-- The array and the expression on the state keep the planner from using an index on the state.
+-- With statistics that show no redriving letters, it would scan all of them for each job.
+recovered AS (
+    UPDATE redrive.dead_letters l
+    SET state = 'recovered', changed_at = clock_timestamp()
+    WHERE l.id = ANY (ARRAY(
+            SELECT s.id FROM settled s WHERE s.verdict = 'done' AND s.generation > 0))
+        AND l.state || '' = 'redriving' AND (SELECT count(*) FROM letters) >= 0
+),
+-- The worker's counts for leases that were held, and the counts that only the server knows.
+counted AS (
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, buckets, counts, sums)
+    SELECT m.segment, $16, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT u.key, u.label, u.cause, u.bucket, u.count, u.sum
+        FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[], $22::smallint[], $23::bigint[],
+                    $24::double precision[]) AS u (lease_id, key, label, cause, bucket, count, sum)
+        WHERE u.lease_id = ANY (ARRAY(SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s))
+        UNION ALL
+        -- Cancelled in the meantime: the job died instead of being retried or snoozed.
+        SELECT x.key, NULL, NULL, x.bucket, x.count, x.sum
+        FROM settled s
+        CROSS JOIN LATERAL (VALUES
+            ('ended', NULL::smallint, 1, NULL::double precision),
+            (CASE s.told WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
+            (CASE s.told WHEN 'retry' THEN 'retry_delay' END, s.delay_bucket, -1, s.delay_ms / -1000.0)
+        ) AS x (key, bucket, count, sum)
+        WHERE s.verdict <> s.told AND x.key IS NOT NULL
+        UNION ALL
+        SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
+        FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM settled) n
+        WHERE n.refused > 0
+    ) c
+    CROSS JOIN redrive.metric_ring m
+    GROUP BY m.segment
+)
+SELECT s.lease_id, s.id
+FROM settled s

@@ -1,0 +1,37 @@
+-- Purpose: opens a breaker after consecutive outages or a flood of letters. If the breaker is already
+--          open, adds the kinds and the outages to it.
+-- Called by: pipeline/breaker.rs, for a worker's settler.
+-- $1 text      breaker
+-- $2 text      cause: outage, flood
+-- $3 text      message of the last outage
+-- $4 text[]    affected kinds; empty if the breaker is for a queue
+-- $5 bigint    consecutive outages
+-- $6 bigint    delay before the first probe, in milliseconds
+-- Locks: the row of the breaker. NOTIFY takes the server's notification lock at commit, once per
+--        process and outage.
+-- Index relied on: the primary key of breakers.
+-- Rows: always one: the breaker after the change.
+WITH tripped AS (
+    INSERT INTO redrive.breakers AS b (name, state, cause, message, kinds, outages, delay_ms, probe_at)
+    VALUES ($1, 'open', $2, $3, $4, $5, $6, clock_timestamp() + $6::bigint * interval '1 millisecond')
+    ON CONFLICT (name) DO UPDATE
+    SET state = CASE b.state WHEN 'closed' THEN 'open' ELSE b.state END,
+        cause = CASE b.state WHEN 'closed' THEN excluded.cause ELSE b.cause END,
+        message = CASE WHEN b.state = 'closed' OR b.cause = excluded.cause THEN excluded.message ELSE b.message END,
+        kinds = ARRAY(SELECT DISTINCT k.kind FROM unnest(b.kinds || excluded.kinds) AS k (kind) ORDER BY 1),
+        outages = excluded.outages + CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
+        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
+        delay_ms = CASE b.state WHEN 'closed' THEN excluded.delay_ms ELSE b.delay_ms END,
+        opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
+        probe_at = CASE b.state WHEN 'closed' THEN excluded.probe_at ELSE b.probe_at END,
+        changed_at = clock_timestamp()
+    RETURNING b.name, b.cause, b.kinds, b.delay_ms, b.probe_at
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('redrive_breaker', t.name) FROM tripped t
+)
+SELECT t.name, t.cause, t.kinds, t.delay_ms,
+       CASE WHEN isfinite(t.probe_at)
+            THEN greatest(0, extract(epoch FROM t.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms,
+       (SELECT count(*) FROM told) AS told
+FROM tripped t

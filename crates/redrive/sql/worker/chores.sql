@@ -1,0 +1,35 @@
+-- Purpose: lists the chores that are due. Any worker can do them on behalf of all.
+-- Called by: worker/chores.rs, every third of the lease time.
+-- $1 uuid      worker
+-- $2 bigint    lease time in milliseconds, for leases whose worker has no row
+-- Locks: none.
+-- Index relied on: redrive_runs_running; leases, workers, policies and the deltas are small.
+-- Rows: always one: the names of the chores.
+SELECT array_remove(ARRAY[
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.leases l
+        LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
+        WHERE coalesce(w.expires_at, l.claimed_at + $2::bigint * interval '1 millisecond')
+              < statement_timestamp()
+            AND l.worker_id <> $1::uuid
+    ) OR EXISTS (
+        SELECT FROM redrive.workers w WHERE w.expires_at < statement_timestamp() - interval '1 hour'
+    ) THEN 'reap' END,
+    CASE WHEN EXISTS (SELECT FROM redrive.letter_deltas) THEN 'fold_letters' END,
+    CASE WHEN EXISTS (SELECT FROM redrive.run_deltas) THEN 'fold_runs' END,
+    -- Only once a change has waited 5 seconds, because each fold leaves dead row versions of the totals.
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.metric_deltas d WHERE d.at < statement_timestamp() - interval '5 seconds'
+    ) THEN 'fold_counters' END,
+    -- Includes the policies that this worker holds, to renew their leases between ticks.
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.policies p
+        WHERE p.mode <> 'paused' AND (p.next_at <= statement_timestamp() OR p.holder = $1::uuid)
+    ) THEN 'policies' END,
+    CASE WHEN EXISTS (SELECT FROM redrive.retention) THEN 'retention' END,
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.redrive_runs r
+        WHERE r.state = 'running'
+            AND (r.driver IS NULL OR r.driver = $1::uuid OR r.driver_expires_at < statement_timestamp())
+    ) THEN 'runs' END
+], NULL) AS chores

@@ -1,0 +1,12 @@
+-- Purpose: counts the runs and the failures of a worker's chores.
+-- Called by: worker/chores.rs, before counters are folded and after a chore failed.
+-- $1 text      queue of the worker
+-- $2 text[]    keys of the counters           $3 text[]    chores
+-- $4 smallint[] buckets of histograms         $5 bigint[]  counts
+-- $6 double precision[] sums in seconds
+-- Locks: none.
+-- Index relied on: none.
+-- Rows: none.
+INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+SELECT m.segment, $1, $2, $3, $4, $5, $6
+FROM redrive.metric_ring m

@@ -1,0 +1,17 @@
+//! Connections to PostgreSQL: deadlines, TLS, poolers, migrations and the index of statements.
+
+pub(crate) mod sql;
+pub(crate) mod tls;
+pub(crate) mod deadline;
+pub(crate) mod connection;
+pub(crate) mod url;
+pub(crate) mod pooler;
+pub(crate) mod abandoned;
+pub(crate) mod connector;
+pub(crate) mod session;
+pub(crate) mod call_thread;
+pub(crate) mod pool;
+pub(crate) mod database;
+pub(crate) mod admin;
+pub mod migrate;
+pub(crate) mod durability;

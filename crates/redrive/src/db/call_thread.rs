@@ -1,0 +1,388 @@
+//! Gives every database call a deadline.
+//!
+//! The `postgres` driver blocks for as long as the server keeps the TCP connection open. Where the
+//! [connection](crate::db::deadline) ends its calls at the deadline, a call runs on the thread that
+//! makes it. Otherwise (a pool of the user, a Unix socket, or a caller inside an async runtime, where
+//! the driver panics) it runs on a dedicated thread: the caller waits with the deadline and abandons
+//! the thread, with its connection, when it expires. The thread ends when the server answers or the
+//! connection breaks.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::abandoned::{AbandonedCalls, CallTicket};
+use crate::db::session::Session;
+use crate::error::{Error, Result};
+use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::sync::{Instant, in_async_runtime, thread};
+
+/// How long resetting a connection may take before it returns to the pool.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What ends a call at its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deadlines {
+    /// The connection itself.
+    ByConnection,
+    /// Nothing. The call needs a thread that can be abandoned.
+    ByThread,
+}
+
+/// Opens a session, waiting at most this long for a connection.
+type OpenSession = dyn Fn(Duration) -> Result<Session> + Send + Sync;
+
+/// Opens sessions, usually from a pool.
+#[derive(Clone)]
+pub(crate) struct SessionSource {
+    open: Arc<OpenSession>,
+    deadlines: Deadlines,
+    /// Abandoned calls that still hold a session.
+    abandoned: AbandonedCalls,
+}
+
+impl SessionSource {
+    pub(crate) fn new(
+        abandoned: AbandonedCalls,
+        deadlines: Deadlines,
+        open: impl Fn(Duration) -> Result<Session> + Send + Sync + 'static,
+    ) -> SessionSource {
+        SessionSource {
+            open: Arc::new(open),
+            deadlines,
+            abandoned,
+        }
+    }
+
+    /// Opens a session without a deadline.
+    pub(crate) fn session(&self, wait: Duration) -> Result<Session> {
+        let session = (self.open)(wait)?;
+        // The last call on this connection may have had one.
+        session.set_deadline(None);
+        Ok(session)
+    }
+
+    /// Returns the same source with `made` applied to each session.
+    pub(crate) fn giving(
+        &self,
+        made: impl Fn(Session) -> Session + Send + Sync + 'static,
+    ) -> SessionSource {
+        let open = Arc::clone(&self.open);
+        SessionSource {
+            open: Arc::new(move |wait| open(wait).map(&made)),
+            ..self.clone()
+        }
+    }
+}
+
+/// When a call returns its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SessionUse {
+    /// Returns it to the pool.
+    PerCall,
+    /// Keeps it, with the settings of a worker's connections.
+    Held,
+}
+
+type Call = Box<dyn FnOnce(&mut CallSession) + Send>;
+
+/// Makes database calls, one at a time.
+pub(crate) struct CallThread {
+    name: String,
+    /// The session of calls on the caller's thread.
+    here: CallSession,
+    /// The thread of all other calls, replaced when it does not answer.
+    calls: Option<Sender<Call>>,
+}
+
+impl CallThread {
+    pub(crate) fn new(name: &str, source: SessionSource, between: SessionUse) -> CallThread {
+        CallThread {
+            name: name.to_owned(),
+            here: CallSession::new(source, between),
+            calls: None,
+        }
+    }
+
+    /// Opens the session in the background. If that fails, the first call tries again and reports
+    /// it.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn warm(&mut self) -> Result<()> {
+        if self.runs_here() {
+            let (reply, opened) = bounded(1);
+            let source = self.here.source.clone();
+            spawn(&self.name, move || {
+                // The worker may have failed to start.
+                _ = reply.send(source.session(Duration::MAX));
+            })?;
+            self.here.warming = Some(opened);
+            return Ok(());
+        }
+        let calls = self.start()?;
+        let ticket = self.here.source.abandoned.ticket();
+        // The first call reports an error.
+        _ = calls.send(Box::new(move |session| {
+            _ = session.run(&ticket, |_| Ok(()));
+        }));
+        self.calls = Some(calls);
+        Ok(())
+    }
+
+    /// Runs `work` and waits up to `deadline` for the result.
+    ///
+    /// # Errors
+    /// Those of `work`. *Unavailable* if there is no connection or no answer in time; a call that
+    /// had a connection may still take effect.
+    pub(crate) fn call<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match self.runs_here() {
+            true => self.call_here(doing, deadline, work),
+            false => self.call_while(doing, deadline, || false, work),
+        }
+    }
+
+    fn runs_here(&self) -> bool {
+        self.here.source.deadlines == Deadlines::ByConnection && !in_async_runtime()
+    }
+
+    /// Runs `work` on this thread.
+    fn call_here<T>(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let until = Instant::now() + deadline;
+        let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
+        match called {
+            Ok(Err(_)) if Instant::now() >= until => Err(no_answer(doing, deadline)),
+            Ok(result) => result,
+            Err(_) => Err(driver_panicked(doing)),
+        }
+    }
+
+    /// Like [`call`](CallThread::call), but waits for another `deadline` while `goes_on` returns
+    /// true. Always runs on the dedicated thread.
+    pub(crate) fn call_while<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        mut goes_on: impl FnMut() -> bool,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = bounded(1);
+        let ticket = self.here.source.abandoned.ticket();
+        let mine = ticket.clone();
+        let call: Call = Box::new(move |session| {
+            let result = session.run(&mine, work);
+            mine.end();
+            // The caller may have given up.
+            _ = reply.send(result);
+        });
+        let calls = match self.calls.take() {
+            Some(calls) => calls,
+            None => self.start()?,
+        };
+        if calls.send(call).is_err() {
+            return Err(Error::unavailable(format!(
+                "could not {doing}: its thread ended"
+            )));
+        }
+        let answered = loop {
+            match answer.recv_timeout(deadline) {
+                Err(RecvTimeoutError::Timeout) if goes_on() => {}
+                answered => break answered,
+            }
+        };
+        // Without an answer, dropping the sender abandons the thread.
+        match answered {
+            Ok(result) => {
+                self.calls = Some(calls);
+                result
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                ticket.abandon();
+                Err(no_answer(doing, deadline))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(driver_panicked(doing)),
+        }
+    }
+
+    fn start(&self) -> Result<Sender<Call>> {
+        let (calls, inbox) = bounded::<Call>(1);
+        let mut session = CallSession::new(self.here.source.clone(), self.here.between);
+        spawn(&self.name, move || {
+            for call in &inbox {
+                call(&mut session);
+            }
+        })?;
+        Ok(calls)
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map(drop).map_err(|error| {
+        Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
+    })
+}
+
+fn no_answer(doing: &str, deadline: Duration) -> Error {
+    Error::unavailable(format!(
+        "could not {doing}: the database did not answer within {deadline:?}"
+    ))
+}
+
+fn driver_panicked(doing: &str) -> Error {
+    Error::unavailable(format!("could not {doing}: the database driver panicked"))
+}
+
+/// The session of the calls on one thread.
+struct CallSession {
+    source: SessionSource,
+    between: SessionUse,
+    session: Option<Session>,
+    /// A session that is being opened in the background.
+    warming: Option<Receiver<Result<Session>>>,
+}
+
+impl CallSession {
+    fn new(source: SessionSource, between: SessionUse) -> CallSession {
+        CallSession {
+            source,
+            between,
+            session: None,
+            warming: None,
+        }
+    }
+
+    /// Makes a call that its caller may abandon.
+    fn run<T>(
+        &mut self,
+        ticket: &CallTicket,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let opened = self.take(Duration::MAX)?;
+        if !ticket.begin() {
+            // The caller gave up before the call started. The session goes back to the pool.
+            return Err(Error::unavailable(
+                "the call was abandoned before it got a connection",
+            ));
+        }
+        self.run_on(opened, work)
+    }
+
+    /// Makes a call that the connection ends at the deadline.
+    fn run_until<T>(
+        &mut self,
+        until: Instant,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let opened = self.take(until.saturating_duration_since(Instant::now()))?;
+        opened.0.set_deadline(Some(until));
+        self.run_on(opened, work)
+    }
+
+    /// Returns the session, and whether it is new.
+    fn take(&mut self, wait: Duration) -> Result<(Session, bool)> {
+        if let Some(session) = self.session.take() {
+            return Ok((session, false));
+        }
+        if let Some(warming) = self.warming.take()
+            && let Ok(Ok(session)) = warming.recv_timeout(wait)
+        {
+            return Ok((session, true));
+        }
+        Ok((self.source.session(wait)?, true))
+    }
+
+    fn run_on<T>(
+        &mut self,
+        (mut session, is_new): (Session, bool),
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        match self.between {
+            SessionUse::Held if is_new => session.pin()?,
+            SessionUse::Held | SessionUse::PerCall => {}
+        }
+        let result = work(&mut session);
+        match self.between {
+            // A broken connection goes back too, so that the pool replaces it.
+            SessionUse::Held if !session.is_closed() => self.session = Some(session),
+            SessionUse::Held | SessionUse::PerCall => {}
+        }
+        result
+    }
+}
+
+impl Drop for CallSession {
+    fn drop(&mut self) {
+        let Some(mut session) = self.session.take() else {
+            return;
+        };
+        session.set_deadline(Some(Instant::now() + LEAVE_TIMEOUT));
+        // No caller waits for this.
+        let ticket = self.source.abandoned.ticket();
+        ticket.begin();
+        ticket.abandon();
+        if let Err(error) = session.unpin() {
+            log::debug!(
+                "a connection could not be reset before it was returned to the pool: {error}"
+            );
+        }
+        drop(session);
+        ticket.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_runs_on_the_callers_thread_if_the_connection_has_deadlines() {
+        for (deadlines, is_here) in [
+            (Deadlines::ByConnection, true),
+            (Deadlines::ByThread, false),
+        ] {
+            let caller = thread::current().id();
+            let source = SessionSource::new(AbandonedCalls::default(), deadlines, move |_| {
+                let here = thread::current().id() == caller;
+                Err(Error::unavailable(here.to_string()))
+            });
+            let mut thread = CallThread::new("test", source, SessionUse::PerCall);
+            let error = thread
+                .call("ask", Duration::from_mins(1), |_| Ok(()))
+                .expect_err("no connection");
+            assert!(error.is_unavailable());
+            assert_eq!(error.to_string(), is_here.to_string(), "{deadlines:?}");
+        }
+    }
+
+    #[test]
+    fn an_unanswered_call_is_abandoned_and_the_next_gets_a_new_thread() {
+        let (release, blocked) = bounded::<()>(0);
+        let silent =
+            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
+                // Returns when the test drops its side.
+                _ = blocked.recv();
+                Err(Error::unavailable("late"))
+            });
+        let mut thread = CallThread::new("test", silent, SessionUse::PerCall);
+        let error = thread
+            .call("ask", Duration::from_millis(1), |_| Ok(()))
+            .expect_err("no answer");
+        assert!(error.to_string().contains("did not answer"), "{error}");
+        drop(release);
+        let error = thread
+            .call("ask", Duration::from_mins(1), |_| Ok(()))
+            .expect_err("no connection");
+        assert_eq!(error.to_string(), "late");
+    }
+}

@@ -1,0 +1,91 @@
+//! A connection, of the library's pool or of the user's, with its prepared statements.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use postgres::{Client, Statement};
+use r2d2::{ManageConnection, PooledConnection};
+
+use crate::db::deadline::CallDeadline;
+
+/// How long closing a connection may wait for a silent server.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection, with the type of its manager erased.
+pub(crate) trait Connection: Send {
+    fn client(&mut self) -> &mut Client;
+    fn statements(&mut self) -> &mut Statements;
+
+    /// The deadline of the calls on this connection. `None`: it cannot have one.
+    fn deadline(&self) -> Option<&CallDeadline>;
+}
+
+/// The statements prepared on a connection, stored with it.
+#[derive(Default)]
+pub(crate) struct Statements(pub(super) HashMap<&'static str, Statement>);
+
+/// A connection that the library opened, with a deadline if it can have one.
+pub(crate) struct OwnConnection {
+    client: Client,
+    statements: Statements,
+    deadline: Option<CallDeadline>,
+}
+
+impl OwnConnection {
+    pub(crate) fn new(client: Client, deadline: Option<CallDeadline>) -> OwnConnection {
+        OwnConnection {
+            client,
+            statements: Statements::default(),
+            deadline,
+        }
+    }
+}
+
+impl Connection for OwnConnection {
+    fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    fn statements(&mut self) -> &mut Statements {
+        &mut self.statements
+    }
+
+    fn deadline(&self) -> Option<&CallDeadline> {
+        self.deadline.as_ref()
+    }
+}
+
+impl Drop for OwnConnection {
+    fn drop(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(Some(Instant::now() + CLOSE_TIMEOUT));
+        }
+    }
+}
+
+/// A connection of the user's pool.
+pub(crate) struct ForeignConnection<M: ManageConnection>(pub(crate) PooledConnection<M>);
+
+impl<M> Connection for ForeignConnection<M>
+where
+    M: ManageConnection<Connection = Client>,
+{
+    fn client(&mut self) -> &mut Client {
+        &mut self.0
+    }
+
+    fn statements(&mut self) -> &mut Statements {
+        let extensions = PooledConnection::extensions_mut(&mut self.0);
+        if extensions.get::<Statements>().is_none() {
+            extensions.insert(Statements::default());
+        }
+        #[expect(clippy::expect_used, reason = "invariant: it was inserted just above")]
+        extensions
+            .get_mut::<Statements>()
+            .expect("the statements of the connection")
+    }
+
+    fn deadline(&self) -> Option<&CallDeadline> {
+        None
+    }
+}

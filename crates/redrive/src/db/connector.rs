@@ -1,0 +1,231 @@
+//! Opens connections within a deadline.
+//!
+//! The driver limits only the TCP connect: it waits forever for a server that accepts connections
+//! and never answers. Each attempt therefore runs on a thread that is abandoned at the deadline and
+//! ends with its socket. While attempts are abandoned, a probe with socket timeouts must succeed
+//! before another one starts, so that their number stays small.
+
+use std::fmt;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+use postgres::Config;
+use postgres::config::Host;
+
+use crate::db::abandoned::AbandonedCalls;
+use crate::db::connection::{Connection as _, OwnConnection};
+use crate::db::deadline::can_have_deadlines;
+use crate::db::url::ConnectOptions;
+use crate::error::{Error, Result};
+
+/// The maximum number of abandoned attempts on a Unix socket, which cannot be probed. There,
+/// silence ends with the server.
+const MAX_ABANDONED: usize = 16;
+
+/// The driver's default port.
+const PORT: u16 = 5432;
+
+/// The request to which every server answers one byte before authentication.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// Opens connections to one server.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    address: ConnectOptions,
+    /// The deadline of an attempt.
+    timeout: Duration,
+    abandoned: AbandonedCalls,
+}
+
+impl Connector {
+    pub(crate) fn new(address: ConnectOptions, timeout: Duration) -> Connector {
+        Connector {
+            address,
+            timeout,
+            abandoned: AbandonedCalls::connecting(),
+        }
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// *Unavailable* if the server does not answer in time; otherwise the server's error.
+    pub(crate) fn open(&self) -> Result<OwnConnection> {
+        const DOING: &str = "connect to the database";
+        let until = Instant::now() + self.timeout;
+        if self.abandoned.calls() > 0 {
+            self.check_server_answers(until)?;
+        }
+        let (reply, answer) = bounded(1);
+        let ticket = self.abandoned.ticket();
+        let (address, mine) = (self.address.clone(), ticket.clone());
+        thread::Builder::new()
+            .name("redrive-connect".to_owned())
+            .spawn(move || {
+                mine.begin();
+                let connection = address.connect_with_deadline();
+                mine.end();
+                // If the caller gave up, this drops the connection.
+                _ = reply.send(connection);
+            })
+            .map_err(|error| Error::unavailable(format!("could not {DOING}")).caused_by(error))?;
+        answer.recv_deadline(until).unwrap_or_else(|_| {
+            ticket.abandon();
+            Err(self.no_answer())
+        })
+    }
+
+    /// Returns whether its connections can have deadlines.
+    pub(crate) fn can_have_deadlines(&self) -> bool {
+        can_have_deadlines(self.address.config())
+    }
+
+    /// Checks that the server answers, because earlier attempts are still unanswered.
+    fn check_server_answers(&self, until: Instant) -> Result<()> {
+        let tcp_addresses = tcp_addresses(self.address.config());
+        let is_there = match tcp_addresses.is_empty() {
+            true => self.abandoned.calls() < MAX_ABANDONED,
+            false => tcp_addresses.iter().any(|address| answers(*address, until)),
+        };
+        match is_there {
+            true => Ok(()),
+            false => Err(self.no_answer()),
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::unavailable(format!(
+            "could not connect to the database: it did not answer within {:?}",
+            self.timeout
+        ))
+    }
+}
+
+// `r2d2_postgres::PostgresConnectionManager` is not used, because its `connect` blocks forever on a
+// silent server. Inside `open` it would only forward to the driver, and its errors have another type.
+impl r2d2::ManageConnection for Connector {
+    type Connection = OwnConnection;
+    type Error = Error;
+
+    fn connect(&self) -> Result<OwnConnection> {
+        self.open()
+    }
+
+    fn is_valid(&self, connection: &mut OwnConnection) -> Result<()> {
+        connection
+            .client()
+            .simple_query("")
+            .map(drop)
+            .map_err(|error| Error::from_postgres("use a connection", error))
+    }
+
+    fn has_broken(&self, connection: &mut OwnConnection) -> bool {
+        connection.client().is_closed()
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector")
+            .field("address", &self.address)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the TCP addresses of the hosts, as the driver resolves them.
+fn tcp_addresses(config: &Config) -> Vec<SocketAddr> {
+    let port = |at: usize| {
+        let ports = config.get_ports();
+        ports.get(at).or(ports.first()).copied().unwrap_or(PORT)
+    };
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() {
+        let socket = |(at, ip): (usize, &std::net::IpAddr)| SocketAddr::new(*ip, port(at));
+        return addresses.iter().enumerate().map(socket).collect();
+    }
+    let named = config.get_hosts().iter().enumerate();
+    named
+        .filter_map(|(at, host)| match host {
+            Host::Tcp(name) => (&**name, port(at)).to_socket_addrs().ok(),
+            Host::Unix(_) => None,
+        })
+        .flatten()
+        .collect()
+}
+
+/// Whether the address answers in time. A refused connection is an answer.
+fn answers(address: SocketAddr, until: Instant) -> bool {
+    let left = || {
+        let left = until.saturating_duration_since(Instant::now());
+        left.max(Duration::from_millis(1))
+    };
+    let ask = || {
+        let mut stream = TcpStream::connect_timeout(&address, left())?;
+        stream.set_write_timeout(Some(left()))?;
+        stream.write_all(&SSL_REQUEST)?;
+        stream.set_read_timeout(Some(left()))?;
+        stream.read(&mut [0])
+    };
+    match ask() {
+        Ok(_) => true,
+        Err(error) => ![ErrorKind::TimedOut, ErrorKind::WouldBlock].contains(&error.kind()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Long enough for a server that answers, short enough to wait for one that does not.
+    const MOMENT: Duration = Duration::from_millis(200);
+
+    fn address(port: u16) -> ConnectOptions {
+        format!("host=127.0.0.1 port={port} user=me")
+            .parse()
+            .expect("an address")
+    }
+
+    #[test]
+    fn tcp_addresses_match_those_of_the_driver() {
+        for (address, expected) in [
+            ("host=127.0.0.1 user=me", vec!["127.0.0.1:5432"]),
+            ("host=db hostaddr=127.0.0.2 port=7", vec!["127.0.0.2:7"]),
+            (
+                "host=127.0.0.1,127.0.0.2 port=7,8",
+                vec!["127.0.0.1:7", "127.0.0.2:8"],
+            ),
+            ("host=/run/postgresql", vec![]),
+        ] {
+            let config: Config = address.parse().expect("an address");
+            let found: Vec<String> = tcp_addresses(&config)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(found, expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_silent_server_gets_one_attempt_and_is_then_probed() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let port = silent.local_addr().expect("a port").port();
+        let connector = Connector {
+            abandoned: AbandonedCalls::default(),
+            ..Connector::new(address(port), MOMENT)
+        };
+        for _ in 0..3 {
+            let error = connector.open().map(drop).expect_err("no answer");
+            assert!(error.is_unavailable(), "{error:?}");
+            assert_eq!(connector.abandoned.calls(), 1, "exactly one attempt");
+        }
+        // A refused connection is an answer.
+        drop(silent);
+        let error = connector.open().map(drop).expect_err("refused");
+        assert!(!error.to_string().contains("within"), "{error:?}");
+    }
+}

@@ -1,0 +1,296 @@
+//! The database handle: a pool whose calls have deadlines.
+
+mod builder;
+
+pub use builder::DatabaseBuilder;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+use r2d2::{ManageConnection, Pool};
+
+use crate::db::abandoned::AbandonedCalls;
+use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::connection::ForeignConnection;
+use crate::db::pooler::Pooler;
+use crate::db::session::Session;
+use crate::error::{Error, Result};
+
+/// Connects to a PostgreSQL server with a new pool and default settings.
+///
+/// Remote connections use TLS and verify the server's certificate, unless the URL says otherwise
+/// (see [`ConnectOptions`](crate::ConnectOptions)). Use [`Database::builder`] for other settings and
+/// [`Database::from_pool`] for an existing pool.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// db.migrate()?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// *Invalid* if the URL cannot be parsed. *Unavailable* if the server cannot be reached within 10
+/// seconds.
+pub fn connect(url: &str) -> Result<Database> {
+    Database::builder(url).open()
+}
+
+/// A PostgreSQL database with redrive in it.
+///
+/// A clone shares the pool. Every call returns within its deadline, even if the server does not
+/// answer.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    source: SessionSource,
+    pooler: Pooler,
+    connections: u32,
+    timeouts: Timeouts,
+    /// Idle call threads. They hold no connection.
+    idle: Mutex<Vec<CallThread>>,
+}
+
+const DEFAULT_CONNECTIONS: u32 = 10;
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(15);
+const DEFAULT_BULK_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Deadlines of calls.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    connect: Duration,
+    call: Duration,
+    bulk: Duration,
+}
+
+const DEFAULT_TIMEOUTS: Timeouts = Timeouts {
+    connect: DEFAULT_CONNECT_TIMEOUT,
+    call: DEFAULT_CALL_TIMEOUT,
+    bulk: DEFAULT_BULK_TIMEOUT,
+};
+
+/// The limit of a long call when the pool has no second connection to check the server.
+const MAX_UNCHECKED_CALL: Duration = Duration::from_hours(1);
+
+impl Database {
+    /// Returns a builder for a database with a new pool.
+    pub fn builder(url: &str) -> DatabaseBuilder {
+        DatabaseBuilder::new(url)
+    }
+
+    /// Uses an existing pool, with the TLS of its manager.
+    ///
+    /// A worker holds up to five connections, so give the pool five more than your own threads
+    /// need. Every call waits up to the pool's timeout for a connection. If the pool connects to a
+    /// transaction-mode pooler, call [`Database::pooler`].
+    pub fn from_pool<M>(pool: Pool<M>) -> Database
+    where
+        M: ManageConnection<Connection = Client>,
+        M::Error: 'static,
+    {
+        let (connections, timeout) = (pool.max_size(), pool.connection_timeout());
+        let source =
+            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
+                let connection = pool.get().map_err(|error| {
+                    Error::unavailable("could not get a connection to the database")
+                        .caused_by(error)
+                })?;
+                Ok(Session::new(Box::new(ForeignConnection(connection))))
+            });
+        let timeouts = Timeouts {
+            connect: timeout,
+            ..DEFAULT_TIMEOUTS
+        };
+        Database::over(source, Pooler::default(), connections, timeouts)
+    }
+
+    /// Sets the [pooler](Pooler) in front of an existing pool. Defaults to [`Pooler::Session`].
+    ///
+    /// For a new pool, use [`DatabaseBuilder::pooler`].
+    ///
+    /// ```
+    /// use redrive::postgres::NoTls;
+    /// use redrive::r2d2_postgres::PostgresConnectionManager;
+    /// use redrive::{Database, Pooler};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = std::env::var("DATABASE_URL")?.parse()?;
+    /// let pool = redrive::r2d2::Pool::new(PostgresConnectionManager::new(config, NoTls))?;
+    /// let db = Database::from_pool(pool).pooler(Pooler::Transaction);
+    /// db.migrate()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn pooler(self, pooler: Pooler) -> Database {
+        let Shared {
+            source,
+            connections,
+            timeouts,
+            ..
+        } = &*self.shared;
+        let source = source.giving(move |session| session.behind(pooler));
+        Database::over(source, pooler, *connections, *timeouts)
+    }
+
+    fn over(
+        source: SessionSource,
+        pooler: Pooler,
+        connections: u32,
+        timeouts: Timeouts,
+    ) -> Database {
+        Database {
+            shared: Arc::new(Shared {
+                source,
+                pooler,
+                connections,
+                timeouts,
+                idle: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The maximum number of connections.
+    pub(crate) fn connections(&self) -> u32 {
+        self.shared.connections
+    }
+
+    /// The configured pooler.
+    pub(crate) fn pooler_mode(&self) -> Pooler {
+        self.shared.pooler
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.shared.timeouts.connect
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.shared.timeouts.call
+    }
+
+    /// Makes a call with the usual deadline.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.call_within(doing, self.shared.timeouts.call, work)
+    }
+
+    /// Makes a call with the longer deadline for many letters.
+    pub(crate) fn call_bulk<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.call_within(doing, self.shared.timeouts.bulk, work)
+    }
+
+    /// Makes a call with this deadline.
+    pub(crate) fn call_within<T: Send + 'static>(
+        &self,
+        doing: &str,
+        deadline: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.with_call_thread(|thread| thread.call(doing, deadline, work))
+    }
+
+    /// Makes a call without a fixed deadline. It may take as long as the server answers a probe on
+    /// another connection, once per usual deadline.
+    pub(crate) fn call_while_alive<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let deadline = self.shared.timeouts.call;
+        let begun = Instant::now();
+        let lives = || {
+            if self.connections() < 2 {
+                return begun.elapsed() < MAX_UNCHECKED_CALL;
+            }
+            // The driver's liveness check.
+            let asked = self.call("check that the database answers", |session| {
+                session
+                    .client()
+                    .simple_query("")
+                    .map_err(|error| Error::from_postgres("check that the database answers", error))
+            });
+            asked.is_ok()
+        };
+        self.with_call_thread(|thread| thread.call_while(doing, deadline, lives, work))
+    }
+
+    fn with_call_thread<T>(&self, call: impl FnOnce(&mut CallThread) -> Result<T>) -> Result<T> {
+        let idle = self.idle().pop();
+        let mut thread = idle.unwrap_or_else(|| {
+            let source = self.shared.source.clone();
+            CallThread::new("redrive-call", source, SessionUse::PerCall)
+        });
+        let result = call(&mut thread);
+        self.idle().push(thread);
+        result
+    }
+
+    /// Opens a session for the calling thread, for a handler's transaction.
+    pub(crate) fn session(&self) -> Result<Session> {
+        self.shared.source.session(self.shared.timeouts.connect)
+    }
+
+    /// Returns a thread that keeps a connection of the pool.
+    pub(crate) fn call_thread(&self, name: &str) -> CallThread {
+        CallThread::new(name, self.shared.source.clone(), SessionUse::Held)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<CallThread>> {
+        // A panic cannot leave the list of idle threads inconsistent.
+        self.shared
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("pooler", &self.shared.pooler)
+            .field("connections", &self.shared.connections)
+            .field("call_timeout", &self.shared.timeouts.call)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_url_is_a_clear_error_without_the_password() {
+        let error = connect("postgres://me:s3cret@host:not-a-port/db").expect_err("a bad URL");
+        assert!(error.is_invalid(), "{error:?}");
+        assert!(
+            !format!("{error:?} {error}").contains("s3cret"),
+            "{error:?}"
+        );
+        let builder = Database::builder("postgres://me:s3cret@host/db");
+        assert!(!format!("{builder:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_unavailable() {
+        // No server listens on port 1.
+        let builder = Database::builder("postgres://postgres@127.0.0.1:1/db");
+        let error = builder
+            .connect_timeout(Duration::from_millis(300))
+            .open()
+            .expect_err("down");
+        assert!(error.is_unavailable(), "{error:?}");
+    }
+}

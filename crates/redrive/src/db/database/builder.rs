@@ -1,0 +1,147 @@
+//! Opens a pool: its settings and the first connection.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::db::abandoned::AbandonedCalls;
+use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::connector::Connector;
+use crate::db::database::{DEFAULT_CONNECTIONS, DEFAULT_TIMEOUTS, Database, Timeouts};
+use crate::db::pool::ReplaceablePool;
+use crate::db::pooler::Pooler;
+use crate::db::session::Session;
+use crate::db::url::ConnectOptions;
+use crate::error::{Error, Result};
+
+/// The driver's default idle time before keepalives.
+const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
+
+/// The settings of a new pool; see [`Database::builder`].
+#[derive(Clone)]
+pub struct DatabaseBuilder {
+    url: String,
+    pooler: Pooler,
+    connections: u32,
+    timeouts: Timeouts,
+}
+
+impl DatabaseBuilder {
+    pub(super) fn new(url: &str) -> DatabaseBuilder {
+        DatabaseBuilder {
+            url: url.to_owned(),
+            pooler: Pooler::default(),
+            connections: DEFAULT_CONNECTIONS,
+            timeouts: DEFAULT_TIMEOUTS,
+        }
+    }
+
+    /// Sets the maximum number of connections. Defaults to 10. A worker needs 5.
+    #[must_use]
+    pub fn connections(mut self, connections: u32) -> DatabaseBuilder {
+        self.connections = connections;
+        self
+    }
+
+    /// Sets the pooler between this program and the server. Defaults to [`Pooler::Session`]: none,
+    /// or a session-mode pooler.
+    #[must_use]
+    pub fn pooler(mut self, pooler: Pooler) -> DatabaseBuilder {
+        self.pooler = pooler;
+        self
+    }
+
+    /// Sets the deadline for opening a connection, including authentication. Defaults to 10
+    /// seconds. A `connect_timeout` in the URL takes precedence.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
+        self.timeouts.connect = timeout;
+        self
+    }
+
+    /// Sets the deadline of a call. Defaults to 15 seconds.
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
+        self.timeouts.call = timeout;
+        self
+    }
+
+    /// Sets the deadline of each statement that reads or changes many letters. Defaults to 1
+    /// minute.
+    #[must_use]
+    pub fn bulk_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
+        self.timeouts.bulk = timeout;
+        self
+    }
+
+    /// Opens the pool and checks that the server answers.
+    ///
+    /// # Errors
+    /// *Invalid* if the URL cannot be parsed or a number is zero. *Unavailable* if the server
+    /// cannot be reached in time.
+    pub fn open(self) -> Result<Database> {
+        let mut address: ConnectOptions = self.url.parse()?;
+        let Timeouts {
+            connect,
+            call,
+            bulk,
+        } = self.timeouts;
+        let no_time = [connect, call, bulk].contains(&Duration::ZERO);
+        if self.connections == 0 || no_time {
+            return Err(Error::invalid(
+                "connections and timeouts must be greater than zero",
+            ));
+        }
+        let config = address.config_mut();
+        if config.get_application_name().is_none() {
+            config.application_name("redrive");
+        }
+        // Notice a dead network within seconds instead of hours, unless the URL sets this.
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(connect);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(15));
+        }
+        if config.get_keepalives_idle() == DRIVER_KEEPALIVE {
+            config
+                .keepalives_idle(Duration::from_secs(30))
+                .keepalives_interval(Duration::from_secs(10))
+                .keepalives_retries(3);
+        }
+        let timeout = config.get_connect_timeout().copied();
+        let timeout = timeout.unwrap_or(connect);
+        let connector = Connector::new(address, timeout);
+        // The first connection bypasses the pool, which would hide an error such as a wrong
+        // password.
+        let direct = connector.clone();
+        let source =
+            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
+                Ok(Session::new(Box::new(direct.open()?)))
+            });
+        CallThread::new("redrive-connect", source, SessionUse::PerCall).call(
+            "connect to the database",
+            timeout + Duration::from_secs(1),
+            |_| Ok(()),
+        )?;
+        let pool = ReplaceablePool::new(connector, self.connections, timeout);
+        let timeouts = Timeouts {
+            connect: timeout,
+            ..self.timeouts
+        };
+        let db = Database::over(pool.source(), Pooler::default(), self.connections, timeouts);
+        Ok(db.pooler(self.pooler))
+    }
+}
+
+impl fmt::Debug for DatabaseBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("DatabaseBuilder")
+            .field("pooler", &self.pooler)
+            .field("connections", &self.connections)
+            .field("connect_timeout", &self.timeouts.connect)
+            .field("call_timeout", &self.timeouts.call)
+            .field("bulk_timeout", &self.timeouts.bulk)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Ends a call at its deadline, on the thread that makes it.
+//!
+//! The driver waits for as long as the server keeps the connection open. The stream in this file
+//! lies between the driver and the socket, below TLS. When a read or a write would wait longer than
+//! the deadline of the connection, it fails; the driver then closes the connection and the call
+//! returns. The driver hands its socket only to its TLS connector, so an unencrypted connection has
+//! a connector too: one that adds nothing but the stream.
+
+use std::future::{Future, Ready, ready};
+use std::io::{Error as IoError, ErrorKind, Result as IoResult};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use postgres::config::{Host, SslMode, SslNegotiation};
+use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use postgres::{Client, Config, Socket};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep_until};
+
+use crate::db::tls::TlsConnector;
+
+/// When the current call on a connection must have ended. `None`: no limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallDeadline(Arc<Mutex<Option<Instant>>>);
+
+impl CallDeadline {
+    pub(crate) fn set(&self, until: Option<Instant>) {
+        // A panic cannot leave an instant half written.
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether connections with this configuration can have deadlines: over TCP, by host name.
+/// The driver shows its TLS connector no Unix socket.
+pub(crate) fn can_have_deadlines(config: &Config) -> bool {
+    let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
+    !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_tcp)
+}
+
+/// Opens a connection with a deadline.
+pub(crate) fn connect(
+    config: &Config,
+    tls: TlsConnector,
+) -> Result<(Client, CallDeadline), postgres::Error> {
+    let deadline = CallDeadline::default();
+    let client = if config.get_ssl_mode() == SslMode::Disable {
+        let mut config = config.clone();
+        // The driver calls the connector at once and sends the server no request for TLS.
+        config
+            .ssl_mode(SslMode::Require)
+            .ssl_negotiation(SslNegotiation::Direct);
+        config.connect(WithDeadline {
+            tls: Unencrypted,
+            deadline: deadline.clone(),
+        })
+    } else {
+        config.connect(WithDeadline {
+            tls,
+            deadline: deadline.clone(),
+        })
+    }?;
+    Ok((client, deadline))
+}
+
+/// A connector that puts a [`DeadlineStream`] below another connector.
+#[derive(Clone)]
+struct WithDeadline<T> {
+    tls: T,
+    deadline: CallDeadline,
+}
+
+impl<T> MakeTlsConnect<Socket> for WithDeadline<T>
+where
+    T: MakeTlsConnect<DeadlineStream>,
+{
+    type Stream = T::Stream;
+    type TlsConnect = WithDeadline<T::TlsConnect>;
+    type Error = T::Error;
+
+    fn make_tls_connect(&mut self, domain: &str) -> Result<Self::TlsConnect, T::Error> {
+        Ok(WithDeadline {
+            tls: self.tls.make_tls_connect(domain)?,
+            deadline: self.deadline.clone(),
+        })
+    }
+}
+
+impl<T> TlsConnect<Socket> for WithDeadline<T>
+where
+    T: TlsConnect<DeadlineStream>,
+{
+    type Stream = T::Stream;
+    type Error = T::Error;
+    type Future = T::Future;
+
+    fn connect(self, socket: Socket) -> T::Future {
+        self.tls.connect(DeadlineStream {
+            socket,
+            deadline: self.deadline,
+            timer: None,
+        })
+    }
+}
+
+/// A connector that does not encrypt.
+#[derive(Clone, Copy)]
+struct Unencrypted;
+
+impl MakeTlsConnect<DeadlineStream> for Unencrypted {
+    type Stream = DeadlineStream;
+    type TlsConnect = Unencrypted;
+    type Error = IoError;
+
+    fn make_tls_connect(&mut self, _: &str) -> Result<Unencrypted, IoError> {
+        Ok(Unencrypted)
+    }
+}
+
+impl TlsConnect<DeadlineStream> for Unencrypted {
+    type Stream = DeadlineStream;
+    type Error = IoError;
+    type Future = Ready<Result<DeadlineStream, IoError>>;
+
+    fn connect(self, stream: DeadlineStream) -> Self::Future {
+        ready(Ok(stream))
+    }
+}
+
+/// A socket whose reads and writes fail when they would wait longer than the deadline.
+struct DeadlineStream {
+    socket: Socket,
+    deadline: CallDeadline,
+    /// Wakes the driver at the deadline. `None` until the first wait.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl DeadlineStream {
+    /// Passes on what is ready. Otherwise waits until the deadline, and then fails.
+    fn or_deadline<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<IoResult<T>>,
+    ) -> Poll<IoResult<T>> {
+        let (Poll::Pending, Some(until)) = (&polled, self.deadline.get()) else {
+            return polled;
+        };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(until.into())));
+        if timer.deadline() != until.into() {
+            timer.as_mut().reset(until.into());
+        }
+        match timer.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(IoError::from(ErrorKind::TimedOut))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for DeadlineStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<IoResult<()>> {
+        let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
+        self.or_deadline(context, polled)
+    }
+}
+
+impl AsyncWrite for DeadlineStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<IoResult<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.or_deadline(context, polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        let polled = Pin::new(&mut self.socket).poll_flush(context);
+        self.or_deadline(context, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        let polled = Pin::new(&mut self.socket).poll_shutdown(context);
+        self.or_deadline(context, polled)
+    }
+}
+
+impl TlsStream for DeadlineStream {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}

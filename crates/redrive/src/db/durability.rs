@@ -1,0 +1,198 @@
+//! Durability: warns if the server may lose committed data.
+//!
+//! redrive's guarantees depend on the server's settings, and only warns: test servers rightly run
+//! with `fsync` off.
+
+use std::fmt;
+
+use crate::db::admin::Admin;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::Result;
+use crate::sync::Row;
+
+/// A setting with which the server may lose committed data.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// for lapse in db.admin().durability_warnings()? {
+///     eprintln!("{lapse}");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DurabilityWarning {
+    /// `fsync` is off.
+    Fsync,
+    /// `full_page_writes` is off. Storage without torn pages does not need it.
+    FullPageWrites,
+    /// `synchronous_commit` is off for the sessions of this program.
+    SynchronousCommit,
+    /// These tables or sequences of the schema are `UNLOGGED`.
+    Unlogged(Vec<String>),
+}
+
+impl fmt::Display for DurabilityWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DurabilityWarning::Fsync => f.write_str(
+                "`fsync` is `off`: when the machine crashes, jobs and letters may be lost and the database corrupt",
+            ),
+            DurabilityWarning::FullPageWrites => f.write_str(
+                "`full_page_writes` is `off`: when the machine crashes, the database may be corrupt, unless its storage never writes half a page",
+            ),
+            DurabilityWarning::SynchronousCommit => f.write_str(
+                "`synchronous_commit` is `off` here: when the server crashes, the last jobs that were enqueued may be lost, and the last that were done run again",
+            ),
+            DurabilityWarning::Unlogged(names) => {
+                let names: Vec<String> = names
+                    .iter()
+                    .map(|name| format!("`{}`", name.escape_debug()))
+                    .collect();
+                let names = names.join(", ");
+                write!(
+                    f,
+                    "`UNLOGGED` in the schema `redrive`: {names}: when the server crashes, they are empty"
+                )
+            }
+        }
+    }
+}
+
+impl Admin<'_> {
+    /// Returns the settings with which the server may lose committed data.
+    ///
+    /// A [`Worker`](crate::Worker) logs the same warnings when it starts.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn durability_warnings(&self) -> Result<Vec<DurabilityWarning>> {
+        self.db.call("look at the durability of the server", lapses)
+    }
+}
+
+/// Reads the settings and evaluates them.
+pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
+    let row = session.query_one(
+        "look at the durability of the server",
+        &sql::DURABILITY,
+        &[],
+    )?;
+    Ok(judge(ServerSettings::of(&row)))
+}
+
+/// The server's settings. `None` if the server does not have one.
+#[derive(Clone, Debug, Default)]
+struct ServerSettings {
+    fsync: Option<String>,
+    full_page_writes: Option<String>,
+    synchronous_commit: Option<String>,
+    unlogged: Vec<String>,
+}
+
+impl ServerSettings {
+    fn of(row: &Row) -> ServerSettings {
+        ServerSettings {
+            fsync: row.get("fsync"),
+            full_page_writes: row.get("full_page_writes"),
+            synchronous_commit: row.get("synchronous_commit"),
+            unlogged: row.get("unlogged"),
+        }
+    }
+}
+
+/// Evaluates the settings. Pure.
+///
+/// Every value of `synchronous_commit` but `off` waits for the server's own disk. Standbys are the
+/// operator's choice.
+fn judge(said: ServerSettings) -> Vec<DurabilityWarning> {
+    let is_off = |setting: &Option<String>| setting.as_deref() == Some("off");
+    let mut lapses = Vec::new();
+    if is_off(&said.fsync) {
+        lapses.push(DurabilityWarning::Fsync);
+    }
+    if is_off(&said.full_page_writes) {
+        lapses.push(DurabilityWarning::FullPageWrites);
+    }
+    if is_off(&said.synchronous_commit) {
+        lapses.push(DurabilityWarning::SynchronousCommit);
+    }
+    if !said.unlogged.is_empty() {
+        lapses.push(DurabilityWarning::Unlogged(said.unlogged));
+    }
+    lapses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(fsync: &str, pages: &str, commit: &str, unlogged: &[&str]) -> ServerSettings {
+        let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
+        ServerSettings {
+            fsync: some(fsync),
+            full_page_writes: some(pages),
+            synchronous_commit: some(commit),
+            unlogged: unlogged.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn only_settings_that_endanger_committed_data_are_warned_of() {
+        let jobs = || DurabilityWarning::Unlogged(vec!["jobs_0".to_owned()]);
+        for (said, expected) in [
+            (said("on", "on", "on", &[]), vec![]),
+            (said("on", "on", "local", &[]), vec![]),
+            (said("on", "on", "remote_write", &[]), vec![]),
+            (said("on", "on", "remote_apply", &[]), vec![]),
+            // A compatible server without these settings.
+            (said("", "", "", &[]), vec![]),
+            (said("off", "on", "on", &[]), vec![DurabilityWarning::Fsync]),
+            (
+                said("on", "off", "on", &[]),
+                vec![DurabilityWarning::FullPageWrites],
+            ),
+            (
+                said("on", "on", "off", &[]),
+                vec![DurabilityWarning::SynchronousCommit],
+            ),
+            (said("on", "on", "on", &["jobs_0"]), vec![jobs()]),
+            (
+                said("off", "off", "off", &["jobs_0"]),
+                vec![
+                    DurabilityWarning::Fsync,
+                    DurabilityWarning::FullPageWrites,
+                    DurabilityWarning::SynchronousCommit,
+                    jobs(),
+                ],
+            ),
+        ] {
+            assert_eq!(judge(said.clone()), expected, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_warning_names_setting_value_and_risk_in_one_line() {
+        let unlogged = DurabilityWarning::Unlogged(vec!["a\nb".to_owned(), "leases".to_owned()]);
+        for (lapse, words) in [
+            (DurabilityWarning::Fsync, ["`fsync`", "`off`", "corrupt"]),
+            (
+                DurabilityWarning::FullPageWrites,
+                ["`full_page_writes`", "`off`", "corrupt"],
+            ),
+            (
+                DurabilityWarning::SynchronousCommit,
+                ["`synchronous_commit`", "`off`", "lost"],
+            ),
+            (unlogged, ["`leases`", "`UNLOGGED`", "empty"]),
+        ] {
+            let message = lapse.to_string();
+            assert!(!message.contains('\n'), "{message}");
+            for word in words {
+                assert!(message.contains(word), "{word}: {message}");
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The order, headers and checksums of the migrations.
+
+use super::*;
+
+#[test]
+fn migrations_are_numbered_in_order_and_have_their_headers() {
+    for (index, migration) in MIGRATIONS.iter().enumerate() {
+        assert_eq!(migration.version, i32::try_from(index).expect("few") + 1);
+        assert!(
+            migration
+                .name
+                .starts_with(&format!("{:04}_", migration.version))
+        );
+        for heading in ["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking:"] {
+            assert!(
+                migration.text.contains(heading),
+                "{}: {heading}",
+                migration.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_checksum_is_the_published_one() {
+    // Test vectors of the FNV authors.
+    assert_eq!(checksum(""), "cbf29ce484222325");
+    assert_eq!(checksum("foobar"), "85944171f73967e8");
+}
+
+/// Returns a ledger of these versions, each with its `breaking` flag.
+fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
+    let entry = |&(version, breaking): &(i32, bool)| {
+        let ours = MIGRATIONS.iter().find(|ours| ours.version == version);
+        Entry {
+            version,
+            name: ours.map_or_else(|| format!("{version:04}_later"), |ours| ours.name.into()),
+            checksum: ours.map_or_else(String::new, |ours| checksum(ours.text)),
+            breaking,
+        }
+    };
+    versions.iter().map(entry).collect()
+}
+
+#[test]
+fn a_ledger_is_valid_without_gaps_and_newer_breaking_migrations() {
+    let last = MIGRATIONS.last().expect("a migration").version;
+    let ours = || (1..=last).map(|version| (version, false));
+    for (had, missing_at_most, is_good) in [
+        (vec![], last, true),
+        (ours().take(1).collect(), last - 1, true),
+        (ours().collect(), 0, true),
+        (ours().chain([(last + 1, false)]).collect(), 0, true),
+        (ours().chain([(last + 1, true)]).collect(), 0, false),
+        (
+            ours().filter(|(version, _)| *version != 9).collect(),
+            1,
+            false,
+        ),
+        (ours().skip(1).collect(), 1, false),
+        // A later migration was applied while an earlier one is missing.
+        (
+            ours().take(3).chain([(last + 1, false)]).collect(),
+            last - 3,
+            false,
+        ),
+    ] {
+        let ledger = ledger(&had);
+        assert_eq!(examine(&ledger).is_ok(), is_good, "{had:?}");
+        let missing = i32::try_from(missing(&ledger).len());
+        assert_eq!(missing, Ok(missing_at_most), "{had:?}");
+    }
+    let gap = examine(&ledger(&[(1, true), (3, true)])).expect_err("2 is not there");
+    assert!(
+        gap.is_invalid() && gap.to_string().contains("0002_"),
+        "{gap}"
+    );
+}

@@ -1,0 +1,328 @@
+//! A session: one connection of the pool with its prepared statements.
+//!
+//! Behind a transaction-mode pooler it prepares nothing and keeps nothing between transactions:
+//! each statement carries the types of its parameters, and each transaction a worker's settings.
+
+use std::fmt;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use postgres::error::SqlState;
+use postgres::types::Type;
+use postgres::{Client, Row, SimpleQueryMessage, Statement};
+
+use crate::db::connection::Connection;
+use crate::db::pooler::Pooler;
+pub(crate) use crate::db::sql::Parameter;
+use crate::db::sql::Sql;
+use crate::error::{Error, Result};
+
+/// The settings of a worker's connections.
+///
+/// Four of them pin the plans, because the hot statements run on tables that are empty now and
+/// full a moment later. A sequential scan planned at the wrong moment drains 13 times slower, and a
+/// bitmap scan of a queue that was never analyzed reads all its rows. With both off, their cost
+/// penalty would trigger JIT compilation for every statement (measured: 40 times slower) and a new
+/// plan for each claim, which costs as much as the claim.
+///
+/// The `search_path` keeps functions and operators that another role creates, for example in
+/// `public`, out of a worker's statements.
+const SETTINGS: [(&str, &str); 9] = [
+    ("search_path", "pg_catalog, pg_temp"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("default_transaction_isolation", "'read committed'"),
+    ("statement_timeout", "'10s'"),
+    ("lock_timeout", "'2s'"),
+    ("idle_in_transaction_session_timeout", "'30s'"),
+];
+
+/// The server closes the connection of a host that vanished without closing it, so that no lock of
+/// an open transaction outlives the default lease by much. They have no effect on Unix sockets. Behind
+/// a transaction-mode pooler they would concern the pooler's own connection, so they are not set.
+const KEEPALIVES: [(&str, &str); 4] = [
+    ("tcp_keepalives_idle", "'30s'"),
+    ("tcp_keepalives_interval", "'10s'"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "'60s'"),
+];
+
+/// How long the server waits inside a transaction around one statement. Such a transaction may hold
+/// strong locks, for example for a TRUNCATE.
+const MIDWAY: Duration = Duration::from_secs(2);
+
+/// Begins a transaction with the [settings](SETTINGS) of a worker, in one round trip.
+static BEGIN_AS_WORKER: LazyLock<String> = LazyLock::new(|| {
+    // `default_transaction_isolation` affects only later transactions.
+    let set = SETTINGS.map(|(name, value)| format!("SET LOCAL {name} = {value}"));
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; {}; \
+         SET LOCAL idle_in_transaction_session_timeout = {}",
+        set.join("; "),
+        MIDWAY.as_millis()
+    )
+});
+
+/// Whose settings a session uses.
+#[derive(Clone, Copy, Debug)]
+enum Settings {
+    /// Those of the connection.
+    Users,
+    /// The [settings](SETTINGS) of a worker.
+    Workers,
+}
+
+/// The transaction of a statement.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    /// A transaction for this statement.
+    Statement,
+    /// A transaction that [began](Session::begin) before.
+    Transaction,
+}
+
+/// A connection, used by one thread.
+pub(crate) struct Session {
+    connection: Box<dyn Connection>,
+    pooler: Pooler,
+    settings: Settings,
+    scope: Scope,
+    /// The session's values of the pinned settings, if the pool's owner had set them.
+    replaced: Vec<(String, String)>,
+}
+
+impl Session {
+    pub(crate) fn new(connection: Box<dyn Connection>) -> Session {
+        Session {
+            connection,
+            pooler: Pooler::default(),
+            settings: Settings::Users,
+            scope: Scope::Statement,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Returns the same session behind this pooler.
+    pub(crate) fn behind(self, pooler: Pooler) -> Session {
+        Session { pooler, ..self }
+    }
+
+    /// Returns the driver's client, for transactions, COPY and LISTEN.
+    pub(crate) fn client(&mut self) -> &mut Client {
+        self.connection.client()
+    }
+
+    /// Sets when the next calls must have ended. Without effect if the connection cannot have a
+    /// deadline.
+    pub(crate) fn set_deadline(&self, until: Option<Instant>) {
+        if let Some(deadline) = self.connection.deadline() {
+            deadline.set(until);
+        }
+    }
+
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.client().is_closed()
+    }
+
+    /// Applies the [settings](SETTINGS) of a worker, in one round trip.
+    pub(crate) fn pin(&mut self) -> Result<()> {
+        self.settings = Settings::Workers;
+        match self.pooler {
+            Pooler::Session => {
+                let names: Vec<String> = pinned().map(|(name, _)| format!("'{name}'")).collect();
+                let set: Vec<String> = pinned()
+                    .map(|(name, value)| format!("SET {name} = {value}"))
+                    .collect();
+                let sql = format!(
+                    "SELECT s.name, s.setting FROM pg_catalog.pg_settings s \
+                     WHERE s.source OPERATOR(pg_catalog.=) 'session' \
+                     AND s.name OPERATOR(pg_catalog.=) ANY (ARRAY[{}]); {}",
+                    names.join(", "),
+                    set.join("; ")
+                );
+                let messages = self
+                    .client()
+                    .simple_query(&sql)
+                    .map_err(|error| Error::from_postgres("set up a connection", error))?;
+                self.replaced = messages.iter().filter_map(setting).collect();
+                Ok(())
+            }
+            // Each transaction applies them, because the next one may use another server
+            // connection.
+            Pooler::Transaction => Ok(()),
+        }
+    }
+
+    /// Undoes [`pin`](Session::pin) before the connection returns to the pool.
+    pub(crate) fn unpin(&mut self) -> Result<()> {
+        const DOING: &str = "reset a connection";
+        self.settings = Settings::Users;
+        match self.pooler {
+            Pooler::Session => {
+                let reset: Vec<String> =
+                    pinned().map(|(name, _)| format!("RESET {name}")).collect();
+                self.execute(DOING, &format!("{}; UNLISTEN *", reset.join("; ")))?;
+                for (name, value) in std::mem::take(&mut self.replaced) {
+                    self.client()
+                        .query_typed(
+                            "SELECT pg_catalog.set_config($1, $2, false)",
+                            &[(&name, Type::TEXT), (&value, Type::TEXT)],
+                        )
+                        .map_err(|error| Error::from_postgres(DOING, error))?;
+                }
+                Ok(())
+            }
+            Pooler::Transaction => Ok(()),
+        }
+    }
+
+    /// Begins a transaction for several statements and calls. `also` are settings for its duration.
+    pub(crate) fn begin(&mut self, doing: &str, also: &str) -> Result<()> {
+        let begin = match (self.pooler, self.settings) {
+            (Pooler::Transaction, Settings::Workers) => BEGIN_AS_WORKER.as_str(),
+            (Pooler::Transaction, Settings::Users) | (Pooler::Session, _) => "BEGIN",
+        };
+        self.scope = Scope::Transaction;
+        match self.execute(doing, &format!("{begin}; {also}")) {
+            Ok(()) => Ok(()),
+            // The transaction may have begun, so end it.
+            Err(error) => self.end(doing, Err(error)),
+        }
+    }
+
+    /// Ends the transaction: commits after a success, rolls back after an error.
+    pub(crate) fn end<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
+        self.scope = Scope::Statement;
+        let ended = match done {
+            Ok(_) => self.execute(doing, "COMMIT"),
+            Err(_) => self.execute(doing, "ROLLBACK"),
+        };
+        // The first error is the one to report.
+        done.and_then(|done| ended.map(|()| done))
+    }
+
+    fn execute(&mut self, doing: &str, sql: &str) -> Result<()> {
+        self.client()
+            .batch_execute(sql)
+            .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// Runs a statement. `doing` names the operation and its subject.
+    pub(crate) fn query(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        match (self.pooler, self.settings, self.scope) {
+            (Pooler::Session, ..) => self.query_prepared(doing, sql, parameters),
+            (Pooler::Transaction, Settings::Workers, Scope::Statement) => {
+                self.begin(doing, "")?;
+                let rows = self.query_unnamed(doing, sql, parameters);
+                self.end(doing, rows)
+            }
+            (Pooler::Transaction, ..) => self.query_unnamed(doing, sql, parameters),
+        }
+    }
+
+    /// Prepares the statement once per connection.
+    fn query_prepared(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        let statement = self.prepared(doing, sql)?;
+        match self.client().query(&statement, parameters) {
+            Err(error) if is_stale(&error) => {
+                // The schema changed, or something deallocated the statement.
+                self.connection.statements().0.remove(sql.name);
+                let statement = self.prepared(doing, sql)?;
+                self.client().query(&statement, parameters)
+            }
+            answer => answer,
+        }
+        .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// Takes one round trip and leaves no name on the connection.
+    fn query_unnamed(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.client()
+            .query_typed(sql.text, &sql.typed(parameters))
+            .map_err(|error| Error::from_postgres(doing, error))
+    }
+
+    /// Runs a statement that always returns exactly one row.
+    pub(crate) fn query_one(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Row> {
+        let mut rows = self.query(doing, sql, parameters)?;
+        rows.pop().ok_or_else(|| {
+            Error::unavailable(format!("could not {doing}: the database returned no row"))
+        })
+    }
+
+    /// Runs statements in a READ COMMITTED transaction. The database refuses some at a stricter
+    /// level, which may be the default of a user's connection.
+    pub(crate) fn read_committed<T>(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        self.begin(doing, "SET LOCAL transaction_isolation = 'read committed'")?;
+        let done = work(self);
+        self.end(doing, done)
+    }
+
+    fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {
+        if let Some(statement) = self.connection.statements().0.get(sql.name) {
+            return Ok(statement.clone());
+        }
+        let statement = self
+            .client()
+            .prepare(sql.text)
+            .map_err(|error| Error::from_postgres(doing, error))?;
+        self.connection
+            .statements()
+            .0
+            .insert(sql.name, statement.clone());
+        Ok(statement)
+    }
+}
+
+/// Returns the settings of a worker's connection outside a transaction.
+fn pinned() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SETTINGS.into_iter().chain(KEEPALIVES)
+}
+
+/// Returns a row of `pg_settings`: a name and its value.
+fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
+    match message {
+        SimpleQueryMessage::Row(row) => Some((row.get(0)?.to_owned(), row.get(1)?.to_owned())),
+        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
+    }
+}
+
+fn is_stale(error: &postgres::Error) -> bool {
+    matches!(
+        error.code(),
+        Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED
+            || *state == SqlState::INVALID_SQL_STATEMENT_NAME
+    )
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}

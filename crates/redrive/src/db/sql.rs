@@ -1,0 +1,158 @@
+//! The index of the SQL statements: one file each, in the folder of the stage that runs it.
+//!
+//! There is no other SQL text in the library. [`ALL`] lets a test prepare every statement
+//! against a migrated database.
+
+mod signature;
+
+use std::sync::OnceLock;
+
+use postgres::types::{ToSql, Type};
+
+/// A parameter of a statement.
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+/// A statement: its name (the file's, without the folder) and its text.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    /// The types from its header, parsed on first use.
+    signature: OnceLock<Vec<Type>>,
+}
+
+impl Sql {
+    /// The types of its parameters, in their order.
+    fn signature(&self) -> &[Type] {
+        self.signature
+            .get_or_init(|| signature::signature(self.text))
+    }
+
+    /// Its parameters with their types, as it takes them when it is not prepared.
+    pub(crate) fn typed<'a>(&self, parameters: &[Parameter<'a>]) -> Vec<(Parameter<'a>, Type)> {
+        let types = self.signature().iter().cloned();
+        parameters.iter().copied().zip(types).collect()
+    }
+}
+
+macro_rules! statements {
+    ($($constant:ident = $stage:literal / $name:literal;)*) => {
+        $(pub(crate) static $constant: Sql = Sql {
+            name: $name,
+            text: include_str!(concat!("../../sql/", $stage, "/", $name, ".sql")),
+            signature: OnceLock::new(),
+        };)*
+
+        /// Every statement, for the test that prepares them.
+        static ALL: &[&Sql] = &[$(&$constant),*];
+    };
+}
+
+statements! {
+    SCHEMA_VERSION = "db" / "schema_version";
+    DURABILITY = "db" / "durability";
+    ENQUEUE = "pipeline" / "enqueue";
+    ENQUEUE_ONE = "pipeline" / "enqueue_one";
+    ENQUEUE_UNIQUE = "pipeline" / "enqueue_unique";
+    RESERVE_IDS = "pipeline" / "reserve_ids";
+    COPY_JOBS = "pipeline" / "copy_jobs";
+    COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
+    WAKE = "pipeline" / "wake";
+    PROMOTE = "pipeline" / "promote";
+    CLAIM = "pipeline" / "claim";
+    CLAIM_ONE = "pipeline" / "claim_one";
+    TRIP_BREAKER = "pipeline" / "trip_breaker";
+    OPEN_BREAKERS = "pipeline" / "open_breakers";
+    TAKE_PROBE = "pipeline" / "take_probe";
+    END_PROBE = "pipeline" / "end_probe";
+    SETTLE_DONE = "pipeline" / "settle_done";
+    SETTLE = "pipeline" / "settle";
+    RELEASE = "pipeline" / "release";
+    GIVE_BACK = "pipeline" / "give_back";
+    REAP = "pipeline" / "reap";
+    DRAINED = "pipeline" / "drained";
+    BREAKERS = "pipeline" / "breakers";
+    OPEN_BREAKER = "pipeline" / "open_breaker";
+    CLOSE_BREAKER = "pipeline" / "close_breaker";
+    CAPTURE = "dlq" / "capture";
+    CAPTURE_LETTERS = "dlq" / "capture_letters";
+    LETTERS = "dlq" / "letters";
+    COUNT_LETTERS = "dlq" / "count_letters";
+    REDRIVE = "dlq" / "redrive";
+    REFUSED = "dlq" / "refused";
+    UNSERVED_LETTERS = "dlq" / "unserved_letters";
+    PREVIEW_REDRIVE = "dlq" / "preview_redrive";
+    CREATE_RUN = "dlq" / "create_run";
+    TAKE_RUN = "dlq" / "take_run";
+    DRIVE_RUN = "dlq" / "drive_run";
+    CHANGE_RUN = "dlq" / "change_run";
+    RUNS = "dlq" / "runs";
+    RUN_SKIPS = "dlq" / "run_skips";
+    DISCARD = "dlq" / "discard";
+    PRUNE = "dlq" / "prune";
+    PAGE_LETTERS = "dlq" / "page_letters";
+    MASK = "dlq" / "mask";
+    PAGE_EDITABLE = "dlq" / "page_editable";
+    EDIT_LETTERS = "dlq" / "edit_letters";
+    VERSIONS = "dlq" / "versions";
+    RESTORE_LETTER = "dlq" / "restore_letter";
+    TAKE_LETTER = "dlq" / "take_letter";
+    DELIVERED = "dlq" / "delivered";
+    NOT_DELIVERED = "dlq" / "not_delivered";
+    APPLY_RETENTION = "dlq" / "apply_retention";
+    SET_RETENTION = "dlq" / "set_retention";
+    REMOVE_RETENTION = "dlq" / "remove_retention";
+    RETENTION = "dlq" / "retention";
+    RETENTION_DUE = "dlq" / "retention_due";
+    ARCHIVED_LETTERS = "dlq" / "archived_letters";
+    ADD_REDACTION = "dlq" / "add_redaction";
+    REMOVE_REDACTION = "dlq" / "remove_redaction";
+    REDACTIONS = "dlq" / "redactions";
+    SET_POLICY = "dlq" / "set_policy";
+    SET_POLICY_MODE = "dlq" / "set_policy_mode";
+    REMOVE_POLICY = "dlq" / "remove_policy";
+    POLICIES = "dlq" / "policies";
+    RUN_POLICIES = "dlq" / "run_policies";
+    GROUPS = "dlq" / "groups";
+    SET_GROUP_STATE = "dlq" / "set_group_state";
+    NOTE_GROUP = "dlq" / "note_group";
+    ASSIGN_GROUP = "dlq" / "assign_group";
+    LIVE_JOB = "inspect" / "live_job";
+    CANCEL = "inspect" / "cancel";
+    SET_PRIORITY = "inspect" / "set_priority";
+    AUDIT = "inspect" / "audit";
+    AUDIT_COUNTERS = "inspect" / "audit_counters";
+    STATS = "inspect" / "stats";
+    STATS_FAILURES = "inspect" / "stats_failures";
+    UNSERVED = "worker" / "unserved";
+    SETTLE_OWN = "worker" / "settle_own";
+    FREE_KEY = "worker" / "free_key";
+    RENEW = "worker" / "renew";
+    WAIT = "worker" / "wait";
+    LEAVE = "worker" / "leave";
+    CHORES = "worker" / "chores";
+    TURN_RING = "worker" / "turn_ring";
+    FOLD_LETTERS = "worker" / "fold_letters";
+    FOLD_RUNS = "worker" / "fold_runs";
+    FOLD_METRICS = "worker" / "fold_metrics";
+    COUNT_CHORES = "worker" / "count_chores";
+    IDENTIFY = "metrics" / "identify";
+    METRIC_TOTALS = "metrics" / "metric_totals";
+    METRICS_QUEUES = "metrics" / "metrics_queues";
+    METRICS_LETTERS = "metrics" / "metrics_letters";
+    METRICS_OPERATIONS = "metrics" / "metrics_operations";
+    METRICS_SERVER = "metrics" / "metrics_server";
+    METRICS_TABLES = "metrics" / "metrics_tables";
+    METRICS_BLOAT = "metrics" / "metrics_bloat";
+}
+
+/// Name and text of every statement, for tools and tests.
+pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|sql| (sql.name, sql.text))
+}
+
+/// Name and types of the parameters of every statement, for tests.
+#[doc(hidden)]
+pub fn signatures() -> impl Iterator<Item = (&'static str, &'static [Type])> {
+    ALL.iter().map(|sql| (sql.name, sql.signature()))
+}

@@ -1,0 +1,100 @@
+//! Signatures: the types of a statement's parameters, parsed from the header of its file. Pure.
+//!
+//! A statement that is not prepared must send the types of its parameters. The header defines them
+//! once, for readers too; a test compares them with those of the server.
+
+use std::collections::BTreeMap;
+
+use postgres::types::Type;
+
+/// The types of `$1`, `$2` and so on: each is where the header names the parameter and then a type.
+pub(crate) fn signature(text: &str) -> Vec<Type> {
+    let mut types: BTreeMap<usize, Type> = BTreeMap::new();
+    for line in text.lines().take_while(|line| line.starts_with("--")) {
+        for declaration in line.split('$').skip(1) {
+            if let Some((number, is)) = parameter(declaration) {
+                types.entry(number).or_insert(is);
+            }
+        }
+    }
+    types.into_values().collect()
+}
+
+/// Parses the text after a `$`: the number of a parameter and its type. `None`: a mere mention.
+fn parameter(declaration: &str) -> Option<(usize, Type)> {
+    let digits = declaration.find(|c: char| !c.is_ascii_digit())?;
+    let (number, rest) = declaration.split_at(digits);
+    let rest = rest.trim_start();
+    // The one type whose name is two words.
+    let (name, rest) = match rest.strip_prefix("double precision") {
+        Some(rest) => ("double precision", rest),
+        None => rest.split_at(
+            rest.find(|c: char| !c.is_ascii_alphabetic())
+                .unwrap_or(rest.len()),
+        ),
+    };
+    let one_and_many = match name {
+        "bigint" => (Type::INT8, Type::INT8_ARRAY),
+        "boolean" => (Type::BOOL, Type::BOOL_ARRAY),
+        "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
+        "double precision" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
+        "integer" => (Type::INT4, Type::INT4_ARRAY),
+        "jsonb" => (Type::JSONB, Type::JSONB_ARRAY),
+        "smallint" => (Type::INT2, Type::INT2_ARRAY),
+        "text" => (Type::TEXT, Type::TEXT_ARRAY),
+        "timestamptz" => (Type::TIMESTAMPTZ, Type::TIMESTAMPTZ_ARRAY),
+        "uuid" => (Type::UUID, Type::UUID_ARRAY),
+        _ => return None,
+    };
+    let is = match rest.starts_with("[]") {
+        true => one_and_many.1,
+        false => one_and_many.0,
+    };
+    Some((number.parse().ok()?, is))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_tells_the_types_of_all_parameters_in_their_order() {
+        for (header, types) in [
+            ("-- Purpose: asks.\nSELECT $1", vec![]),
+            ("-- $1 text      queue\nSELECT $1", vec![Type::TEXT]),
+            (
+                "-- $1 uuid worker   $2 boolean waiting",
+                vec![Type::UUID, Type::BOOL],
+            ),
+            (
+                "-- $1 uuid[]  leases  $3 integer[] how many\n-- $2 text",
+                vec![Type::UUID_ARRAY, Type::TEXT, Type::INT4_ARRAY],
+            ),
+            (
+                "-- $1 double precision growth\n-- $2 double precision[]\n--   what is counted",
+                vec![Type::FLOAT8, Type::FLOAT8_ARRAY],
+            ),
+            (
+                "-- $1 uuid[], $2 text[], $3 smallint[], $4 bigint[]",
+                vec![
+                    Type::UUID_ARRAY,
+                    Type::TEXT_ARRAY,
+                    Type::INT2_ARRAY,
+                    Type::INT8_ARRAY,
+                ],
+            ),
+            // Mentioned before and after its definition.
+            (
+                "-- Purpose: moves up to $1 ready jobs\n-- $1 bigint how many\n-- $2 jsonb[] or $1 when less",
+                vec![Type::INT8, Type::JSONB_ARRAY],
+            ),
+            // The statement follows the header.
+            ("-- $1 bytea\nSELECT $2 text", vec![Type::BYTEA]),
+            ("-- it costs $5 or more, in texts", vec![]),
+            ("-- $1 textual $2 timestamptz", vec![Type::TIMESTAMPTZ]),
+            ("-- $", vec![]),
+        ] {
+            assert_eq!(signature(header), types, "{header}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! TLS with verification of the server, by rustls.
+
+use std::path::PathBuf;
+
+/// What to verify of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verification {
+    /// Its certificate, issued by a trusted root.
+    Certificate,
+    /// Its certificate and its host name.
+    CertificateAndName,
+}
+
+/// Which roots to trust.
+#[derive(Clone, Debug)]
+pub(crate) enum Roots {
+    /// Those of the operating system.
+    System,
+    /// Those in this PEM file.
+    File(PathBuf),
+}
+
+/// The client certificate.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// A PEM file with the certificate and its chain.
+    pub(crate) certificate: PathBuf,
+    /// A PEM file with its key.
+    pub(crate) key: PathBuf,
+}
+
+#[cfg(feature = "tls")]
+pub(crate) use with_rustls::{TlsConnector, connector, none};
+#[cfg(not(feature = "tls"))]
+pub(crate) use without::{TlsConnector, connector, none};
+
+#[cfg(feature = "tls")]
+mod with_rustls {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::ring;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+    use rustls::{
+        CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    };
+
+    use super::{Identity, Roots, Verification};
+    use crate::error::{Error, Result};
+
+    /// The driver's TLS connector.
+    pub(crate) type TlsConnector = tokio_postgres_rustls::MakeRustlsConnect;
+
+    /// A connector for connections without TLS. It is never used and trusts no root.
+    pub(crate) fn none() -> TlsConnector {
+        let nobody = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map(|builder| builder.with_root_certificates(RootCertStore::empty()));
+        match nobody {
+            Ok(builder) => TlsConnector::new(builder.with_no_client_auth()),
+            Err(error) => unreachable!("the provider knows TLS 1.3: {error}"),
+        }
+    }
+
+    /// A connector that verifies as required.
+    pub(crate) fn connector(
+        trust: Verification,
+        roots: &Roots,
+        identity: Option<&Identity>,
+    ) -> Result<TlsConnector> {
+        let unusable = |error| Error::invalid("TLS cannot be set up").caused_by(error);
+        let provider = Arc::new(ring::default_provider());
+        let roots = Arc::new(trusted(roots)?);
+        let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .build()
+            .map_err(|error| {
+                Error::invalid("the trusted certificates are not usable").caused_by(error)
+            })?;
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?;
+        let builder = match trust {
+            Verification::CertificateAndName => builder.with_webpki_verifier(chain),
+            Verification::Certificate => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyName { chain })),
+        };
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => builder
+                .with_client_auth_cert(
+                    certificates(&identity.certificate)?,
+                    PrivateKeyDer::from_pem_file(&identity.key)
+                        .map_err(|error| unreadable(&identity.key, error))?,
+                )
+                .map_err(unusable)?,
+        };
+        Ok(TlsConnector::new(config))
+    }
+
+    fn trusted(roots: &Roots) -> Result<RootCertStore> {
+        let (found, whose) = match roots {
+            Roots::File(file) => (certificates(file)?, file.display().to_string()),
+            Roots::System => {
+                let found = rustls_native_certs::load_native_certs();
+                (found.certs, "the operating system".to_owned())
+            }
+        };
+        let mut store = RootCertStore::empty();
+        let (good, _) = store.add_parsable_certificates(found);
+        match good {
+            0 => Err(Error::invalid(format!(
+                "no trusted certificate found in {whose}; set sslrootcert to a PEM file"
+            ))),
+            _ => Ok(store),
+        }
+    }
+
+    fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+        CertificateDer::pem_file_iter(file)
+            .and_then(Iterator::collect)
+            .map_err(|error| unreadable(file, error))
+    }
+
+    fn unreadable(file: &Path, error: rustls::pki_types::pem::Error) -> Error {
+        Error::invalid(format!("{} cannot be read", file.display())).caused_by(error)
+    }
+
+    /// Verifies the certificate chain but not the host name.
+    #[derive(Debug)]
+    struct AnyName {
+        chain: Arc<WebPkiServerVerifier>,
+    }
+
+    impl ServerCertVerifier for AnyName {
+        fn verify_server_cert(
+            &self,
+            end_entity: &CertificateDer<'_>,
+            intermediates: &[CertificateDer<'_>],
+            server_name: &ServerName<'_>,
+            ocsp_response: &[u8],
+            now: UnixTime,
+        ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+            let verified = self.chain.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            );
+            match verified {
+                // The name is checked last, so everything else is valid.
+                Err(rustls::Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                    | CertificateError::NotValidForNameContext { .. },
+                )) => Ok(ServerCertVerified::assertion()),
+                other => other,
+            }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+            self.chain.verify_tls12_signature(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+            self.chain.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.chain.supported_verify_schemes()
+        }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod without {
+    use super::{Identity, Roots, Verification};
+    use crate::error::{Error, Result};
+
+    pub(crate) type TlsConnector = postgres::NoTls;
+
+    pub(crate) fn none() -> TlsConnector {
+        postgres::NoTls
+    }
+
+    pub(crate) fn connector(
+        _: Verification,
+        _: &Roots,
+        _: Option<&Identity>,
+    ) -> Result<TlsConnector> {
+        Err(Error::invalid(
+            "this connection needs TLS, but the program was built without the feature `tls` of \
+             redrive; enable it or set sslmode=disable",
+        ))
+    }
+}

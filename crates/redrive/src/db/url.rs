@@ -1,0 +1,289 @@
+//! Connection options: a database URL and its TLS settings.
+//!
+//! The driver's default `sslmode=prefer` encrypts only if the server agrees, so an attacker in
+//! between can turn encryption off. redrive therefore interprets `sslmode` as documented below.
+
+mod tls_options;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use postgres::config::{Host, SslMode};
+use postgres::{Client, Config};
+
+use crate::db::connection::OwnConnection;
+use crate::db::deadline::{self, can_have_deadlines};
+use crate::db::tls::{self, Identity, Roots, TlsConnector, Verification};
+use crate::db::url::tls_options::TlsOptions;
+use crate::error::{Error, Result};
+
+/// Where a PostgreSQL server is and how to connect to it: a URL, or keywords such as `host=db
+/// user=me`.
+///
+/// Remote connections use TLS and verify the server's certificate and name by default; connections
+/// to this machine (Unix sockets, `localhost`, loopback addresses) do not use TLS. redrive
+/// interprets these options:
+///
+/// - `sslmode`: `verify-full` verifies certificate and name, `verify-ca` only the certificate, and
+///   `disable` does not encrypt. `require` means `verify-full`. `allow` and `prefer` do not encrypt
+///   and are accepted only for this machine.
+/// - `sslrootcert`: a PEM file with trusted certificates. Defaults to `system`, those of the
+///   operating system.
+/// - `sslcert` and `sslkey`: PEM files with a client certificate and its key.
+///
+/// The driver handles all other options; see [`postgres::Config`].
+///
+/// ```
+/// use redrive::ConnectOptions;
+///
+/// # fn main() -> redrive::Result<()> {
+/// let here: ConnectOptions = "host=/run/postgresql dbname=shop".parse()?;
+/// assert!(!here.is_encrypted());
+/// let elsewhere: ConnectOptions = "postgres://me@db.example.com/shop?sslmode=disable".parse()?;
+/// assert!(!elsewhere.is_encrypted());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ConnectOptions {
+    config: Config,
+    connector: TlsConnector,
+}
+
+impl ConnectOptions {
+    /// Opens a single connection outside of any pool.
+    ///
+    /// Like the driver, it waits as long as a server says nothing.
+    ///
+    /// # Errors
+    /// *Unavailable* if the server cannot be reached; otherwise the error of the server or of the
+    /// certificate check.
+    pub fn connect(&self) -> Result<Client> {
+        self.config
+            .connect(self.connector.clone())
+            .map_err(|error| Error::from_postgres("connect to the database", error))
+    }
+
+    /// Opens a connection whose calls have a deadline, if the driver allows it.
+    pub(crate) fn connect_with_deadline(&self) -> Result<OwnConnection> {
+        if !can_have_deadlines(&self.config) {
+            return Ok(OwnConnection::new(self.connect()?, None));
+        }
+        let (client, deadline) = deadline::connect(&self.config, self.connector.clone())
+            .map_err(|error| Error::from_postgres("connect to the database", error))?;
+        Ok(OwnConnection::new(client, Some(deadline)))
+    }
+
+    /// Returns whether the connection is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.config.get_ssl_mode() == SslMode::Require
+    }
+
+    /// Returns the driver's configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the driver's configuration, to change timeouts or the application name.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+}
+
+impl FromStr for ConnectOptions {
+    type Err = Error;
+
+    fn from_str(address: &str) -> Result<ConnectOptions> {
+        let (rest, words) = tls_options::take(address.trim())?;
+        let mut config = Config::from_str(&rest).map_err(|error| unreadable(&error))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(Error::invalid("the database URL names no host"));
+        }
+        let connector = match decide(words.mode.as_deref(), host_location(&config))? {
+            None => {
+                config.ssl_mode(SslMode::Disable);
+                tls::none()
+            }
+            Some(trust) => {
+                config.ssl_mode(SslMode::Require);
+                tls::connector(trust, &roots(&words), identity(&words)?.as_ref())?
+            }
+        };
+        Ok(ConnectOptions { config, connector })
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The driver omits the password.
+        f.debug_struct("ConnectOptions")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the hosts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostLocation {
+    /// All are Unix sockets, which never use TLS.
+    Socket,
+    /// All are on this machine.
+    Loopback,
+    /// At least one is on another machine.
+    Remote,
+}
+
+fn host_location(config: &Config) -> HostLocation {
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+    let is_here = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        }
+    };
+    // `hostaddr` determines the destination, not the host name.
+    match (config.get_hosts(), config.get_hostaddrs()) {
+        (_, [_, ..]) if config.get_hostaddrs().iter().all(IpAddr::is_loopback) => {
+            HostLocation::Loopback
+        }
+        (_, [_, ..]) => HostLocation::Remote,
+        (hosts, []) if hosts.iter().all(is_socket) => HostLocation::Socket,
+        (hosts, []) if hosts.iter().all(is_here) => HostLocation::Loopback,
+        _ => HostLocation::Remote,
+    }
+}
+
+/// Decides what to verify. `None`: no TLS.
+fn decide(mode: Option<&str>, host_location: HostLocation) -> Result<Option<Verification>> {
+    match (mode, host_location) {
+        (Some("disable") | None, HostLocation::Socket | HostLocation::Loopback) => Ok(None),
+        (Some("disable"), HostLocation::Remote) => Ok(None),
+        (Some("allow" | "prefer"), HostLocation::Socket | HostLocation::Loopback) => Ok(None),
+        (Some(mode @ ("allow" | "prefer")), HostLocation::Remote) => Err(Error::invalid(format!(
+            "sslmode={mode} does not protect a remote connection; set sslmode=verify-full, or \
+             sslmode=disable if you trust the network"
+        ))),
+        (Some("require" | "verify-full" | "verify-ca"), HostLocation::Socket) => Ok(None),
+        (Some("verify-ca"), HostLocation::Loopback | HostLocation::Remote) => {
+            Ok(Some(Verification::Certificate))
+        }
+        (Some("require" | "verify-full"), HostLocation::Loopback | HostLocation::Remote) => {
+            Ok(Some(Verification::CertificateAndName))
+        }
+        (None, HostLocation::Remote) => Ok(Some(Verification::CertificateAndName)),
+        // Not repeated: it might be a misplaced password.
+        (Some(_), _) => Err(Error::invalid(
+            "unknown sslmode; expected disable, verify-ca, verify-full, require, allow or prefer",
+        )),
+    }
+}
+
+fn roots(words: &TlsOptions) -> Roots {
+    match words.roots.as_deref() {
+        None | Some("system") => Roots::System,
+        Some(file) => Roots::File(PathBuf::from(file)),
+    }
+}
+
+fn identity(words: &TlsOptions) -> Result<Option<Identity>> {
+    match (&words.certificate, &words.key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(Identity {
+            certificate: certificate.into(),
+            key: key.into(),
+        })),
+        _ => Err(Error::invalid("sslcert and sslkey must be set together")),
+    }
+}
+
+/// Describes a bad URL without repeating any of it, because it may contain a password.
+fn unreadable(error: &postgres::Error) -> Error {
+    let refused = Error::invalid("the database URL cannot be read");
+    match std::error::Error::source(error).map(ToString::to_string) {
+        // This text names an option of the driver but not its value.
+        Some(cause) if cause.starts_with("invalid value for option") => refused.caused_by(cause),
+        Some(_) | None => refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(address: &str) -> HostLocation {
+        host_location(&Config::from_str(address).expect("an address"))
+    }
+
+    #[test]
+    fn each_host_has_its_location() {
+        for (address, expected) in [
+            ("host=/run/postgresql", HostLocation::Socket),
+            ("postgres://%2Frun%2Fpostgresql/db", HostLocation::Socket),
+            ("postgres://localhost/db", HostLocation::Loopback),
+            ("postgres://127.0.0.1,[::1]/db", HostLocation::Loopback),
+            ("host=/run/postgresql,localhost", HostLocation::Loopback),
+            (
+                "postgres://localhost,db.example.com/db",
+                HostLocation::Remote,
+            ),
+            ("postgres://10.0.0.7/db", HostLocation::Remote),
+            ("postgres://localhost.example.com/db", HostLocation::Remote),
+            ("host=db hostaddr=127.0.0.1", HostLocation::Loopback),
+            ("host=localhost hostaddr=10.0.0.7", HostLocation::Remote),
+        ] {
+            assert_eq!(parsed(address), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_remote_host_is_never_contacted_without_tls_unless_configured() {
+        use HostLocation::{Loopback, Remote, Socket};
+        let (name, chain) = (
+            Some(Verification::CertificateAndName),
+            Some(Verification::Certificate),
+        );
+        for (mode, host_location, expected) in [
+            (None, Socket, Some(None)),
+            (None, Loopback, Some(None)),
+            (None, Remote, Some(name)),
+            (Some("disable"), Loopback, Some(None)),
+            (Some("disable"), Remote, Some(None)),
+            (Some("allow"), Loopback, Some(None)),
+            (Some("allow"), Remote, None),
+            (Some("prefer"), Socket, Some(None)),
+            (Some("prefer"), Remote, None),
+            (Some("require"), Socket, Some(None)),
+            (Some("require"), Loopback, Some(name)),
+            (Some("require"), Remote, Some(name)),
+            (Some("verify-ca"), Loopback, Some(chain)),
+            (Some("verify-ca"), Remote, Some(chain)),
+            (Some("verify-full"), Loopback, Some(name)),
+            (Some("verify-full"), Remote, Some(name)),
+            (Some("verify_full"), Remote, None),
+            (Some(""), Loopback, None),
+        ] {
+            let decided = decide(mode, host_location);
+            assert_eq!(decided.ok(), expected, "{mode:?} {host_location:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_never_contains_the_password() {
+        for wrong in [
+            "postgres://me:s3cret@host:no-port/db",
+            "postgres://me:s3cret@10.0.0.7/db?sslmode=prefer",
+            "postgres://me@10.0.0.7/db?sslmode=s3cret",
+            "host=10.0.0.7 password=s3cret sslmode=verify-full sslcert=mine.pem",
+            "host=10.0.0.7 password=s3cret sslrootcert=no/such/file",
+            "host=10.0.0.7 password='s3cret",
+            "dbname=s3cret",
+        ] {
+            let error = wrong.parse::<ConnectOptions>().expect_err(wrong);
+            assert!(error.is_invalid(), "{wrong}: {error:?}");
+            assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+        }
+        let address: ConnectOptions = "postgres://me:s3cret@localhost/db".parse().expect("good");
+        assert!(!format!("{address:?}").contains("s3cret"));
+    }
+}

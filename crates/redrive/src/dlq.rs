@@ -1,0 +1,51 @@
+//! Dead letters: list, redrive, edit, discard, capture and deliver them.
+//!
+//! Start at [`Database::dlq`](crate::Database::dlq). A [`LetterFilter`] selects letters; the same
+//! filter lists, counts, redrives, edits and discards. Every change names an
+//! [`Operator`](crate::Operator) for the audit log.
+
+pub(crate) mod id;
+pub(crate) mod state;
+pub(crate) mod history;
+pub(crate) mod event;
+pub(crate) mod filter;
+pub(crate) mod handle;
+pub(crate) mod letter;
+pub(crate) mod pages;
+pub(crate) mod group;
+pub(crate) mod redrive;
+pub mod runs;
+pub(crate) mod discard;
+pub(crate) mod capture;
+pub(crate) mod deliver;
+pub(crate) mod validation_error;
+pub(crate) mod validate;
+pub(crate) mod json_number;
+pub(crate) mod edit;
+pub(crate) mod version;
+pub(crate) mod policy;
+pub(crate) mod retention;
+pub(crate) mod archive;
+pub(crate) mod redaction;
+
+pub use archive::ArchivedLetter;
+pub use capture::{CaptureOutcome, ForeignFailure};
+pub use deliver::{Deliveries, Sink, Undelivered};
+pub use edit::{Edit, EditDiff, EditPreview, Edited};
+pub use event::LetterEvent;
+pub use filter::{Comparison, LetterFilter};
+pub use group::{FailureGroup, GroupFilter, GroupState};
+pub use handle::{Dlq, Groups, Policies, Redactions, RetentionRules};
+pub use history::AttemptRecord;
+pub use id::{GroupId, PolicyId, RedactionId};
+pub use letter::{Letter, LetterCount};
+pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
+pub use redaction::Redaction;
+pub use redrive::{PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved};
+pub use retention::{RetentionAction, RetentionDue, RetentionRule};
+pub use state::LetterState;
+pub use validate::{Validation, Validators};
+pub use validation_error::ValidationError;
+pub use version::PayloadVersion;
+
+pub use crate::job::death_cause::DeathCause;

@@ -1,0 +1,247 @@
+//! Delivers letters to a sink outside redrive.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::db::call_thread::CallThread;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::letter::Letter;
+use crate::error::Result;
+use crate::job::error_report::{ErrorReport, clip};
+use crate::job::failure::Failure;
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::outcome::Outcome;
+
+/// The ids per page.
+const PAGE: u64 = 500;
+/// The longest error message that is stored, in bytes.
+const SAID_BYTES: usize = 1000;
+
+/// A destination for letters, such as a topic, an HTTP service or a file.
+///
+/// Any function of a letter is a sink:
+///
+/// ```
+/// use redrive::dlq::{Letter, Sink};
+/// use redrive::Failure;
+///
+/// fn to_the_log(letter: &Letter) -> Result<(), Failure> {
+///     println!("{}", letter.error_message);
+///     Ok(())
+/// }
+/// # fn is_a_sink(_: impl Sink) {}
+/// # is_a_sink(to_the_log);
+/// ```
+pub trait Sink {
+    /// Delivers one letter: its payload, or its captured bytes.
+    ///
+    /// Delivery is at least once: after a crash the same letter may arrive again, with the
+    /// same id.
+    ///
+    /// # Errors
+    /// If the letter was not delivered. It stays open and records the error.
+    fn send(&self, letter: &Letter) -> Result<(), Failure>;
+
+    /// Its name, in the report of the letter and in the audit. Defaults to the name of the type.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
+}
+
+impl<F: Fn(&Letter) -> Result<(), Failure>> Sink for F {
+    fn send(&self, letter: &Letter) -> Result<(), Failure> {
+        self(letter)
+    }
+}
+
+/// The outcome of a delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deliveries {
+    /// Letters the sink accepted. They are recovered.
+    pub delivered: Vec<JobId>,
+    /// Letters the sink rejected. They stay open.
+    pub failed: Vec<Undelivered>,
+    /// Letters that are not open, or that another operation has locked.
+    pub skipped: Vec<JobId>,
+}
+
+/// A letter that the sink rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Undelivered {
+    /// The letter.
+    pub id: JobId,
+    /// The class of the error.
+    pub error_class: String,
+    /// The error message, truncated to 1,000 bytes.
+    pub error_message: String,
+}
+
+/// The outcome for one letter.
+enum Sent {
+    Delivered,
+    Failed(Undelivered),
+    Skipped,
+}
+
+impl Dlq<'_> {
+    /// Delivers open letters to a sink, one at a time in the order of their ids.
+    ///
+    ///
+    /// The letter is locked while the sink runs, so no other operation can redrive, edit or
+    /// discard it. When the sink succeeds, the letter becomes recovered and the audit row
+    /// is written in the same transaction. When the sink fails or panics, the letter stays
+    /// open and records the error.
+    ///
+    /// Delivery is at least once: if the program dies before the commit, the next call
+    /// sends the letter again.
+    ///
+    /// The sink runs on the calling thread inside a transaction, so it should answer within
+    /// seconds.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
+    /// statement or does not answer. Letters delivered before the error stay delivered.
+    pub fn deliver(
+        &self,
+        which: &LetterFilter,
+        sink: &(impl Sink + ?Sized),
+        act: &Operator,
+    ) -> Result<Deliveries> {
+        which.refuse_after()?;
+        let mut done = Deliveries::default();
+        let mut seen: HashSet<JobId> = HashSet::new();
+        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut after = JobId::new(i64::MIN);
+        let mut hand = Hand {
+            db_thread: self.db.call_thread("redrive-deliver"),
+            step: self.db.call_timeout(),
+        };
+        let open = which.clone().state(crate::dlq::state::LetterState::Open);
+        while left > 0 {
+            let page = self.page_of_ids(&open, after, PAGE.min(left))?;
+            let Some(last) = page.last() else { break };
+            after = *last;
+            left -= page.len() as u64;
+            seen.extend(page.iter().copied());
+            for id in page {
+                match hand.deliver(&open, id, sink, act)? {
+                    Sent::Delivered => done.delivered.push(id),
+                    Sent::Failed(undelivered) => done.failed.push(undelivered),
+                    Sent::Skipped => done.skipped.push(id),
+                }
+            }
+        }
+        let asked = which.asked_ids().iter().copied().map(JobId::new);
+        done.skipped.extend(asked.filter(|id| !seen.contains(id)));
+        Ok(done)
+    }
+}
+
+/// The connection that holds the lock.
+struct Hand {
+    db_thread: CallThread,
+    /// The timeout of each step.
+    step: Duration,
+}
+
+impl Hand {
+    /// Delivers one letter in a transaction.
+    fn deliver(
+        &mut self,
+        which: &LetterFilter,
+        id: JobId,
+        sink: &(impl Sink + ?Sized),
+        act: &Operator,
+    ) -> Result<Sent> {
+        let Some(letter) = self.take(which, id)? else {
+            return Ok(Sent::Skipped);
+        };
+        let name = clip(sink.name().to_owned(), 200);
+        let person = act.by().map(str::to_owned);
+        let Some(report) = error_of(run_handler(|| sink.send(&letter))) else {
+            let why = act.given_reason().map(str::to_owned);
+            self.end(id, move |doing, session| {
+                session
+                    .query_one(doing, &sql::DELIVERED, &[&id.get(), &name, &why, &person])
+                    .map(drop)
+            })?;
+            return Ok(Sent::Delivered);
+        };
+        let undelivered = Undelivered {
+            id,
+            error_class: report.class,
+            error_message: clip(report.message, SAID_BYTES),
+        };
+        let (class, message) = (
+            undelivered.error_class.clone(),
+            undelivered.error_message.clone(),
+        );
+        self.end(id, move |doing, session| {
+            let parameters: [crate::db::session::Parameter<'_>; 5] =
+                [&id.get(), &name, &class, &message, &person];
+            session
+                .query_one(doing, &sql::NOT_DELIVERED, &parameters)
+                .map(drop)
+        })?;
+        Ok(Sent::Failed(undelivered))
+    }
+
+    /// Begins a transaction and locks the letter, if it still matches.
+    fn take(&mut self, which: &LetterFilter, id: JobId) -> Result<Option<Letter>> {
+        let filter = which.these(&[id]).filter()?;
+        let doing = format!("take letter {id}");
+        self.db_thread
+            .call(&doing.clone(), self.step, move |session| {
+                // The sink may be idle in the transaction for longer than the
+                // session allows.
+                session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
+                let taken = session
+                    .query(&doing, &sql::TAKE_LETTER, &[&filter])
+                    .and_then(|rows| match rows.is_empty() {
+                        true => Ok(None),
+                        false => crate::dlq::letter::read(session, &filter),
+                    });
+                match taken {
+                    Ok(Some(letter)) => Ok(Some(letter)),
+                    taken => session.end(&doing, taken),
+                }
+            })
+    }
+
+    /// Records the outcome and commits.
+    fn end(
+        &mut self,
+        id: JobId,
+        write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let doing = format!("write down the delivery of letter {id}");
+        self.db_thread
+            .call(&doing.clone(), self.step, move |session| {
+                let written = write(&doing, session);
+                session.end(&doing, written)
+            })
+    }
+}
+
+/// Returns the error of a sink; `None` if it succeeded.
+fn error_of(outcome: Outcome) -> Option<ErrorReport> {
+    match outcome {
+        Outcome::Done => None,
+        Outcome::Failed(failure) => Some(failure.report),
+        Outcome::Panicked(report) | Outcome::Undecodable(report) | Outcome::Unhandled(report) => {
+            Some(report)
+        }
+        Outcome::TimedOut(limit) => Some(ErrorReport::new(
+            "timeout",
+            format!("it took over {limit:?}"),
+            None,
+        )),
+    }
+}

@@ -1,0 +1,260 @@
+//! Edits payloads, and keeps every version.
+//!
+//! The new payload is a pure function of the old one. It is written only if the letter has not
+//! been edited since it was read; otherwise the edit is computed again. Concurrent editors
+//! therefore lose nothing.
+
+mod patch;
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use crate::db::session::Parameter;
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::validation_error::{ValidationError, ValidationErrors};
+use crate::error::{Error, Result};
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+use crate::job::payload::{Json, JsonText};
+
+pub use patch::Edit;
+pub(crate) use patch::Made;
+
+/// The letters per page: a page of the largest payloads still fits in memory.
+const PAGE: u64 = 100;
+/// The attempts to edit a letter that other editors keep changing.
+const ROUNDS: usize = 10;
+
+/// The outcome of an edit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edited {
+    /// Letters with a new payload.
+    pub edited: Vec<JobId>,
+    /// The number of letters that the edit does not change.
+    pub unchanged: u64,
+    /// Errors of letters that the edit cannot change, grouped by message.
+    pub refused: Vec<ValidationError>,
+    /// Letters that are neither open nor quarantined, or that other editors kept changing.
+    pub skipped: Vec<JobId>,
+}
+
+/// The effect that an edit would have on a letter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EditPreview {
+    /// The letter.
+    pub id: JobId,
+    /// The current payload; `None` for captured bytes that are not JSON.
+    pub before: Option<Box<RawValue>>,
+    /// The payload after the edit.
+    pub after: EditDiff,
+}
+
+/// The payload after an edit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EditDiff {
+    /// A different payload.
+    Changed(Box<RawValue>),
+    /// The same payload.
+    Unchanged,
+    /// The edit does not apply, for this reason.
+    Refused(String),
+}
+
+/// A letter, as an edit reads it.
+struct Editable {
+    id: JobId,
+    payload: Option<Box<RawValue>>,
+    edits: i32,
+}
+
+/// The columns of a batch, as the statement takes them.
+#[derive(Default)]
+struct Changes {
+    ids: Vec<i64>,
+    payloads: Vec<Json>,
+    expected: Vec<i32>,
+}
+
+impl Dlq<'_> {
+    /// Edits the payloads of open and quarantined letters, in the order of their ids.
+    ///
+    /// Every letter keeps its earlier [`versions`](Dlq::versions). A letter that the edit
+    /// does not change gets no version. If the call fails, letters edited before the error
+    /// stay edited.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
+    /// statement or does not answer.
+    pub fn edit(&self, which: &LetterFilter, edit: &Edit, act: &Operator) -> Result<Edited> {
+        let mut done = Edited::default();
+        let mut refused = ValidationErrors::default();
+        let mut handled: HashSet<i64> = HashSet::new();
+        self.each_editable(which, |page| -> Result<()> {
+            handled.extend(page.iter().map(|letter| letter.id.get()));
+            self.edit_page(which, page, edit, act, &mut done, &mut refused)?;
+            refused.fold(self.db)
+        })?;
+        let asked = which.asked_ids().iter().filter(|id| !handled.contains(id));
+        done.skipped.extend(asked.map(|id| JobId::new(*id)));
+        done.refused = refused.into_vec();
+        Ok(done)
+    }
+
+    /// Calls `visit` with the effect on each letter, and changes nothing.
+    ///
+    /// # Errors
+    /// Any error of `visit`, which ends the iteration; *invalid* with
+    /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
+    /// answer.
+    pub fn preview_edit<E: From<Error>>(
+        &self,
+        which: &LetterFilter,
+        edit: &Edit,
+        mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_editable(which, |page| {
+            for letter in page {
+                let made = edit.make(letter.payload.as_deref().map(RawValue::get));
+                let after = match made {
+                    Ok(Made::Same) => EditDiff::Unchanged,
+                    Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
+                    Err(why) => EditDiff::Refused(why),
+                };
+                visit(&EditPreview {
+                    id: letter.id,
+                    before: letter.payload,
+                    after,
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn each_editable<E: From<Error>>(
+        self,
+        which: &LetterFilter,
+        mut visit: impl FnMut(Vec<Editable>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        which.refuse_after()?;
+        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut after = JobId::new(i64::MIN);
+        while left > 0 {
+            let page = self.page_of_editable(which, after, PAGE.min(left))?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            left -= page.len() as u64;
+            visit(page)?;
+        }
+        Ok(())
+    }
+
+    fn page_of_editable(
+        self,
+        which: &LetterFilter,
+        after: JobId,
+        most: u64,
+    ) -> Result<Vec<Editable>> {
+        let filter = which.filter()?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.db.call_bulk("read letters to edit", move |session| {
+            let parameters: [Parameter<'_>; 3] = [&filter, &after.get(), &most];
+            let rows = session.query("read letters to edit", &sql::PAGE_EDITABLE, &parameters)?;
+            let editable = |row: &postgres::Row| {
+                let payload: Option<JsonText> = row.get("payload");
+                Ok(Editable {
+                    id: JobId::new(row.get("id")),
+                    payload: payload.map(|payload| payload.raw_value()).transpose()?,
+                    edits: row.get("edits"),
+                })
+            };
+            rows.iter().map(editable).collect()
+        })
+    }
+
+    /// Edits a page, and retries letters that another editor changed meanwhile.
+    fn edit_page(
+        self,
+        which: &LetterFilter,
+        mut page: Vec<Editable>,
+        edit: &Edit,
+        act: &Operator,
+        done: &mut Edited,
+        refused: &mut ValidationErrors,
+    ) -> Result<()> {
+        for _ in 0..ROUNDS {
+            let mut changes = Changes::default();
+            for letter in page {
+                match edit.make(letter.payload.as_deref().map(RawValue::get)) {
+                    Ok(Made::Same) => done.unchanged += 1,
+                    Ok(Made::New(json)) => {
+                        changes.ids.push(letter.id.get());
+                        changes.payloads.push(json);
+                        changes.expected.push(letter.edits);
+                    }
+                    Err(why) => refused.add(letter.id, why),
+                }
+            }
+            if changes.ids.is_empty() {
+                return Ok(());
+            }
+            let asked: Vec<JobId> = changes.ids.iter().copied().map(JobId::new).collect();
+            let edited = self.write_edits(which, changes, edit, act)?;
+            let is_edited: HashSet<JobId> = edited.iter().copied().collect();
+            done.edited.extend(edited);
+            let lost: Vec<JobId> = asked
+                .into_iter()
+                .filter(|id| !is_edited.contains(id))
+                .collect();
+            if lost.is_empty() {
+                return Ok(());
+            }
+            page = self.page_of_editable(
+                &which.these(&lost),
+                JobId::new(i64::MIN),
+                lost.len() as u64,
+            )?;
+            let again: HashMap<JobId, i32> = page
+                .iter()
+                .map(|letter| (letter.id, letter.edits))
+                .collect();
+            let gone = lost.into_iter().filter(|id| !again.contains_key(id));
+            done.skipped.extend(gone);
+        }
+        done.skipped.extend(page.iter().map(|letter| letter.id));
+        Ok(())
+    }
+
+    fn write_edits(
+        self,
+        which: &LetterFilter,
+        changes: Changes,
+        edit: &Edit,
+        act: &Operator,
+    ) -> Result<Vec<JobId>> {
+        let filter = which.filter()?;
+        let how = edit.word();
+        let (why, person) = (
+            act.given_reason().map(str::to_owned),
+            act.by().map(str::to_owned),
+        );
+        self.db.call_bulk("edit letters", move |session| {
+            let parameters: [Parameter<'_>; 7] = [
+                &changes.ids,
+                &changes.payloads,
+                &changes.expected,
+                &why,
+                &person,
+                &filter,
+                &how,
+            ];
+            let rows = session.query("edit letters", &sql::EDIT_LETTERS, &parameters)?;
+            Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
+        })
+    }
+}

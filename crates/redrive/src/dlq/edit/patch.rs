@@ -1,0 +1,208 @@
+//! An edit as a pure function of a payload.
+
+use serde_json::Value;
+
+use crate::dlq::json_number;
+use crate::error::{Error, Result};
+use crate::job::payload::Json;
+
+/// An edit of payloads.
+///
+/// ```
+/// use redrive::dlq::Edit;
+///
+/// # fn main() -> redrive::Result<()> {
+/// // RFC 6902: what is tested must hold, or the letter stays as it is.
+/// let patch = Edit::patch(r#"[
+///     {"op": "test", "path": "/currency", "value": "EURO"},
+///     {"op": "replace", "path": "/currency", "value": "EUR"}
+/// ]"#)?;
+/// // RFC 7386: these members are set, and what is null is taken out.
+/// let merge = Edit::merge(r#"{"currency": "EUR", "legacy": null}"#)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Edit(How);
+
+#[derive(Clone, Debug)]
+enum How {
+    Patch(json_patch::Patch),
+    Merge(Value),
+    Set(Json),
+}
+
+/// The result of an edit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    Same,
+    New(Json),
+}
+
+impl Edit {
+    /// Applies a JSON Patch (RFC 6902). If one operation fails, the payload stays
+    /// unchanged.
+    ///
+    /// # Errors
+    /// *Invalid* if the text is not a JSON Patch.
+    pub fn patch(json: &str) -> Result<Edit> {
+        let wrong = |error| Error::invalid("the text is not a JSON Patch").caused_by(error);
+        exact(json)?;
+        Ok(Edit(How::Patch(serde_json::from_str(json).map_err(wrong)?)))
+    }
+
+    /// Applies a JSON merge patch (RFC 7386): sets members, and removes those that are
+    /// null.
+    ///
+    /// # Errors
+    /// *Invalid* if the text is not JSON.
+    pub fn merge(json: &str) -> Result<Edit> {
+        let wrong = |error| Error::invalid("the merge patch is not JSON").caused_by(error);
+        exact(json)?;
+        Ok(Edit(How::Merge(serde_json::from_str(json).map_err(wrong)?)))
+    }
+
+    /// Replaces the payload, also of captured bytes that are not JSON.
+    ///
+    /// # Errors
+    /// *Invalid* if the text cannot be a payload.
+    pub fn set(json: &str) -> Result<Edit> {
+        Ok(Edit(How::Set(Json::parse(json)?)))
+    }
+
+    /// Returns the name used in the audit log.
+    pub(super) fn word(&self) -> &'static str {
+        match self.0 {
+            How::Patch(_) => "patch",
+            How::Merge(_) => "merge",
+            How::Set(_) => "set",
+        }
+    }
+
+    /// Returns the new payload, or the reason why the edit does not apply.
+    pub(crate) fn make(&self, payload: Option<&str>) -> Result<Made, String> {
+        let edited = match (&self.0, payload) {
+            (How::Set(json), None) => return Ok(Made::New(json.clone())),
+            (_, None) => {
+                return Err("it was captured and is not JSON; give it a payload".to_owned());
+            }
+            (How::Set(json), Some(payload)) => {
+                // Numbers that do not fit a double count as changed; an extra
+                // version is harmless.
+                let is_same = json_number::rounded(payload).is_none()
+                    && json_number::rounded(json.as_str()).is_none()
+                    && value(payload)? == value(json.as_str())?;
+                return Ok(if is_same {
+                    Made::Same
+                } else {
+                    Made::New(json.clone())
+                });
+            }
+            (How::Patch(patch), Some(payload)) => {
+                let mut edited = exact_value(payload)?;
+                // The patch runs on a copy, so nothing needs rolling back. The
+                // checked variant panics when a document moves into itself.
+                json_patch::patch_unsafe(&mut edited, patch).map_err(|error| error.to_string())?;
+                edited
+            }
+            (How::Merge(patch), Some(payload)) => {
+                let mut edited = exact_value(payload)?;
+                json_patch::merge(&mut edited, patch);
+                edited
+            }
+        };
+        if payload.is_some_and(|payload| value(payload).is_ok_and(|before| before == edited)) {
+            return Ok(Made::Same);
+        }
+        Json::of(&edited)
+            .map(Made::New)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Rejects numbers that a double would round.
+fn exact(json: &str) -> Result<()> {
+    match json_number::rounded(json) {
+        Some(number) => Err(Error::invalid(format!(
+            "the number {number:.40} has more digits than an edit can carry"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn exact_value(json: &str) -> Result<Value, String> {
+    match json_number::rounded(json) {
+        Some(number) => Err(format!(
+            "its number {number:.40} has more digits than an edit can keep; give it a whole payload"
+        )),
+        None => value(json),
+    }
+}
+
+fn value(json: &str) -> Result<Value, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(edit: Result<Edit>, payload: Option<&str>) -> Result<String, String> {
+        edit.expect("an edit").make(payload).map(|made| match made {
+            Made::Same => "same".to_owned(),
+            Made::New(json) => json.as_str().to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_patch_holds_as_a_whole_or_changes_nothing() {
+        let patch = || {
+            Edit::patch(
+                r#"[{"op":"replace","path":"/a","value":2},{"op":"test","path":"/b","value":1}]"#,
+            )
+        };
+        assert_eq!(
+            made(patch(), Some(r#"{"a":1,"b":1}"#)).as_deref(),
+            Ok(r#"{"a":2,"b":1}"#)
+        );
+        assert_eq!(
+            made(patch(), Some(r#"{"a":2,"b":1}"#)).as_deref(),
+            Ok("same")
+        );
+        assert!(made(patch(), Some(r#"{"a":1,"b":2}"#)).is_err());
+        assert!(made(patch(), Some(r#"{"b":1}"#)).is_err());
+        assert!(made(patch(), None).is_err());
+    }
+
+    #[test]
+    fn a_merge_sets_and_takes_out() {
+        let merge = || Edit::merge(r#"{"a":{"b":null,"c":3}}"#);
+        assert_eq!(
+            made(merge(), Some(r#"{"a":{"b":1},"d":[]}"#)).as_deref(),
+            Ok(r#"{"a":{"c":3},"d":[]}"#)
+        );
+        assert_eq!(
+            made(merge(), Some(r#"{"a":{"c":3}}"#)).as_deref(),
+            Ok("same")
+        );
+    }
+
+    #[test]
+    fn a_number_is_never_rounded_by_the_way() {
+        let long = r#"{"a":12345678901234567890123,"b":1}"#;
+        let refused = made(Edit::merge(r#"{"b":2}"#), Some(long)).expect_err("a long number");
+        assert!(refused.contains("12345678901234567890123"), "{refused}");
+        assert_eq!(made(Edit::set(long), Some(long)).as_deref(), Ok(long));
+        assert_eq!(made(Edit::set("1.0"), Some("1.0")).as_deref(), Ok("same"));
+        assert!(Edit::merge(r#"{"b":12345678901234567890123}"#).is_err());
+    }
+
+    #[test]
+    fn what_is_no_payload_is_refused() {
+        assert!(Edit::patch("{}").is_err_and(|error| error.is_invalid()));
+        assert!(Edit::merge("{").is_err_and(|error| error.is_invalid()));
+        assert!(Edit::set("\"\\u0000\"").is_err_and(|error| error.is_invalid()));
+        let nul = Edit::merge(r#"{"a":"\u0000"}"#);
+        assert!(made(nul, Some("{}")).is_err_and(|why| why.contains("NUL")));
+        assert_eq!(made(Edit::set("[1]"), None).as_deref(), Ok("[1]"));
+    }
+}

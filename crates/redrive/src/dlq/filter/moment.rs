@@ -1,0 +1,99 @@
+//! Timestamps in a filter, normalized so that PostgreSQL accepts each one.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use jiff::civil::{DateTime, date};
+use jiff::tz::TimeZone;
+
+/// Parses a timestamp: `2026-11-20`, `2026-11-20T10:00`, with or without seconds, with `Z` or an
+/// offset. Without either it is UTC. Returns it in UTC, or `None` if it does not parse.
+pub(super) fn moment(text: &str) -> Option<String> {
+    let timestamp = match text.parse::<Timestamp>() {
+        Ok(timestamp) => timestamp,
+        // A time zone in brackets would be ignored.
+        Err(_) if text.contains('[') => return None,
+        Err(_) => {
+            let civil: DateTime = text.parse().ok()?;
+            civil.to_zoned(TimeZone::UTC).ok()?.timestamp()
+        }
+    };
+    (timestamp >= first()).then(|| timestamp.to_string())
+}
+
+/// Writes a time to the microsecond, limited to the years 1 to 9999.
+pub(super) fn written(moment: SystemTime) -> String {
+    let timestamp = Timestamp::try_from(moment).unwrap_or(match moment < UNIX_EPOCH {
+        true => Timestamp::MIN,
+        false => Timestamp::MAX,
+    });
+    let micros = Timestamp::from_microsecond(timestamp.max(first()).as_microsecond());
+    micros.unwrap_or(Timestamp::MAX).to_string()
+}
+
+/// The start of year 1: PostgreSQL writes earlier years in another form.
+fn first() -> Timestamp {
+    date(1, 1, 1)
+        .to_zoned(TimeZone::UTC)
+        .map_or(Timestamp::UNIX_EPOCH, |zoned| zoned.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_timestamp_is_normalized_to_utc() {
+        for (text, full) in [
+            ("2026-11-20", "2026-11-20T00:00:00Z"),
+            ("2026-11-20T10", "2026-11-20T10:00:00Z"),
+            ("2026-11-20T10:00", "2026-11-20T10:00:00Z"),
+            ("2026-11-20T10:00Z", "2026-11-20T10:00:00Z"),
+            (
+                "2024-02-29T23:59:59.123456+05:30",
+                "2024-02-29T18:29:59.123456Z",
+            ),
+            ("0001-01-01t00:00z", "0001-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(moment(text).as_deref(), Some(full), "{text}");
+            assert_eq!(moment(full).as_deref(), Some(full));
+        }
+    }
+
+    #[test]
+    fn an_invalid_timestamp_is_rejected() {
+        for text in [
+            "",
+            "today",
+            "2026-13-01",
+            "2026-02-29",
+            "0000-01-01",
+            "-000001-01-01T00:00Z",
+            "2026-11-20T24:00",
+            "2026-1-2",
+            "2026-11-20T10:00+99:00",
+            "2026-11-20T10:00:00.Z",
+            "2026-11-20T10:00[Europe/Berlin]",
+        ] {
+            assert_eq!(moment(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_system_time_is_written_in_utc_to_the_microsecond() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_700_000_000, "2023-11-14T22:13:20Z"),
+        ] {
+            let at = UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(written(at), text);
+        }
+        let before = UNIX_EPOCH - Duration::from_micros(1);
+        assert_eq!(written(before), "1969-12-31T23:59:59.999999Z");
+        let latest = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert!(written(latest).starts_with("9999-12-30T"));
+    }
+}

@@ -1,0 +1,376 @@
+//! Conditions on the payload: a path, a comparison, a value. They become one `jsonpath` predicate
+//! that is made here, of quoted parts: nothing of it is what the caller wrote.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// The most digits of an index into an array: PostgreSQL's own are 32 bits wide.
+const INDEX_DIGITS: usize = 9;
+
+/// How a value of the payload is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `!=`: there is a value of the same type, and it is another one.
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+    /// `~`: it is text and has this in it, in upper or lower case.
+    Contains,
+}
+
+impl Comparison {
+    /// How it is written in a filter.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "!=",
+            Comparison::Less => "<",
+            Comparison::AtMost => "<=",
+            Comparison::Greater => ">",
+            Comparison::AtLeast => ">=",
+            Comparison::Contains => "~",
+        }
+    }
+}
+
+/// A step of a path into the payload.
+#[derive(Clone, Debug, PartialEq)]
+enum PathStep {
+    Field(String),
+    Element(u32),
+}
+
+/// A comparison with a value in the payload.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scalar {
+    Null,
+    Truth(bool),
+    /// A number of JSON, digit by digit: it may be longer than any type here holds.
+    Number(String),
+    Text(String),
+}
+
+impl Scalar {
+    fn of(value: Value) -> Result<Scalar> {
+        match value {
+            Value::Null => Ok(Scalar::Null),
+            Value::Bool(truth) => Ok(Scalar::Truth(truth)),
+            Value::Number(number) => Ok(Scalar::Number(number.to_string())),
+            Value::String(text) => Ok(Scalar::Text(text)),
+            Value::Array(_) | Value::Object(_) => Err(Error::invalid(
+                "a value of the payload is compared with a number, a text, true, false or null",
+            )),
+        }
+    }
+
+    /// Parses a bare value: text, unless it looks like another type.
+    pub(super) fn bare(word: &str) -> Scalar {
+        match word {
+            "null" => Scalar::Null,
+            "true" => Scalar::Truth(true),
+            "false" => Scalar::Truth(false),
+            number if is_number(number) => Scalar::Number(number.to_owned()),
+            text => Scalar::Text(text.to_owned()),
+        }
+    }
+}
+
+/// As JSON and jsonpath write it.
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Null => f.write_str("null"),
+            Scalar::Truth(truth) => truth.fmt(f),
+            Scalar::Number(number) => f.write_str(number),
+            Scalar::Text(text) => f.write_str(&quoted(text)),
+        }
+    }
+}
+
+/// Whether it is a number of JSON, and not beyond those of PostgreSQL.
+fn is_number(word: &str) -> bool {
+    let looks_so = word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let exponent = word.split(['e', 'E']).nth(1).unwrap_or_default();
+    let digits = exponent.trim_start_matches(['+', '-', '0']).len();
+    looks_so
+        && !word.ends_with(char::is_whitespace)
+        && digits <= 4
+        && serde_json::from_str::<&RawValue>(word).is_ok()
+}
+
+/// A condition on the payload.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PayloadCondition {
+    path: Vec<PathStep>,
+    comparison: Comparison,
+    value: Scalar,
+}
+
+impl PayloadCondition {
+    /// A condition of the builder.
+    pub(super) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
+        PayloadCondition::new(path, comparison, Scalar::of(value)?)
+    }
+
+    /// A condition from its path, such as `customer.id` or `tags[0]."x y"`, its comparison and its
+    /// value.
+    pub(super) fn new(
+        path: &str,
+        comparison: Comparison,
+        value: Scalar,
+    ) -> Result<PayloadCondition> {
+        let refuse = |why: String| {
+            Err(Error::invalid(format!(
+                "the path `{}` into the payload {why}",
+                path.escape_debug()
+            )))
+        };
+        if let Scalar::Text(text) = &value
+            && text.contains('\0')
+        {
+            return Err(Error::invalid("a filter cannot have a NUL character in it"));
+        }
+        let is_text = matches!(&value, Scalar::Text(text) if !text.is_empty());
+        if comparison == Comparison::Contains && !is_text {
+            return Err(Error::invalid("`~` compares with a text that is not empty"));
+        }
+        if path.contains('\0') {
+            return refuse("has a NUL character".to_owned());
+        }
+        match steps(path) {
+            Ok(steps) if steps.is_empty() => refuse("is empty".to_owned()),
+            Ok(path) => Ok(PayloadCondition {
+                path,
+                comparison,
+                value,
+            }),
+            Err(why) => refuse(why.to_owned()),
+        }
+    }
+
+    /// The predicate of `jsonpath` that means the same.
+    fn predicate(&self) -> String {
+        let mut text = "$".to_owned();
+        for step in &self.path {
+            match step {
+                PathStep::Field(name) => text.extend([".", &quoted(name)]),
+                PathStep::Element(index) => text.extend(["[", &index.to_string(), "]"]),
+            }
+        }
+        let operator = match self.comparison {
+            Comparison::Contains => {
+                text.extend([" like_regex ", &self.value.to_string(), r#" flag "iq""#]);
+                return text;
+            }
+            Comparison::Equal => "==",
+            other @ (Comparison::NotEqual
+            | Comparison::Less
+            | Comparison::AtMost
+            | Comparison::Greater
+            | Comparison::AtLeast) => other.as_str(),
+        };
+        // JSON of a scalar is what jsonpath reads as one.
+        text.extend([" ", operator, " ", &self.value.to_string()]);
+        text
+    }
+}
+
+impl fmt::Display for PayloadCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("payload")?;
+        for step in &self.path {
+            match step {
+                PathStep::Field(name) if !name.is_empty() && name.chars().all(is_plain) => {
+                    write!(f, ".{name}")?;
+                }
+                PathStep::Field(name) => write!(f, ".{}", quoted(name))?,
+                PathStep::Element(index) => write!(f, "[{index}]")?,
+            }
+        }
+        f.write_str(self.comparison.as_str())?;
+        match &self.value {
+            Scalar::Text(text) if is_bare(text) && Scalar::bare(text) == self.value => {
+                f.write_str(text)
+            }
+            value @ (Scalar::Null | Scalar::Truth(_) | Scalar::Number(_) | Scalar::Text(_)) => {
+                value.fmt(f)
+            }
+        }
+    }
+}
+
+/// All conditions as one predicate; none: `None`.
+pub(super) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
+    let mut text = String::new();
+    for condition in conditions {
+        let and = if text.is_empty() { "" } else { " && " };
+        // Writing to a String cannot fail.
+        _ = write!(text, "{and}({})", condition.predicate());
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Characters that a name or a value may have without quotes.
+pub(super) fn is_plain(character: char) -> bool {
+    character.is_alphanumeric() || "_-".contains(character)
+}
+
+/// Whether a text needs no quotes.
+pub(super) fn is_bare(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| is_plain(c) || "./:@+".contains(c))
+}
+
+/// Text in quotes, as JSON, jsonpath and the filter all read it.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(index) = rest.strip_prefix('[') {
+            let (digits, after) = index.split_once(']').ok_or("has a `[` without a `]`")?;
+            if digits.is_empty()
+                || digits.len() > INDEX_DIGITS
+                || !digits.bytes().all(|b| b.is_ascii_digit())
+            {
+                return Err("has an index that is not a number such as [0]");
+            }
+            steps.push(PathStep::Element(
+                digits
+                    .parse()
+                    .map_err(|_| "has an index that is too large")?,
+            ));
+            rest = after;
+            continue;
+        }
+        match (rest.strip_prefix('.'), steps.is_empty()) {
+            (Some(after), false) => rest = after,
+            (Some(_), true) => return Err("begins with a dot"),
+            (None, true) => {}
+            (None, false) => return Err("lacks a dot between two names"),
+        }
+        if rest.starts_with('"') {
+            let end = end_of_quotes(rest).ok_or("has a quotation mark without another")?;
+            let name = serde_json::from_str(&rest[..end])
+                .map_err(|_| "has quotes around what is no JSON string")?;
+            steps.push(PathStep::Field(name));
+            rest = &rest[end..];
+        } else {
+            let end = rest.find(['.', '[', '"', ']']).unwrap_or(rest.len());
+            if end == 0 {
+                return Err("lacks a name");
+            }
+            steps.push(PathStep::Field(rest[..end].to_owned()));
+            rest = &rest[end..];
+        }
+    }
+    Ok(steps)
+}
+
+/// Where a text in quotes ends that begins here: behind the closing mark.
+pub(super) fn end_of_quotes(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        match character {
+            '"' if !escaped => return Some(at + 1),
+            _ => escaped = character == '\\' && !escaped,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_predicate_has_everything_in_quotes() {
+        let condition = |path: &str, comparison, value: Value| {
+            PayloadCondition::of(path, comparison, value)
+                .expect(path)
+                .predicate()
+        };
+        assert_eq!(
+            condition("customer.id", Comparison::Equal, 42.into()),
+            r#"$."customer"."id" == 42"#
+        );
+        assert_eq!(
+            condition(
+                r#"tags[0]."x \" y""#,
+                Comparison::NotEqual,
+                "\" || true".into()
+            ),
+            r#"$."tags"[0]."x \" y" != "\" || true""#
+        );
+        assert_eq!(
+            condition("name", Comparison::Contains, "a.b".into()),
+            r#"$."name" like_regex "a.b" flag "iq""#
+        );
+        let two = [
+            PayloadCondition::of("a", Comparison::Less, 1.5.into()).expect("a condition"),
+            PayloadCondition::of("b", Comparison::AtLeast, Value::Null).expect("a condition"),
+        ];
+        assert_eq!(
+            predicate(&two).as_deref(),
+            Some(r#"($."a" < 1.5) && ($."b" >= null)"#)
+        );
+        assert_eq!(predicate(&[]), None);
+    }
+
+    #[test]
+    fn paths_that_are_none_say_why() {
+        for (path, why) in [
+            ("", "empty"),
+            (".a", "begins with a dot"),
+            ("a..b", "lacks a name"),
+            ("a[x]", "not a number"),
+            ("a[-1]", "not a number"),
+            ("a[0", "without a `]`"),
+            ("a\"b\"", "lacks a dot"),
+            ("a.\"b", "without another"),
+            ("a\0", "NUL"),
+        ] {
+            let error = PayloadCondition::of(path, Comparison::Equal, 1.into()).expect_err(path);
+            assert!(error.to_string().contains(why), "{path}: {error}");
+        }
+        assert!(PayloadCondition::of("a", Comparison::Contains, "".into()).is_err());
+        assert!(PayloadCondition::of("a", Comparison::Contains, 1.into()).is_err());
+        assert!(PayloadCondition::of("a", Comparison::Equal, "x\0".into()).is_err());
+        assert!(PayloadCondition::of("a", Comparison::Contains, "x\0".into()).is_err());
+    }
+
+    #[test]
+    fn a_bare_word_is_what_it_looks_like() {
+        for word in [
+            "42",
+            "-1.5",
+            "1e400",
+            "123456789012345678901234567890",
+            "-0",
+        ] {
+            assert_eq!(Scalar::bare(word), Scalar::Number(word.to_owned()));
+        }
+        assert_eq!(Scalar::bare("true"), Scalar::Truth(true));
+        assert_eq!(Scalar::bare("null"), Scalar::Null);
+        for word in [
+            "007", "1.", "-", "Infinity", "truest", "1e99999", "\"x\"", "[1]", "1 ",
+        ] {
+            assert!(matches!(Scalar::bare(word), Scalar::Text(_)), "{word}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The attempts of a job or letter, as stored and as returned.
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::job::payload::JsonText;
+
+/// One attempt in the history of a job or letter.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct AttemptRecord {
+    /// The generation: how many times the job had been redriven.
+    pub generation: u32,
+    /// The number of the attempt in its generation, from 1.
+    pub attempt: u32,
+    /// `failed`, or the cause of death if the attempt ended the job.
+    pub outcome: String,
+    /// The run time, in milliseconds.
+    pub run_ms: Option<u64>,
+    /// The end by the database's clock, as ISO 8601.
+    pub ended_at: Option<String>,
+    /// The error class.
+    pub error_class: Option<String>,
+    /// The error message, truncated to 1,000 bytes.
+    pub error_message: Option<String>,
+    /// The worker.
+    pub worker: Option<String>,
+    /// The worker's host.
+    pub host: Option<String>,
+    /// The version of the worker's program.
+    pub version: Option<String>,
+    /// The worker's process id.
+    pub pid: Option<u32>,
+}
+
+/// A stored field. An absent field has the value of the record that follows.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Word<T> {
+    /// Present, possibly as null.
+    Said(Option<T>),
+    #[default]
+    #[serde(skip)]
+    AsNext,
+}
+
+impl<T: Clone> Word<T> {
+    /// Resolves the field and remembers its value for the record before.
+    fn meant(self, next: &mut Option<T>) -> Option<T> {
+        if let Word::Said(value) = self {
+            *next = value;
+        }
+        next.clone()
+    }
+}
+
+/// A record, as `redrive.remember` stores it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Stored {
+    generation: Word<u32>,
+    attempt: u32,
+    outcome: Word<String>,
+    run_ms: Option<u64>,
+    ended_at: Option<String>,
+    error_class: Word<String>,
+    error_message: Word<String>,
+    worker: Word<String>,
+    host: Word<String>,
+    version: Word<String>,
+    pid: Word<u32>,
+}
+
+/// A record in any of its stored shapes. A record that shares its fields with the next, or all
+/// but its outcome, is stored as an array.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum EntryShape {
+    // First, because serde also reads a struct from an array.
+    Short(u32, Option<u64>, Option<String>),
+    Ended(u32, Option<u64>, Option<String>, Option<String>),
+    Spelled(Stored),
+}
+
+impl EntryShape {
+    fn spelled(self) -> Stored {
+        match self {
+            EntryShape::Spelled(stored) => stored,
+            EntryShape::Short(attempt, run_ms, ended_at) => Stored {
+                attempt,
+                run_ms,
+                ended_at,
+                ..Stored::default()
+            },
+            EntryShape::Ended(attempt, run_ms, ended_at, outcome) => Stored {
+                attempt,
+                run_ms,
+                ended_at,
+                outcome: Word::Said(outcome),
+                ..Stored::default()
+            },
+        }
+    }
+}
+
+/// Parses a stored history, resolving fields from the end.
+pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
+    let stored: Vec<EntryShape> = serde_json::from_slice(&history.0).map_err(|error| {
+        Error::invalid("the stored history of the job cannot be read").caused_by(error)
+    })?;
+    let mut next = AttemptRecord::default();
+    let (mut generation, mut outcome) = (None, None);
+    let mut attempts: Vec<AttemptRecord> = stored
+        .into_iter()
+        .rev()
+        .map(EntryShape::spelled)
+        .map(|record| AttemptRecord {
+            generation: record.generation.meant(&mut generation).unwrap_or_default(),
+            attempt: record.attempt,
+            outcome: record.outcome.meant(&mut outcome).unwrap_or_default(),
+            run_ms: record.run_ms,
+            ended_at: record.ended_at,
+            error_class: record.error_class.meant(&mut next.error_class),
+            error_message: record.error_message.meant(&mut next.error_message),
+            worker: record.worker.meant(&mut next.worker),
+            host: record.host.meant(&mut next.host),
+            version: record.version.meant(&mut next.version),
+            pid: record.pid.meant(&mut next.pid),
+        })
+        .collect();
+    attempts.reverse();
+    Ok(attempts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Vec<AttemptRecord> {
+        attempts(&JsonText(json.as_bytes().into())).expect("a history")
+    }
+
+    #[test]
+    fn a_record_takes_missing_fields_from_the_next() {
+        let attempts = read(
+            r#"[{"attempt": 1, "host": "web-2"},
+                {"attempt": 2, "error_class": null},
+                {"attempt": 3, "error_class": "Timeout", "host": "web-1", "pid": 7}]"#,
+        );
+        let classes: Vec<_> = attempts.iter().map(|a| a.error_class.as_deref()).collect();
+        assert_eq!(classes, [None, None, Some("Timeout")]);
+        let hosts: Vec<_> = attempts.iter().map(|a| a.host.as_deref()).collect();
+        assert_eq!(hosts, [Some("web-2"), Some("web-1"), Some("web-1")]);
+        assert_eq!(
+            attempts.iter().map(|a| a.pid).collect::<Vec<_>>(),
+            [Some(7); 3]
+        );
+        assert_eq!(attempts[0].version, None);
+    }
+
+    #[test]
+    fn a_record_without_words_is_an_array() {
+        let attempts = read(
+            r#"[[1, 12, "2026-11-20T10:00:00.123Z"], {"attempt": 2, "host": "web-1"},
+                [3, 7, "2026-11-20T10:00:01.000Z", "timeout"],
+                {"attempt": 4, "host": "web-2", "outcome": "exhausted"}]"#,
+        );
+        assert_eq!((attempts[0].attempt, attempts[0].run_ms), (1, Some(12)));
+        assert_eq!(
+            attempts[0].ended_at.as_deref(),
+            Some("2026-11-20T10:00:00.123Z")
+        );
+        let hosts: Vec<_> = attempts.iter().map(|a| a.host.as_deref()).collect();
+        let outcomes: Vec<_> = attempts.iter().map(|a| &*a.outcome).collect();
+        assert_eq!(outcomes, ["timeout", "timeout", "timeout", "exhausted"]);
+        let (one, two) = (Some("web-1"), Some("web-2"));
+        assert_eq!(hosts, [one, one, two, two]);
+    }
+
+    #[test]
+    fn a_history_that_is_none_is_an_error() {
+        assert!(attempts(&JsonText(b"{}"[..].into())).is_err());
+        assert!(read("[]").is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! Dead letters: jobs that failed for good, with their payload, error and history.
+//!
+//! A job that exhausts its attempts becomes an *open* letter. A redrive makes it a job with the
+//! same id and a fresh attempt budget; meanwhile the letter is *redriving*. If the job
+//! succeeds, the letter is *recovered*. If it dies again, the letter is open again, one
+//! generation on. An operator can *discard* a letter. An open letter is never deleted.
+
+use std::time::SystemTime;
+
+use postgres::Row;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::event::{LetterEvent, events};
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::history::{AttemptRecord, attempts};
+use crate::dlq::id::{GroupId, PolicyId, RunId};
+use crate::dlq::state::LetterState;
+use crate::error::Result;
+use crate::job::death_cause::DeathCause;
+use crate::job::job::JobId;
+use crate::job::payload::{Json, JsonText};
+
+/// A dead letter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Letter {
+    /// The id of the letter, which is also the id of its job.
+    pub id: JobId,
+    /// The queue of the job.
+    pub queue: String,
+    /// The kind of the job.
+    pub kind: String,
+    /// The state.
+    pub state: LetterState,
+    /// The cause of the last death.
+    pub cause: DeathCause,
+    /// The class of the last error: a type name, or the class that the handler set.
+    pub error_class: String,
+    /// The message of the last error.
+    pub error_message: String,
+    /// The source chain and backtrace of the last error, truncated in the middle. A long
+    /// detail is stored once per failure group.
+    pub error_detail: Option<String>,
+    /// Whether other letters of the group share the detail.
+    pub detail_is_shared: bool,
+    /// The failure group.
+    pub group: GroupId,
+    /// The payload; `None` for captured bytes that are not JSON.
+    pub payload: Option<Box<RawValue>>,
+    /// The bytes of a captured failure.
+    pub raw: Option<Vec<u8>>,
+    /// The content type of the bytes.
+    pub content_type: Option<String>,
+    /// The headers of the job or the captured failure: a JSON object.
+    pub headers: Option<Box<RawValue>>,
+    /// The group key of the job or the captured failure.
+    pub group_key: Option<String>,
+    /// The unique key of the job, which a redrive claims again.
+    pub unique_key: Option<String>,
+    /// Where a captured failure came from.
+    pub source: Option<String>,
+    /// The position in the source.
+    pub position: Option<String>,
+    /// How many times the position was captured, except while the letter was redriving.
+    pub seen: u64,
+    /// The priority.
+    pub priority: i16,
+    /// The attempts of the last generation.
+    pub attempts: u32,
+    /// The attempt budget of each generation.
+    pub max_attempts: u32,
+    /// The workers that were lost while they ran the job, in the last generation.
+    pub crashes: u32,
+    /// How many times the job had been redriven when it last died.
+    pub generation: u32,
+    /// The number of deaths.
+    pub deaths: u32,
+    /// Consecutive deaths of the same failure after an operator's redrive.
+    pub alike: u32,
+    /// The number of payload edits.
+    pub edits: u32,
+    /// The oldest and the newest attempts over all generations.
+    pub history: Vec<AttemptRecord>,
+    /// The oldest and the newest events.
+    pub events: Vec<LetterEvent>,
+    /// The run that last redrove the letter.
+    pub run: Option<RunId>,
+    /// The policy that last redrove the letter.
+    pub policy: Option<PolicyId>,
+    /// The worker that ran the last attempt.
+    pub worker: Option<Uuid>,
+    /// The worker's host.
+    pub host: Option<String>,
+    /// The version of the worker's program.
+    pub version: Option<String>,
+    /// The worker's process id.
+    pub pid: Option<u32>,
+    /// The operator's reason for discarding the letter.
+    pub discard_reason: Option<String>,
+    /// When the job was first enqueued.
+    pub enqueued_at: SystemTime,
+    /// When it last died.
+    pub died_at: SystemTime,
+    /// When its state last changed.
+    pub changed_at: SystemTime,
+}
+
+/// The number of letters that a filter matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LetterCount {
+    /// All matching letters.
+    pub letters: u64,
+    /// Letters that a redrive would send: open, with a JSON payload.
+    pub redrivable: u64,
+}
+
+impl Dlq<'_> {
+    /// Returns matching letters, newest death first. The limit defaults to 50.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self, which: &LetterFilter) -> Result<Vec<Letter>> {
+        let filter = which.filter()?;
+        let after = which.after.map(JobId::get);
+        let limit = which.most(50);
+        self.db.call_bulk("list letters", move |session| {
+            let rows = session.query("list letters", &sql::LETTERS, &[&filter, &after, &limit])?;
+            rows.iter().map(letter).collect()
+        })
+    }
+
+    /// Counts matching letters, without their payloads and ignoring the limit.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
+    /// statement or does not answer within a minute.
+    pub fn count(&self, which: &LetterFilter) -> Result<LetterCount> {
+        which.refuse_after()?;
+        let filter = which.filter()?;
+        self.db.call_bulk("count letters", move |session| {
+            let rows = session.query("count letters", &sql::COUNT_LETTERS, &[&filter])?;
+            let count = |column| {
+                rows.first()
+                    .map_or(0, |row| row.get::<_, i64>(column).unsigned_abs())
+            };
+            Ok(LetterCount {
+                letters: count("letters"),
+                redrivable: count("redrivable"),
+            })
+        })
+    }
+
+    /// Returns one letter.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn get(&self, id: JobId) -> Result<Option<Letter>> {
+        Ok(self.list(&LetterFilter::new().ids([id]))?.pop())
+    }
+}
+
+/// Returns the first matching letter, within a session.
+pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
+    let nowhere: Option<i64> = None;
+    let rows = session.query("read a letter", &sql::LETTERS, &[filter, &nowhere, &1_i64])?;
+    rows.first().map(letter).transpose()
+}
+
+fn letter(row: &Row) -> Result<Letter> {
+    let payload: Option<JsonText> = row.get("payload");
+    let history: JsonText = row.get("history");
+    let headers: Option<JsonText> = row.get("headers");
+    let unsigned = |column| row.get::<_, i32>(column).unsigned_abs();
+    Ok(Letter {
+        id: JobId::new(row.get("id")),
+        queue: row.get("queue"),
+        kind: row.get("kind"),
+        state: row.get::<_, &str>("state").parse()?,
+        cause: row.get::<_, &str>("cause").parse()?,
+        error_class: row.get("error_class"),
+        error_message: row.get("error_message"),
+        error_detail: row.get("error_detail"),
+        detail_is_shared: row.get::<_, Option<i64>>("detail_id").is_some(),
+        group: GroupId::new(row.get("group_id")),
+        payload: payload.map(|payload| payload.raw_value()).transpose()?,
+        raw: row.get("raw"),
+        content_type: row.get("content_type"),
+        headers: headers.map(|headers| headers.raw_value()).transpose()?,
+        group_key: row.get("group_key"),
+        unique_key: row.get("unique_key"),
+        source: row.get("source"),
+        position: row.get("position"),
+        seen: row.get::<_, i64>("seen").unsigned_abs(),
+        priority: row.get("priority"),
+        attempts: unsigned("attempts"),
+        max_attempts: unsigned("max_attempts"),
+        crashes: u32::from(row.get::<_, i16>("crashes").unsigned_abs()),
+        generation: unsigned("generation"),
+        deaths: unsigned("deaths"),
+        alike: u32::from(row.get::<_, i16>("alike").unsigned_abs()),
+        edits: unsigned("edits"),
+        history: attempts(&history)?,
+        events: events(&row.get("events"))?,
+        run: row.get::<_, Option<i64>>("run_id").map(RunId::new),
+        policy: row.get::<_, Option<i64>>("policy_id").map(PolicyId::new),
+        worker: row.get("worker_id"),
+        host: row.get("host"),
+        version: row.get("version"),
+        pid: row.get::<_, Option<i32>>("pid").map(i32::cast_unsigned),
+        discard_reason: row.get("discard_reason"),
+        enqueued_at: row.get("enqueued_at"),
+        died_at: row.get("died_at"),
+        changed_at: row.get("changed_at"),
+    })
+}

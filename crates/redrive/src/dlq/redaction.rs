@@ -1,0 +1,224 @@
+//! Redactions: secrets removed from letters when a job dies or a failure is captured.
+
+use postgres::Row;
+
+use crate::db::sql;
+use crate::dlq::handle::Redactions;
+use crate::dlq::id::RedactionId;
+use crate::error::{Error, Result};
+use crate::job::name;
+use crate::job::operator::Operator;
+
+/// Values and text to remove from letters when a job dies.
+///
+///
+/// Removed parts become `[redacted]`. A JSON pointer removes a value of the payload, and
+/// captured bytes that contain it. A pattern, a PostgreSQL regular expression, removes text
+/// from the error message, detail and history, from captured headers, and from captured bytes
+/// that are not JSON.
+///
+/// A redaction applies to later deaths and never to existing letters. A redriven letter goes
+/// back without the removed parts.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// # db.migrate()?;
+/// use redrive::dlq::Redaction;
+/// use redrive::Operator;
+///
+/// let cards = Redaction::new().queue("orders").path("/card/number").pattern(r"\d{13,19}");
+/// let id = db.dlq().redactions().add(&cards, &Operator::new("maria@ops-1").reason("card data"))?;
+/// assert!(db.dlq().redactions().list()?.iter().any(|(known, rule)| *known == id && *rule == cards));
+/// db.dlq().redactions().remove(id, &Operator::default())?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redaction {
+    queue: Option<String>,
+    kind: Option<String>,
+    paths: Vec<String>,
+    patterns: Vec<String>,
+}
+
+impl Redaction {
+    /// Returns an empty redaction for every queue and kind. Add at least one path or
+    /// pattern.
+    pub fn new() -> Redaction {
+        Redaction::default()
+    }
+
+    /// Limits the redaction to this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Redaction {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Limits the redaction to this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Redaction {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Removes the payload value at this JSON pointer, such as `/card/number` or
+    /// `/cards/0`.
+    #[must_use]
+    pub fn path(mut self, pointer: impl Into<String>) -> Redaction {
+        self.paths.push(pointer.into());
+        self
+    }
+
+    /// Removes text that matches this regular expression.
+    #[must_use]
+    pub fn pattern(mut self, pattern: impl Into<String>) -> Redaction {
+        self.patterns.push(pattern.into());
+        self
+    }
+
+    /// Returns the queue; `None` is every queue.
+    pub fn for_queue(&self) -> Option<&str> {
+        self.queue.as_deref()
+    }
+
+    /// Returns the kind; `None` is every kind.
+    pub fn for_kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
+    /// Returns the JSON pointers.
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// Returns the patterns.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// # Errors
+    /// *Invalid* if it has no path and no pattern, or if a pointer is malformed. The server
+    /// checks the patterns.
+    fn check(&self) -> Result<()> {
+        if let Some(queue) = &self.queue {
+            name::check("queue", queue)?;
+        }
+        if let Some(kind) = &self.kind {
+            name::check("kind", kind)?;
+        }
+        if self.paths.is_empty() && self.patterns.is_empty() {
+            return Err(Error::invalid("a redaction needs a path or a pattern"));
+        }
+        if let Some(bad) = self.paths.iter().find(|path| !is_pointer(path)) {
+            return Err(Error::invalid(format!(
+                "`{}` is not a JSON pointer; one looks like /card/number",
+                bad.escape_debug()
+            )));
+        }
+        if let Some(bad) = self
+            .patterns
+            .iter()
+            .find(|pattern| pattern.is_empty() || pattern.contains('\0'))
+        {
+            return Err(Error::invalid(format!(
+                "`{}` is not a pattern: it is empty or has a NUL character",
+                bad.escape_debug()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the text is a JSON pointer (RFC 6901) below the root.
+fn is_pointer(text: &str) -> bool {
+    text.starts_with('/')
+        && !text.contains('\0')
+        && text
+            .split('~')
+            .skip(1)
+            .all(|rest| rest.starts_with(['0', '1']))
+}
+
+impl Redactions<'_> {
+    /// Adds a redaction for later deaths and returns its id.
+    ///
+    /// # Errors
+    /// *Invalid* if a pointer or pattern is malformed; otherwise if the database rejects
+    /// the statement or does not answer.
+    pub fn add(&self, redaction: &Redaction, act: &Operator) -> Result<RedactionId> {
+        redaction.check()?;
+        let (redaction, act) = (redaction.clone(), act.clone());
+        self.db.call("add a redaction", move |session| {
+            let row = session.query_one(
+                "add a redaction",
+                &sql::ADD_REDACTION,
+                &[
+                    &redaction.queue,
+                    &redaction.kind,
+                    &redaction.paths,
+                    &redaction.patterns,
+                    &act.by(),
+                    &act.given_reason(),
+                ],
+            )?;
+            Ok(RedactionId::new(row.get("id")))
+        })
+    }
+
+    /// Removes a redaction. Text it removed stays removed. Returns whether the redaction
+    /// existed.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn remove(&self, id: RedactionId, act: &Operator) -> Result<bool> {
+        let act = act.clone();
+        self.db.call("remove a redaction", move |session| {
+            let row = session.query_one(
+                &format!("remove redaction {id}"),
+                &sql::REMOVE_REDACTION,
+                &[&id.get(), &act.by(), &act.given_reason()],
+            )?;
+            Ok(row.get("found"))
+        })
+    }
+
+    /// Returns the redactions in the order in which they apply.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self) -> Result<Vec<(RedactionId, Redaction)>> {
+        self.db.call("list the redactions", |session| {
+            let rows = session.query("list the redactions", &sql::REDACTIONS, &[])?;
+            let redaction = |row: &Row| {
+                let redaction = Redaction {
+                    queue: row.get("queue"),
+                    kind: row.get("kind"),
+                    paths: row.get("paths"),
+                    patterns: row.get("patterns"),
+                };
+                (RedactionId::new(row.get("id")), redaction)
+            };
+            Ok(rows.iter().map(redaction).collect())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_and_patterns_are_checked() {
+        for good in ["/card", "/", "/a/0/b", "/a~1b", "/m~0n"] {
+            assert!(Redaction::new().path(good).check().is_ok(), "{good}");
+        }
+        for bad in ["", "card", "$.card", "/a~b", "/a~", "/a\0"] {
+            let error = Redaction::new().path(bad).check().expect_err(bad);
+            assert!(error.to_string().contains("JSON pointer"), "{error}");
+        }
+        assert!(Redaction::new().check().is_err(), "of nothing");
+        assert!(Redaction::new().pattern("").check().is_err());
+        assert!(Redaction::new().pattern("x").queue(" ").check().is_err());
+    }
+}

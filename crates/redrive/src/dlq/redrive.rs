@@ -1,0 +1,324 @@
+//! Redrives letters: sends them back into their queues as jobs with the same id and fresh
+//! attempts.
+//!
+//! One SQL function, `redrive.send_back`, inserts the jobs and updates the letters in one
+//! statement. A job is therefore never in both places or in neither, and concurrent redrives
+//! never send a letter twice. These calls redrive at once, in batches; a
+//! [run](crate::dlq::runs::RedriveRun) survives a crash.
+
+mod options;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::SystemTime;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::id::GroupId;
+use crate::error::Result;
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+use crate::job::payload::Json;
+
+pub use options::RedriveOptions;
+
+/// The letters per statement.
+const BATCH: u64 = 500;
+
+/// The outcome of a redrive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redriven {
+    /// Letters that are jobs again.
+    pub redriven: Vec<JobId>,
+    /// Letters named by id that were not redriven, with the reason, and letters skipped
+    /// because another job holds their unique key.
+    pub skipped: Vec<(JobId, Skip)>,
+    /// Queues and kinds without a live worker.
+    pub unserved: Vec<Unserved>,
+}
+
+/// The reason why a letter was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Skip {
+    /// The letter does not exist.
+    Gone,
+    /// The letter is redriving, recovered or discarded.
+    NotOpen,
+    /// The letter is quarantined. Only [`force`](RedriveOptions::force) moves it.
+    Quarantined,
+    /// The letter was captured and its bytes are not JSON.
+    NoJson,
+    /// A live job holds the letter's unique key.
+    Conflict,
+    /// Another operation had locked the letter, or it did not match the rest of the filter.
+    Locked,
+}
+
+impl Skip {
+    /// Returns the name used in the database and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Skip::Gone => "gone",
+            Skip::NotOpen => "not_open",
+            Skip::Quarantined => "quarantined",
+            Skip::NoJson => "no_json",
+            Skip::Conflict => "conflict",
+            Skip::Locked => "locked",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> Skip {
+        match word {
+            "gone" => Skip::Gone,
+            "quarantined" => Skip::Quarantined,
+            "no_json" => Skip::NoJson,
+            "conflict" => Skip::Conflict,
+            "locked" => Skip::Locked,
+            _ => Skip::NotOpen,
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Skip::Gone => "the letter does not exist",
+            Skip::NotOpen => "the letter is not open",
+            Skip::Quarantined => "the letter is quarantined; only force redrives it",
+            Skip::NoJson => "the captured bytes are not JSON",
+            Skip::Conflict => "a live job holds its unique key",
+            Skip::Locked => {
+                "the letter is locked by another operation or does not match the filter"
+            }
+        })
+    }
+}
+
+/// Letters that no live worker would run: no worker serves the queue or handles the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unserved {
+    /// The queue they go to.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+/// The effect that a redrive would have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedrivePreview {
+    /// The letters by failure group, largest group first.
+    pub groups: Vec<PreviewGroup>,
+    /// Queues and kinds without a live worker.
+    pub unserved: Vec<Unserved>,
+}
+
+impl RedrivePreview {
+    /// Returns the number of letters.
+    pub fn letters(&self) -> u64 {
+        self.groups.iter().map(|group| group.letters).sum()
+    }
+}
+
+/// The letters of one failure group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PreviewGroup {
+    /// The group.
+    pub group: GroupId,
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The error class.
+    pub error_class: String,
+    /// The masked error message.
+    pub title: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+impl Dlq<'_> {
+    /// Redrives open letters, oldest death first.
+    ///
+    /// A letter keeps its id, history and priority and gets all its attempts again. The
+    /// call ends when no letter is left that matched at its start, so a letter that dies
+    /// again meanwhile is not sent twice. Each batch of 500 is one transaction with its
+    /// audit row; if the call fails, call it again for the rest.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn redrive(&self, which: &LetterFilter, act: &Operator) -> Result<Redriven> {
+        self.redrive_with(which, &RedriveOptions::new(), act)
+    }
+
+    /// Redrives open letters with options.
+    ///
+    /// # Errors
+    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the
+    /// database rejects a statement or does not answer.
+    pub fn redrive_with(
+        &self,
+        which: &LetterFilter,
+        options: &RedriveOptions,
+        act: &Operator,
+    ) -> Result<Redriven> {
+        const DOING: &str = "redrive letters";
+        which.refuse_after()?;
+        let how = options.parameters(act)?;
+        let mut done = Redriven {
+            unserved: self.unserved(which, options)?,
+            ..Redriven::default()
+        };
+        let mut passed: Vec<i64> = Vec::new();
+        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut as_of: Option<SystemTime> = None;
+        while left > 0 {
+            let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
+            let (filter, act, how, before) =
+                (which.filter()?, act.clone(), how.clone(), passed.clone());
+            let (tried, moment) = self.db.call_bulk(DOING, move |session| {
+                let rows = session.query(
+                    DOING,
+                    &sql::REDRIVE,
+                    &[
+                        &filter,
+                        &as_of,
+                        &limit,
+                        &before,
+                        &act.given_reason(),
+                        &act.by(),
+                        &how.to_queue,
+                        &how.priority,
+                        &how.max_attempts,
+                        &how.forced,
+                    ],
+                )?;
+                let tried: Vec<(i64, bool)> = rows
+                    .iter()
+                    .map(|row| (row.get("id"), row.get::<_, &str>("result") == "sent"))
+                    .collect();
+                Ok((tried, rows.first().map(|row| row.get("as_of"))))
+            })?;
+            if tried.is_empty() {
+                break;
+            }
+            as_of = moment;
+            for (id, is_sent) in tried {
+                if is_sent {
+                    left = left.saturating_sub(1);
+                    done.redriven.push(JobId::new(id));
+                } else {
+                    passed.push(id);
+                    done.skipped.push((JobId::new(id), Skip::Conflict));
+                }
+            }
+        }
+        self.add_skips(which, options, &mut done)?;
+        Ok(done)
+    }
+
+    /// Returns what a redrive would send, ignoring the limit. Changes nothing.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn preview_redrive(
+        &self,
+        which: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<RedrivePreview> {
+        const DOING: &str = "count what would be redriven";
+        which.refuse_after()?;
+        let (filter, forced) = (which.filter()?, options.is_forced());
+        let groups = self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(DOING, &sql::PREVIEW_REDRIVE, &[&filter, &forced])?;
+            Ok(rows
+                .iter()
+                .map(|row| PreviewGroup {
+                    group: GroupId::new(row.get("group_id")),
+                    queue: row.get("queue"),
+                    kind: row.get("kind"),
+                    error_class: row.get("error_class"),
+                    title: row.get("title"),
+                    letters: row.get::<_, i64>("letters").unsigned_abs(),
+                })
+                .collect())
+        })?;
+        Ok(RedrivePreview {
+            groups,
+            unserved: self.unserved(which, options)?,
+        })
+    }
+
+    pub(crate) fn unserved(
+        self,
+        which: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<Vec<Unserved>> {
+        let (filter, forced) = (which.filter()?, options.is_forced());
+        let to_queue = options.to_queue.clone();
+        self.db
+            .call_bulk("find queues without workers", move |session| {
+                unserved(session, &filter, to_queue.as_deref(), forced)
+            })
+    }
+
+    /// Adds the ids that were asked for but not sent, with the reason.
+    fn add_skips(
+        self,
+        which: &LetterFilter,
+        options: &RedriveOptions,
+        done: &mut Redriven,
+    ) -> Result<()> {
+        const DOING: &str = "ask why letters were not redriven";
+        let reported: HashSet<i64> = done
+            .redriven
+            .iter()
+            .chain(done.skipped.iter().map(|(id, _)| id))
+            .map(|id| id.get())
+            .collect();
+        let mut left: Vec<i64> = which.asked_ids().to_vec();
+        left.retain(|id| !reported.contains(id));
+        if left.is_empty() {
+            return Ok(());
+        }
+        let (forced, to_queue) = (options.is_forced(), options.to_queue.clone());
+        let why = self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(DOING, &sql::REFUSED, &[&left, &forced, &to_queue])?;
+            Ok(rows
+                .iter()
+                .map(|row| (JobId::new(row.get("id")), Skip::of(row.get("result"))))
+                .collect::<Vec<_>>())
+        })?;
+        done.skipped.extend(why);
+        Ok(())
+    }
+}
+
+fn unserved(
+    session: &mut Session,
+    filter: &Json,
+    to_queue: Option<&str>,
+    forced: bool,
+) -> Result<Vec<Unserved>> {
+    let rows = session.query(
+        "find queues without workers",
+        &sql::UNSERVED_LETTERS,
+        &[filter, &to_queue, &forced],
+    )?;
+    Ok(rows
+        .iter()
+        .map(|row| Unserved {
+            queue: row.get("queue"),
+            kind: row.get("kind"),
+            letters: row.get::<_, i64>("letters").unsigned_abs(),
+        })
+        .collect())
+}

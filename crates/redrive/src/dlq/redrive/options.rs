@@ -1,0 +1,106 @@
+//! The options of a redrive.
+
+use crate::error::{Error, Result};
+use crate::job::job::{MAX_ATTEMPTS, check_priority};
+use crate::job::name;
+use crate::job::operator::Operator;
+
+/// The options of a redrive.
+///
+/// ```
+/// use redrive::dlq::RedriveOptions;
+///
+/// let options = RedriveOptions::new().to_queue("orders.slow").priority(-10);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RedriveOptions {
+    pub(super) to_queue: Option<String>,
+    priority: Option<i16>,
+    max_attempts: Option<u32>,
+    force: Force,
+}
+
+/// Whether to redrive quarantined letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Force {
+    #[default]
+    No,
+    Yes,
+}
+
+impl RedriveOptions {
+    /// Returns the defaults: the letter's queue, priority and attempts, and no quarantined
+    /// letters.
+    pub fn new() -> RedriveOptions {
+        RedriveOptions::default()
+    }
+
+    /// Sends the letters to another queue, which they keep.
+    #[must_use]
+    pub fn to_queue(mut self, queue: impl Into<String>) -> RedriveOptions {
+        self.to_queue = Some(queue.into());
+        self
+    }
+
+    /// Sets the priority. A low one lets live jobs go first.
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> RedriveOptions {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Sets the attempts per letter.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> RedriveOptions {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Also redrives quarantined letters. Requires a [reason](Operator::reason).
+    #[must_use]
+    pub fn force(mut self) -> RedriveOptions {
+        self.force = Force::Yes;
+        self
+    }
+
+    /// Returns the validated statement parameters.
+    pub(crate) fn parameters(&self, act: &Operator) -> Result<OptionParameters> {
+        if let Some(queue) = &self.to_queue {
+            name::check("queue", queue)?;
+        }
+        if let Some(priority) = self.priority {
+            check_priority(priority)?;
+        }
+        if let Some(attempts) = self.max_attempts
+            && !(1..=MAX_ATTEMPTS).contains(&attempts)
+        {
+            return Err(Error::invalid(format!(
+                "max_attempts is {attempts}; it must be 1 to {MAX_ATTEMPTS}"
+            )));
+        }
+        if self.is_forced() && act.given_reason().is_none() {
+            return Err(Error::invalid(
+                "to force quarantined letters back needs a reason",
+            ));
+        }
+        Ok(OptionParameters {
+            to_queue: self.to_queue.clone(),
+            priority: self.priority.map(i32::from),
+            max_attempts: self.max_attempts.map(u32::cast_signed),
+            forced: self.is_forced(),
+        })
+    }
+
+    pub(super) fn is_forced(&self) -> bool {
+        self.force == Force::Yes
+    }
+}
+
+/// The options as statement parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct OptionParameters {
+    pub(crate) to_queue: Option<String>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) max_attempts: Option<i32>,
+    pub(crate) forced: bool,
+}

@@ -1,0 +1,19 @@
+//! Redrive runs: redrives that survive a crash, keep a rate and can be paused.
+//!
+//! [`Runs::create`] leaves a run to the workers; [`Runs::start`] returns a [`RunDriver`] that the
+//! caller drives. A worker takes over a run that has no driver.
+
+mod options;
+mod state;
+mod pace;
+mod driver;
+mod run;
+
+pub use driver::{DriveStatus, RunDriver, RunStep};
+pub(crate) use driver::{Found, find_run};
+pub use options::{Rate, RunOptions};
+pub use run::{CreatedRun, RedriveRun, RunChange};
+pub use state::RunState;
+
+pub use super::handle::Runs;
+pub use super::id::RunId;

@@ -1,0 +1,310 @@
+//! Drives redrive runs step by step. The driver holds the run's term; the database rejects
+//! steps of an earlier term, so a driver that was presumed dead does no harm.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::pace::{Facts, Numbers, Pace, pace};
+use super::state::RunState;
+use crate::db::database::Database;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::handle::Runs;
+use crate::dlq::id::RunId;
+use crate::error::{Error, Result};
+
+/// How long after its last step a driver is presumed dead, in milliseconds.
+pub(super) const DRIVER_LEASE_MS: i32 = 10_000;
+/// The letters per batch, of a dedicated driver and of a worker. Larger batches cost more per
+/// letter (a tenth more at 5,000) and delay live jobs.
+const BATCH: i64 = 1000;
+const BATCH_OF_A_WORKER: i64 = 500;
+/// How long one step of a chunked run continues, batch after batch.
+const CHUNKED_STEP: Duration = Duration::from_millis(250);
+/// How many connections a pool must have for a driver to use two of them: a worker may hold five.
+const ENOUGH_FOR_TWO: u32 = 7;
+/// The shortest wait of a throttled run: it sends small batches instead of single letters.
+const BREATH: Duration = Duration::from_millis(200);
+const ALMOST_DONE: Duration = Duration::from_millis(5);
+
+/// Drives a redrive run: sends its letters, step by step.
+///
+/// After a drop, a worker takes the run over within 10 seconds.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect("postgres://localhost/shop")?;
+/// use redrive::dlq::LetterFilter;
+/// use redrive::dlq::runs::{DriveStatus, RunOptions};
+/// use redrive::Operator;
+///
+/// let act = Operator::default().reason("the gateway is fixed");
+/// let options = RunOptions::new().canary(10);
+/// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &act)? {
+///     loop {
+///         let step = driver.step()?;
+///         if step.status != DriveStatus::Running {
+///             break;
+///         }
+///         std::thread::sleep(step.wait);
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RunDriver {
+    db: Database,
+    steps: Steps,
+    /// Whether a second connection may send in parallel.
+    may_have_help: bool,
+}
+
+impl RunDriver {
+    pub(super) fn new(db: &Database, run: RunId, driver: Uuid, term: i64) -> RunDriver {
+        RunDriver {
+            db: db.clone(),
+            steps: Steps {
+                run: run.get(),
+                driver,
+                term,
+                batch: BATCH,
+                next: Pace::Go,
+                chunks: 0,
+            },
+            may_have_help: db.connections() >= ENOUGH_FOR_TWO,
+        }
+    }
+
+    /// Returns the run.
+    pub fn run(&self) -> RunId {
+        RunId::new(self.steps.run)
+    }
+
+    ///
+    /// Sends the letters that are due, at most 1,000, and returns the run's progress.
+    ///
+    /// Call it again after [`RunStep::wait`], and within 10 seconds.
+    ///
+    /// An unthrottled run without a canary sends for a quarter of a second, over two
+    /// connections if the pool has at least six.
+    ///
+    /// # Errors
+    /// If the database rejects the step or does not answer. A step is atomic and can be
+    /// repeated.
+    pub fn step(&mut self) -> Result<RunStep> {
+        let steps = self.steps.clone();
+        // If the answer is lost, the decision may have been applied. Check the run
+        // first.
+        self.steps.next = Pace::Go;
+        if steps.chunks < 2 || !self.may_have_help {
+            let answer = send(&self.db, steps)?;
+            return Ok(self.keep(answer));
+        }
+        let (mine, helped) = thread::scope(|scope| {
+            let help = scope.spawn(|| send(&self.db, steps.clone()));
+            (send(&self.db, steps.clone()), help.join())
+        });
+        // The run does not need the helper, so its error only disables it.
+        if !matches!(helped, Ok(Ok(_))) {
+            self.may_have_help = false;
+        }
+        Ok(self.keep(mine?))
+    }
+
+    /// Keeps the state for the next step.
+    fn keep(&mut self, (step, steps): (RunStep, Steps)) -> RunStep {
+        self.steps = steps;
+        step
+    }
+}
+
+/// Runs one step on one connection; for a chunked run, as many batches as fit into the step.
+fn send(db: &Database, mut steps: Steps) -> Result<(RunStep, Steps)> {
+    db.call_bulk("drive a redrive run", move |session| {
+        let begun = Instant::now();
+        loop {
+            let step = steps.step(session)?;
+            let goes_on = step.status == DriveStatus::Running && step.wait.is_zero();
+            if steps.chunks == 0 || !goes_on || begun.elapsed() >= CHUNKED_STEP {
+                return Ok((step, steps));
+            }
+        }
+    })
+}
+
+impl Runs<'_> {
+    /// Takes over a run without a driver. Returns `None` if the run does not exist, is not
+    /// running, or has a driver.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn drive(&self, run: RunId) -> Result<Option<RunDriver>> {
+        let driver = Uuid::new_v4();
+        let found = self.db.call("take up a redrive run", move |session| {
+            take(session, Some(run), driver)
+        })?;
+        Ok(found.map(|(id, term)| RunDriver::new(self.db, id, driver, term)))
+    }
+}
+
+/// The progress of a run after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunStep {
+    /// Whether to call [`RunDriver::step`] again.
+    pub status: DriveStatus,
+    /// The wait before the next step.
+    pub wait: Duration,
+    /// All letters of the run.
+    pub total: u64,
+    /// Letters that were tried.
+    pub tried: u64,
+    /// Tried letters that were sent.
+    pub sent: u64,
+    /// Sent letters that recovered.
+    pub recovered: u64,
+    /// Sent letters that died again.
+    pub died: u64,
+}
+
+/// Whether a driver continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriveStatus {
+    /// The run continues with this driver.
+    Running,
+    /// The run stopped, with this state.
+    Ended(RunState),
+    /// Another driver has the run, or the run was deleted.
+    Lost,
+}
+
+/// The state of a driver between steps.
+#[derive(Clone, Debug)]
+struct Steps {
+    run: i64,
+    driver: Uuid,
+    term: i64,
+    batch: i64,
+    /// The decision of the last step.
+    next: Pace,
+    /// The chunks that were left after the last step, counted up to 2.
+    chunks: i64,
+}
+
+impl Steps {
+    fn step(&mut self, session: &mut Session) -> Result<RunStep> {
+        let (mut halt, mut stage, mut stage_to) = (None, None, None);
+        match std::mem::replace(&mut self.next, Pace::Go) {
+            Pace::Go => {}
+            Pace::Halt(why) => halt = Some(why),
+            Pace::NextStage { stage: next, to } => {
+                stage = Some(next);
+                stage_to = to;
+            }
+        }
+        let row = session.query_one(
+            &format!("drive redrive run {}", self.run),
+            &sql::DRIVE_RUN,
+            &[
+                &self.run,
+                &self.driver,
+                &self.term,
+                &DRIVER_LEASE_MS,
+                &self.batch,
+                &halt,
+                &stage,
+                &stage_to,
+            ],
+        )?;
+        let what: &str = row.get("status");
+        let status = match what {
+            "lost" => DriveStatus::Lost,
+            "sent" | "waiting" | "busy" => DriveStatus::Running,
+            state => DriveStatus::Ended(state.parse()?),
+        };
+        // The columns are null if the driver lost the run.
+        let number = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or(0);
+        let count = |column: &str| number(column).unsigned_abs();
+        let mut wait = Duration::from_millis(count("wait_ms"));
+        self.chunks = number("chunks");
+        if status == DriveStatus::Running {
+            self.next = pace(&Facts {
+                canary: number("canary"),
+                stage: row.get::<_, Option<i32>>("stage").unwrap_or(0),
+                stage_to: row.get("stage_to"),
+                cursor: number("cursor"),
+                total: number("total"),
+                now: Numbers {
+                    sent: number("sent"),
+                    recovered: number("recovered"),
+                    died: number("died"),
+                },
+                before: Numbers {
+                    sent: number("stage_sent"),
+                    recovered: number("stage_recovered"),
+                    died: number("stage_died"),
+                },
+            });
+            wait = match self.next {
+                // The other connection of this driver holds the last chunk for one batch.
+                Pace::Go if what == "busy" => ALMOST_DONE,
+                Pace::Go if what == "waiting" || !wait.is_zero() => wait.max(BREATH),
+                Pace::Go => wait,
+                Pace::NextStage { .. } | Pace::Halt(_) => Duration::ZERO,
+            };
+        }
+        Ok(RunStep {
+            status,
+            wait: wait.min(Duration::from_secs(1)),
+            total: count("total"),
+            tried: count("cursor"),
+            sent: count("sent"),
+            recovered: count("recovered"),
+            died: count("died"),
+        })
+    }
+}
+
+fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<(RunId, i64)>> {
+    let row = session.query_one(
+        "take up a redrive run",
+        &sql::TAKE_RUN,
+        &[&run.map(RunId::get), &driver, &DRIVER_LEASE_MS],
+    )?;
+    let found: (Option<i64>, Option<i64>) = (row.get("id"), row.get("term"));
+    match found {
+        (Some(id), Some(term)) => Ok(Some((RunId::new(id), term))),
+        (None, None) => Ok(None),
+        _ => Err(Error::unavailable(
+            "could not take up a redrive run: half an answer",
+        )),
+    }
+}
+
+/// A run that a worker drives.
+#[derive(Debug)]
+pub(crate) struct Found(Steps);
+
+/// Takes over any run without a driver, for a worker.
+pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Found>> {
+    Ok(take(session, None, driver)?.map(|(id, term)| {
+        Found(Steps {
+            run: id.get(),
+            driver,
+            term,
+            batch: BATCH_OF_A_WORKER,
+            next: Pace::Go,
+            chunks: 0,
+        })
+    }))
+}
+
+impl Found {
+    /// Makes one step.
+    pub(crate) fn step(&mut self, session: &mut Session) -> Result<RunStep> {
+        self.0.step(session)
+    }
+}

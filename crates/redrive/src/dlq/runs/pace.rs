@@ -1,0 +1,205 @@
+//! The pace of a run with a canary: continue, start the next stage, or halt. Pure.
+//!
+//! The canary goes first and alone. While it recovers the run ramps up: stages of four and sixteen
+//! times the canary, each awaited, then the rest at the full rate, watched. The rule is the same
+//! everywhere: *more than a tenth that die again halt the run*. So one death halts a canary of
+//! nine, and two a canary of ten; and a stage is over when at most a tenth of it has died or is
+//! still running, so that one slow job does not hold everything up.
+
+/// How many stages are awaited: the canary and two more.
+const AWAITED: i32 = 3;
+/// The growth of the stages.
+const GROWTH: i64 = 4;
+/// After the ramp: how many outcomes it takes to judge, and how many make a new window.
+const ENOUGH: i64 = 20;
+const WINDOW: i64 = 200;
+/// The share of letters that may die again: one in this many.
+const TOLERATED: i64 = 10;
+
+/// The state of a run, as its driver sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// How many go first and alone; 0: no canary, and no halt.
+    pub(crate) canary: i64,
+    /// The number of the stage, from 0.
+    pub(crate) stage: i32,
+    /// Up to which member it goes; `None`: to the end.
+    pub(crate) stage_to: Option<i64>,
+    /// The last member that was tried, and how many there are.
+    pub(crate) cursor: i64,
+    pub(crate) total: i64,
+    /// The numbers of the run now, and when the stage began.
+    pub(crate) now: Numbers,
+    pub(crate) before: Numbers,
+}
+
+/// Letters that were sent, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) sent: i64,
+    pub(crate) recovered: i64,
+    pub(crate) died: i64,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Send the letters of the stage that are due, or wait for outcomes.
+    Go,
+    /// Begin another stage.
+    NextStage { stage: i32, to: Option<i64> },
+    /// Stop, and say why.
+    Halt(String),
+}
+
+/// Decides.
+pub(crate) fn pace(facts: &Facts) -> Pace {
+    if facts.canary == 0 {
+        return Pace::Go;
+    }
+    let sent = facts.now.sent - facts.before.sent;
+    let recovered = facts.now.recovered - facts.before.recovered;
+    let died = facts.now.died - facts.before.died;
+    let Some(to) = facts.stage_to else {
+        let judged = recovered + died;
+        return if judged >= ENOUGH && are_too_many(died, judged) {
+            Pace::Halt(format!("{died} of the last {judged} letters died again"))
+        } else if judged >= WINDOW {
+            Pace::NextStage {
+                stage: facts.stage + 1,
+                to: None,
+            }
+        } else {
+            Pace::Go
+        };
+    };
+    let to = to.min(facts.total);
+    let untried = (to - facts.cursor).max(0);
+    if are_too_many(died, sent + untried) {
+        let what = if facts.stage == 0 { "canary" } else { "stage" };
+        return Pace::Halt(format!(
+            "{died} of the {} letters of the {what} died again",
+            sent + untried
+        ));
+    }
+    let running = sent - recovered - died;
+    if untried > 0 || are_too_many(died + running, sent) {
+        return Pace::Go;
+    }
+    let stage = facts.stage + 1;
+    let size = facts
+        .canary
+        .saturating_mul(GROWTH.saturating_pow(stage.unsigned_abs()));
+    let to = Some(facts.cursor.saturating_add(size)).filter(|_| stage < AWAITED);
+    Pace::NextStage { stage, to }
+}
+
+fn are_too_many(part: i64, whole: i64) -> bool {
+    part.saturating_mul(TOLERATED) > whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of 1,000 with a canary of ten, in a stage that was begun at nothing.
+    fn stage(number: i32, to: Option<i64>, cursor: i64, recovered: i64, died: i64) -> Facts {
+        Facts {
+            canary: 10,
+            stage: number,
+            stage_to: to,
+            cursor,
+            total: 1000,
+            now: Numbers {
+                sent: cursor,
+                recovered,
+                died,
+            },
+            before: Numbers::default(),
+        }
+    }
+
+    fn next(stage: i32, to: Option<i64>) -> Pace {
+        Pace::NextStage { stage, to }
+    }
+
+    #[test]
+    fn the_canary_decides_what_follows() {
+        for (cursor, recovered, died, expected) in [
+            (0, 0, 0, Some(Pace::Go)),
+            (10, 0, 0, Some(Pace::Go)),
+            (10, 8, 0, Some(Pace::Go)),
+            (10, 9, 0, Some(next(1, Some(50)))),
+            (10, 9, 1, Some(next(1, Some(50)))),
+            (10, 8, 1, Some(Pace::Go)),
+            // Two of ten is more than a tenth, however many still run, or wait to be sent.
+            (10, 0, 2, None),
+            (4, 0, 2, None),
+            (4, 3, 1, Some(Pace::Go)),
+        ] {
+            let decided = pace(&stage(0, Some(10), cursor, recovered, died));
+            match expected {
+                Some(expected) => assert_eq!(decided, expected, "{cursor} {recovered} {died}"),
+                None => assert_eq!(
+                    decided,
+                    Pace::Halt("2 of the 10 letters of the canary died again".to_owned())
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn stages_grow_fourfold_and_then_there_is_no_bound() {
+        let at = |number, to, cursor| pace(&stage(number, Some(to), cursor, cursor, 0));
+        assert_eq!(at(0, 10, 10), next(1, Some(50)));
+        assert_eq!(at(1, 50, 50), next(2, Some(210)));
+        assert_eq!(at(2, 210, 210), next(3, None));
+        // The canary after a halt.
+        assert_eq!(at(7, 220, 220), next(8, None));
+    }
+
+    #[test]
+    fn a_small_canary_may_not_lose_one() {
+        let one = Facts {
+            canary: 1,
+            ..stage(0, Some(1), 1, 0, 1)
+        };
+        assert!(matches!(pace(&one), Pace::Halt(_)));
+    }
+
+    #[test]
+    fn members_that_were_skipped_hold_nothing_up() {
+        let facts = Facts {
+            now: Numbers::default(),
+            ..stage(0, Some(10), 10, 0, 0)
+        };
+        assert_eq!(pace(&facts), next(1, Some(50)));
+    }
+
+    #[test]
+    fn after_the_ramp_a_window_is_judged() {
+        for (recovered, died, expected) in [
+            (0, 19, Some(Pace::Go)),
+            (18, 2, Some(Pace::Go)),
+            (17, 3, None),
+            (181, 18, Some(Pace::Go)),
+            (180, 20, Some(next(4, None))),
+            (150, 50, None),
+        ] {
+            let decided = pace(&stage(3, None, 900, recovered, died));
+            match expected {
+                Some(expected) => assert_eq!(decided, expected, "{recovered} {died}"),
+                None => assert!(matches!(decided, Pace::Halt(_)), "{decided:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_canary_nothing_halts() {
+        let facts = Facts {
+            canary: 0,
+            ..stage(0, None, 900, 0, 900)
+        };
+        assert_eq!(pace(&facts), Pace::Go);
+    }
+}

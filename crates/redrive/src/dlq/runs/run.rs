@@ -1,0 +1,318 @@
+//! Redrive runs: creates, lists, pauses, resumes and cancels them.
+
+use std::num::NonZeroU32;
+use std::time::SystemTime;
+
+use postgres::Row;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::driver::{DRIVER_LEASE_MS, RunDriver};
+use super::options::{Rate, RunOptions};
+use super::state::RunState;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Runs;
+use crate::dlq::id::RunId;
+use crate::dlq::redrive::{Skip, Unserved};
+use crate::error::Result;
+use crate::job::operator::Operator;
+use crate::job::payload::JsonText;
+
+/// A redrive run with exact counts of its letters.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedriveRun {
+    /// The id.
+    pub id: RunId,
+    /// The state.
+    pub state: RunState,
+    /// The filter it was created from, as JSON.
+    pub filter: Box<RawValue>,
+    /// The operator who created it.
+    pub person: Option<String>,
+    /// The operator's reason.
+    pub reason: Option<String>,
+    /// The target queue, if not the letters' own.
+    pub to_queue: Option<String>,
+    /// The priority, if not the letters' own.
+    pub priority: Option<i16>,
+    /// The rate.
+    pub rate: Rate,
+    /// The canary; 0 is none.
+    pub canary: u64,
+    /// The current stage, from 0.
+    pub stage: u32,
+    /// The last letter of the stage; `None` is the end of the run.
+    pub stage_to: Option<u64>,
+    /// Whether a driver holds it now.
+    pub is_driven: bool,
+    /// All letters of the run.
+    pub total: u64,
+    /// Letters that were tried.
+    pub tried: u64,
+    /// Tried letters that were sent.
+    pub sent: u64,
+    /// Tried letters that were skipped; see [`Runs::skips`].
+    pub skipped: u64,
+    /// Sent letters that recovered.
+    pub recovered: u64,
+    /// Sent letters that died again of the same failure.
+    pub died_alike: u64,
+    /// Sent letters that died of another failure.
+    pub died_differently: u64,
+    /// Sent letters whose jobs are still live.
+    pub still_running: u64,
+    /// Why the run halted.
+    pub halted_because: Option<String>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When its first letter was sent.
+    pub started_at: Option<SystemTime>,
+    /// When it ended.
+    pub ended_at: Option<SystemTime>,
+}
+
+/// A newly created run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CreatedRun {
+    /// The id.
+    pub id: RunId,
+    /// The number of letters.
+    pub letters: u64,
+    /// Queues and kinds without a live worker.
+    pub unserved: Vec<Unserved>,
+}
+
+/// The effect of a pause, resume or cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunChange {
+    /// The state before.
+    pub was: RunState,
+    /// The state after; equal if nothing changed.
+    pub became: RunState,
+}
+
+/// The first driver of a new run.
+enum First {
+    Anybody,
+    Me(Uuid),
+}
+
+impl Runs<'_> {
+    /// Creates a run of the letters that match now and leaves it to the workers; a worker
+    /// of any queue drives it. Returns `None` if no letter matches.
+    ///
+    /// # Errors
+    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the
+    /// database rejects the statement or does not answer within a minute.
+    pub fn create(
+        &self,
+        which: &LetterFilter,
+        options: &RunOptions,
+        act: &Operator,
+    ) -> Result<Option<CreatedRun>> {
+        self.insert(which, options, act, &First::Anybody)
+    }
+
+    /// Creates a run and returns its driver. The caller [drives](RunDriver::step) it; if
+    /// the caller stops, a worker takes over.
+    ///
+    /// # Errors
+    /// As [`Runs::create`].
+    pub fn start(
+        &self,
+        which: &LetterFilter,
+        options: &RunOptions,
+        act: &Operator,
+    ) -> Result<Option<(CreatedRun, RunDriver)>> {
+        let driver = Uuid::new_v4();
+        let created = self.insert(which, options, act, &First::Me(driver))?;
+        Ok(created.map(|run| {
+            let driver = RunDriver::new(self.db, run.id, driver, 1);
+            (run, driver)
+        }))
+    }
+
+    fn insert(
+        self,
+        which: &LetterFilter,
+        options: &RunOptions,
+        act: &Operator,
+        first: &First,
+    ) -> Result<Option<CreatedRun>> {
+        const DOING: &str = "make a redrive run";
+        which.refuse_after()?;
+        let how = options.letters.parameters(act)?;
+        let rate = options.rate.per_second()?;
+        let unserved = self.db.dlq().unserved(which, &options.letters)?;
+        let filter = which.filter()?;
+        let most = which
+            .limit
+            .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let canary = i64::from(options.canary);
+        let driver = match first {
+            First::Anybody => None,
+            First::Me(driver) => Some(*driver),
+        };
+        let act = act.clone();
+        let (id, letters) = self.db.call_bulk(DOING, move |session| {
+            let row = session.query_one(
+                DOING,
+                &sql::CREATE_RUN,
+                &[
+                    &filter,
+                    &act.given_reason(),
+                    &act.by(),
+                    &how.to_queue,
+                    &how.priority,
+                    &how.max_attempts,
+                    &how.forced,
+                    &most,
+                    &rate,
+                    &canary,
+                    &driver,
+                    &DRIVER_LEASE_MS,
+                ],
+            )?;
+            let id: Option<i64> = row.get("id");
+            Ok((id, row.get::<_, i64>("letters").unsigned_abs()))
+        })?;
+        Ok(id.map(|id| CreatedRun {
+            id: RunId::new(id),
+            letters,
+            unserved,
+        }))
+    }
+
+    /// Returns the newest runs, at most `most`.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self, most: u32) -> Result<Vec<RedriveRun>> {
+        self.db.call("list redrive runs", move |session| {
+            runs(session, None, i64::from(most))
+        })
+    }
+
+    /// Returns one run.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn get(&self, id: RunId) -> Result<Option<RedriveRun>> {
+        self.db.call("show a redrive run", move |session| {
+            Ok(runs(session, Some(id), 1)?.pop())
+        })
+    }
+
+    /// Returns the reasons for skipped letters with their counts, most frequent first.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
+        self.db.call_bulk("count skipped letters", move |session| {
+            let doing = format!("count the skipped letters of run {id}");
+            let rows = session.query(&doing, &sql::RUN_SKIPS, &[&id.get()])?;
+            Ok(rows
+                .iter()
+                .map(|row| {
+                    let word: &str = row.get("outcome");
+                    let word = word.strip_prefix("skipped_").unwrap_or(word);
+                    (Skip::of(word), row.get::<_, i64>("letters").unsigned_abs())
+                })
+                .collect())
+        })
+    }
+
+    /// Pauses a run after the current batch. Returns `None` if the run does not exist.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn pause(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "pause", act)
+    }
+
+    /// Resumes a paused or halted run; a halted one starts again with its canary. Returns
+    /// `None` if the run does not exist.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn resume(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "resume", act)
+    }
+
+    /// Cancels a run. Sent letters stay sent and the others stay open. Returns `None` if
+    /// the run does not exist.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn cancel(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "cancel", act)
+    }
+
+    fn change(self, id: RunId, verb: &'static str, act: &Operator) -> Result<Option<RunChange>> {
+        let act = act.clone();
+        self.db.call("change a redrive run", move |session| {
+            let row = session.query_one(
+                &format!("{verb} redrive run {id}"),
+                &sql::CHANGE_RUN,
+                &[&id.get(), &verb, &act.given_reason(), &act.by()],
+            )?;
+            let states: (Option<&str>, Option<&str>) = (row.get("was"), row.get("became"));
+            match states {
+                (Some(was), Some(became)) => Ok(Some(RunChange {
+                    was: was.parse()?,
+                    became: became.parse()?,
+                })),
+                _ => Ok(None),
+            }
+        })
+    }
+}
+
+fn runs(session: &mut Session, id: Option<RunId>, most: i64) -> Result<Vec<RedriveRun>> {
+    let rows = session.query(
+        "list redrive runs",
+        &sql::RUNS,
+        &[&id.map(RunId::get), &most],
+    )?;
+    rows.iter().map(run).collect()
+}
+
+fn run(row: &Row) -> Result<RedriveRun> {
+    let count = |column: &str| row.get::<_, i64>(column).unsigned_abs();
+    let filter: JsonText = row.get("filter");
+    let rate: Option<i32> = row.get("rate");
+    Ok(RedriveRun {
+        id: RunId::new(row.get("id")),
+        state: row.get::<_, &str>("state").parse()?,
+        filter: filter.raw_value()?,
+        person: row.get("person"),
+        reason: row.get("reason"),
+        to_queue: row.get("to_queue"),
+        priority: row.get("priority"),
+        rate: rate
+            .and_then(|rate| NonZeroU32::new(rate.unsigned_abs()))
+            .map_or(Rate::Unthrottled, Rate::PerSecond),
+        canary: count("canary"),
+        stage: row.get::<_, i32>("stage").unsigned_abs(),
+        stage_to: row.get::<_, Option<i64>>("stage_to").map(i64::unsigned_abs),
+        is_driven: row.get("is_driven"),
+        total: count("total"),
+        tried: count("cursor"),
+        sent: count("sent"),
+        skipped: count("skipped"),
+        recovered: count("recovered"),
+        died_alike: count("died_alike"),
+        died_differently: count("died_differently"),
+        still_running: count("still_running"),
+        halted_because: row.get("halted_because"),
+        created_at: row.get("created_at"),
+        started_at: row.get("started_at"),
+        ended_at: row.get("ended_at"),
+    })
+}

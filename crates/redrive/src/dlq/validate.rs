@@ -1,0 +1,200 @@
+//! Checks which letters a redrive could run, without running a handler.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::letter::Letter;
+use crate::dlq::validation_error::{ValidationError, ValidationErrors};
+use crate::error::Result;
+use crate::job::failure::Failure;
+use crate::job::payload::Payload;
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::outcome::Outcome;
+
+type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
+
+/// Checks to apply to letters before a redrive: functions without side effects, by kind.
+///
+/// They never call a handler.
+///
+/// ```
+/// use redrive::dlq::Validators;
+/// use redrive::Payload;
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Invoice { cents: i64 }
+/// # impl Payload for Invoice { const KIND: &'static str = "invoice"; }
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Mail {}
+/// # impl Payload for Mail { const KIND: &'static str = "mail"; }
+///
+/// let validators = Validators::new()
+///     // The payload is one of this type.
+///     .decodes::<Mail>()
+///     // And it makes sense.
+///     .check(|invoice: &Invoice| match invoice.cents {
+///         1.. => Ok(()),
+///         cents => Err(format!("{cents} cents are no amount")),
+///     });
+/// ```
+#[derive(Clone, Default)]
+pub struct Validators {
+    by_kind: HashMap<String, Vec<Check>>,
+    any: Vec<Check>,
+}
+
+impl Validators {
+    /// Returns an empty set.
+    pub fn new() -> Validators {
+        Validators::default()
+    }
+
+    /// Checks that payloads of this kind decode.
+    #[must_use]
+    pub fn decodes<P: Payload + 'static>(self) -> Validators {
+        self.kind(P::KIND, |letter| decoded::<P>(letter).map(drop))
+    }
+
+    /// Checks that payloads of this kind decode and pass the function.
+    #[must_use]
+    pub fn check<P, E, F>(self, check: F) -> Validators
+    where
+        P: Payload + 'static,
+        E: fmt::Display,
+        F: Fn(&P) -> Result<(), E> + Send + Sync + 'static,
+    {
+        self.kind(P::KIND, move |letter| {
+            check(&decoded::<P>(letter)?).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Checks whole letters of a kind, including captured bytes, headers and errors.
+    #[must_use]
+    pub fn kind<E, F>(mut self, kind: &str, check: F) -> Validators
+    where
+        E: fmt::Display,
+        F: Fn(&Letter) -> Result<(), E> + Send + Sync + 'static,
+    {
+        let checks = self.by_kind.entry(kind.to_owned()).or_default();
+        checks.push(Arc::new(move |letter| {
+            check(letter).map_err(|error| error.to_string())
+        }));
+        self
+    }
+
+    /// Checks letters of every kind.
+    #[must_use]
+    pub fn any<E, F>(mut self, check: F) -> Validators
+    where
+        E: fmt::Display,
+        F: Fn(&Letter) -> Result<(), E> + Send + Sync + 'static,
+    {
+        self.any.push(Arc::new(move |letter| {
+            check(letter).map_err(|error| error.to_string())
+        }));
+        self
+    }
+
+    /// Returns whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.by_kind.is_empty() && self.any.is_empty()
+    }
+
+    /// Checks one letter.
+    fn verdict(&self, letter: &Letter) -> CheckResult {
+        let of_kind = self.by_kind.get(&letter.kind).into_iter().flatten();
+        let mut checks = of_kind.chain(&self.any).peekable();
+        if checks.peek().is_none() {
+            return CheckResult::Unchecked;
+        }
+        let outcome = run_handler(|| {
+            checks
+                .try_for_each(|check| check(letter))
+                .map_err(Failure::reject)
+        });
+        match outcome {
+            Outcome::Done => CheckResult::Passed,
+            Outcome::Failed(failure) => CheckResult::Failed(failure.message().to_owned()),
+            Outcome::Panicked(report) => {
+                CheckResult::Failed(format!("the validator {}", report.message))
+            }
+            Outcome::Undecodable(report) | Outcome::Unhandled(report) => {
+                CheckResult::Failed(report.message)
+            }
+            Outcome::TimedOut(limit) => CheckResult::Failed(format!("it took over {limit:?}")),
+        }
+    }
+}
+
+impl fmt::Debug for Validators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut kinds: Vec<&String> = self.by_kind.keys().collect();
+        kinds.sort_unstable();
+        f.debug_struct("Validators")
+            .field("kinds", &kinds)
+            .field("any", &self.any.len())
+            .finish()
+    }
+}
+
+enum CheckResult {
+    Passed,
+    Failed(String),
+    Unchecked,
+}
+
+fn decoded<P: DeserializeOwned>(letter: &Letter) -> Result<P, String> {
+    let Some(payload) = &letter.payload else {
+        return Err("it was captured and is not JSON".to_owned());
+    };
+    serde_json::from_str(payload.get()).map_err(|error| error.to_string())
+}
+
+/// The result of a validation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Validation {
+    /// Letters that pass.
+    pub passed: u64,
+    /// Letters that fail.
+    pub failed: u64,
+    /// Letters of a kind without a check.
+    pub unchecked: u64,
+    /// The errors, most frequent first.
+    pub errors: Vec<ValidationError>,
+}
+
+impl Dlq<'_> {
+    /// Runs the validators over matching letters and counts the errors.
+    ///
+    /// Changes nothing and runs no handler. The validators run on the calling thread; one
+    /// that panics fails the letter. Select [open](crate::dlq::LetterState::Open) letters
+    /// to check what a redrive would send.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
+    /// statement or does not answer.
+    pub fn validate(&self, which: &LetterFilter, validators: &Validators) -> Result<Validation> {
+        let mut found = Validation::default();
+        let mut errors = ValidationErrors::default();
+        self.each_page(which, |letters| {
+            for letter in letters {
+                match validators.verdict(letter) {
+                    CheckResult::Passed => found.passed += 1,
+                    CheckResult::Unchecked => found.unchecked += 1,
+                    CheckResult::Failed(why) => {
+                        found.failed += 1;
+                        errors.add(letter.id, why);
+                    }
+                }
+            }
+            errors.fold(self.db)
+        })?;
+        found.errors = errors.into_vec();
+        Ok(found)
+    }
+}

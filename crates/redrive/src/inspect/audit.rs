@@ -1,0 +1,113 @@
+//! The audit log: manual changes, their operators and reasons.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::value::RawValue;
+
+use crate::db::admin::Admin;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::job::milliseconds;
+use crate::job::payload::JsonText;
+
+/// A manual change, recorded in its own transaction. The audit log is append-only.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AuditRecord {
+    /// The number of the record.
+    pub id: i64,
+    /// The time.
+    pub at: SystemTime,
+    /// The action: `redrive`, `discard`, `resolve_group`, …
+    pub verb: String,
+    /// The database role of the session.
+    pub role: String,
+    /// The operator's name.
+    pub person: Option<String>,
+    /// The operator's reason.
+    pub reason: Option<String>,
+    /// The filter of the change, as a JSON object.
+    pub filter: Option<Box<RawValue>>,
+    /// The number of changed letters.
+    pub letters: u64,
+    /// Details such as the run, the group or the policy.
+    pub about: Option<Box<RawValue>>,
+}
+
+/// Selects audit records. An empty filter selects all of them.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    since_ms: Option<i64>,
+    verb: Option<String>,
+    before: Option<i64>,
+    limit: Option<u64>,
+}
+
+impl AuditFilter {
+    /// Selects all records.
+    pub fn new() -> AuditFilter {
+        AuditFilter::default()
+    }
+
+    /// Selects records younger than `ago`, by the database's clock.
+    #[must_use]
+    pub fn since(mut self, ago: Duration) -> AuditFilter {
+        self.since_ms = Some(milliseconds(ago));
+        self
+    }
+
+    /// Selects records of this action.
+    #[must_use]
+    pub fn verb(mut self, verb: impl Into<String>) -> AuditFilter {
+        self.verb = Some(verb.into());
+        self
+    }
+
+    /// Selects records before this number: the next page.
+    #[must_use]
+    pub fn before(mut self, id: i64) -> AuditFilter {
+        self.before = Some(id);
+        self
+    }
+
+    /// Selects at most `limit` records. Defaults to 50.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> AuditFilter {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+impl Admin<'_> {
+    /// Returns audit records, newest first.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn audit(&self, which: &AuditFilter) -> Result<Vec<AuditRecord>> {
+        let which = which.clone();
+        let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
+        self.db.call_bulk("read the audit", move |session| {
+            let rows = session.query(
+                "read the audit",
+                &sql::AUDIT,
+                &[&which.since_ms, &which.verb, &which.before, &limit],
+            )?;
+            let json = |text: Option<JsonText>| text.map(|text| text.raw_value()).transpose();
+            rows.iter()
+                .map(|row| {
+                    Ok(AuditRecord {
+                        id: row.get("id"),
+                        at: row.get("at"),
+                        verb: row.get("verb"),
+                        role: row.get("role"),
+                        person: row.get("person"),
+                        reason: row.get("reason"),
+                        filter: json(row.get("filter"))?,
+                        letters: row.get::<_, i64>("letters").unsigned_abs(),
+                        about: json(row.get("about"))?,
+                    })
+                })
+                .collect()
+        })
+    }
+}

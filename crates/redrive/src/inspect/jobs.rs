@@ -1,0 +1,188 @@
+//! Live jobs: show, cancel and reprioritize one.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::db::admin::Admin;
+use crate::db::sql;
+use crate::dlq::history::{AttemptRecord, attempts};
+use crate::error::{Error, Result};
+use crate::job::job::{JobId, check_priority};
+use crate::job::payload::JsonText;
+
+/// The state of a live job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobState {
+    /// Ready to be claimed.
+    Ready,
+    /// Scheduled, backing off or snoozed.
+    Delayed,
+    /// Leased by a worker.
+    Leased,
+}
+
+impl JobState {
+    /// Returns the name used in the database, in metrics and by the CLI.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Ready => "ready",
+            JobState::Delayed => "delayed",
+            JobState::Leased => "leased",
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A live job.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LiveJob {
+    /// The id.
+    pub id: JobId,
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The state.
+    pub state: JobState,
+    /// The priority.
+    pub priority: i16,
+    /// The payload.
+    pub payload: Box<RawValue>,
+    /// The attempts of this generation, including a running one.
+    pub attempts: u32,
+    /// The attempt budget.
+    pub max_attempts: u32,
+    /// How many times it was redriven.
+    pub generation: u32,
+    /// How many times its worker died.
+    pub crashes: u32,
+    /// When it became ready, becomes due, or was leased.
+    pub since: SystemTime,
+    /// When it was first enqueued.
+    pub enqueued_at: SystemTime,
+    /// The oldest and the newest failed attempts.
+    pub history: Vec<AttemptRecord>,
+    /// The worker that leases it.
+    pub worker: Option<Uuid>,
+    /// The worker's host.
+    pub host: Option<String>,
+    /// The unique key.
+    pub unique_key: Option<String>,
+    /// When the current series of outages began.
+    pub outage_since: Option<SystemTime>,
+}
+
+/// The outcome of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The job was waiting. It is a letter now, with the cause `manual`.
+    Dead,
+    /// The job is running. Its handler is signalled; unless it succeeds, the job becomes a
+    /// letter with the cause `manual`.
+    Asked,
+    /// The job is done, dead, or unknown.
+    NotLive,
+}
+
+/// The attempts to find a job that moves between tables.
+const LOOKS: usize = 5;
+
+impl Admin<'_> {
+    /// Returns a live job; `None` if it is done or dead. A job that died has a
+    /// [letter](crate::dlq::Dlq::get).
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn job(&self, id: JobId) -> Result<Option<LiveJob>> {
+        self.db.call("show a job", move |session| {
+            let rows = session.query(&format!("show job {id}"), &sql::LIVE_JOB, &[&id.get()])?;
+            let Some(row) = rows.first() else {
+                return Ok(None);
+            };
+            let payload: JsonText = row.get("payload");
+            let history: Option<JsonText> = row.get("history");
+            let state = match row.get("state") {
+                "ready" => JobState::Ready,
+                "delayed" => JobState::Delayed,
+                "leased" => JobState::Leased,
+                other => {
+                    return Err(Error::invalid(format!(
+                        "job {id} is in an unknown place, `{other}`"
+                    )));
+                }
+            };
+            Ok(Some(LiveJob {
+                id,
+                queue: row.get("queue"),
+                kind: row.get("kind"),
+                state,
+                priority: row.get("priority"),
+                payload: payload.raw_value()?,
+                attempts: row.get::<_, i32>("attempt").unsigned_abs(),
+                max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
+                generation: row.get::<_, i32>("generation").unsigned_abs(),
+                crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
+                since: row.get("run_at"),
+                enqueued_at: row.get("enqueued_at"),
+                history: history.map_or_else(|| Ok(Vec::new()), |history| attempts(&history))?,
+                worker: row.get("worker_id"),
+                host: row.get("host"),
+                unique_key: row.get("unique_key"),
+                outage_since: row.get("outage_since"),
+            }))
+        })
+    }
+
+    /// Cancels a job: a waiting one at once, a running one by signalling its handler.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn cancel(&self, id: JobId) -> Result<Cancelled> {
+        for _ in 0..LOOKS {
+            let what = self.db.call("cancel a job", move |session| {
+                let rows =
+                    session.query(&format!("cancel job {id}"), &sql::CANCEL, &[&id.get()])?;
+                Ok(rows
+                    .first()
+                    .map(|row| row.get::<_, &str>("result") == "dead"))
+            })?;
+            match what {
+                Some(true) => return Ok(Cancelled::Dead),
+                Some(false) => return Ok(Cancelled::Asked),
+                // A job that a worker was claiming is in neither table of the
+                // snapshot. If it is live, try again.
+                None if self.job(id)?.is_none() => return Ok(Cancelled::NotLive),
+                None => {}
+            }
+        }
+        Err(Error::unavailable(format!(
+            "could not cancel job {id}: it keeps moving; try again"
+        )))
+    }
+
+    /// Sets the priority of a ready or delayed job. Returns `false` if the job is leased or
+    /// not live.
+    ///
+    /// # Errors
+    /// *Invalid* if the priority is out of range; otherwise if the database rejects the
+    /// statement or does not answer.
+    pub fn set_priority(&self, id: JobId, priority: i16) -> Result<bool> {
+        check_priority(priority)?;
+        self.db.call("set a priority", move |session| {
+            let doing = format!("set the priority of job {id}");
+            let rows = session.query(&doing, &sql::SET_PRIORITY, &[&id.get(), &priority])?;
+            Ok(!rows.is_empty())
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! Backoff: computes the delay before the next attempt from the number of the failed one.
+//!
+//! Pure; the caller passes the random number. All arithmetic saturates: attempt 4,000,000,000 waits
+//! as long as the cap.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DEFAULT_BACKOFF_BASE: Duration = Duration::from_secs(5);
+const DEFAULT_BACKOFF_CAP: Duration = Duration::from_hours(1);
+
+/// The longest delay before a retry: 30 days. Longer delays are cut to it.
+pub const MAX_BACKOFF: Duration = Duration::from_hours(720);
+
+/// The delay before the next attempt of a job.
+///
+/// Defaults to exponential from 5 seconds with full jitter, capped at 1 hour.
+///
+/// ```
+/// use redrive::Backoff;
+/// use std::time::Duration;
+///
+/// let backoff = Backoff::exponential(Duration::from_secs(2)).max(Duration::from_secs(60));
+/// // Full jitter: anything from nothing to the whole delay, by the random number.
+/// assert_eq!(backoff.delay(1, 1.0), Duration::from_secs(2));
+/// assert_eq!(backoff.delay(3, 0.5), Duration::from_secs(4));
+/// assert_eq!(backoff.delay(u32::MAX, 1.0), Duration::from_secs(60));
+/// ```
+#[derive(Clone)]
+pub struct Backoff {
+    shape: Shape,
+    max: Duration,
+}
+
+#[derive(Clone)]
+enum Shape {
+    Exponential(Duration),
+    Linear(Duration),
+    Fixed(Duration),
+    Custom(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+}
+
+impl Backoff {
+    /// Returns an exponential backoff with full jitter: `random(0, min(max, base * 2^(attempt -
+    /// 1)))`.
+    ///
+    /// Jitter spreads jobs that failed together. Capped at 1 hour by default.
+    pub fn exponential(base: Duration) -> Backoff {
+        Backoff {
+            shape: Shape::Exponential(base),
+            max: DEFAULT_BACKOFF_CAP,
+        }
+    }
+
+    /// Returns a linear backoff without jitter: `step * attempt`. Capped at 1 hour by default.
+    pub fn linear(step: Duration) -> Backoff {
+        Backoff {
+            shape: Shape::Linear(step),
+            max: DEFAULT_BACKOFF_CAP,
+        }
+    }
+
+    /// Returns a constant delay without jitter.
+    pub fn fixed(delay: Duration) -> Backoff {
+        Backoff {
+            shape: Shape::Fixed(delay),
+            max: MAX_BACKOFF,
+        }
+    }
+
+    /// Returns a backoff that calls a function with the number of the failed attempt, from 1. If
+    /// the function panics, the default backoff applies.
+    pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Backoff {
+        Backoff {
+            shape: Shape::Custom(Arc::new(delay)),
+            max: MAX_BACKOFF,
+        }
+    }
+
+    /// Sets the cap. Defaults to 1 hour for exponential and linear backoffs and to 30 days, the
+    /// maximum, for the others.
+    #[must_use]
+    pub fn max(mut self, max: Duration) -> Backoff {
+        self.max = max.min(MAX_BACKOFF);
+        self
+    }
+
+    /// Returns the delay after attempt number `attempt`, from 1. `random` is in `0.0..=1.0`.
+    pub fn delay(&self, attempt: u32, random: f64) -> Duration {
+        match &self.shape {
+            Shape::Exponential(base) => {
+                let factor = 1_u32
+                    .checked_shl(attempt.saturating_sub(1))
+                    .unwrap_or(u32::MAX);
+                let ceiling = base.saturating_mul(factor).min(self.max);
+                // `max` first: it turns a NaN into 0, which `clamp` would not.
+                #[expect(clippy::manual_clamp, reason = "a NaN must not get through")]
+                let share = random.max(0.0).min(1.0);
+                ceiling.mul_f64(share)
+            }
+            Shape::Linear(step) => step.saturating_mul(attempt).min(self.max),
+            Shape::Fixed(delay) => (*delay).min(self.max),
+            Shape::Custom(delay) => call_custom(&**delay, attempt)
+                .unwrap_or_else(|| Backoff::default().delay(attempt, random))
+                .min(self.max),
+        }
+    }
+}
+
+/// Calls a custom backoff. Returns `None` if it panics.
+fn call_custom(delay: &(dyn Fn(u32) -> Duration + Send + Sync), attempt: u32) -> Option<Duration> {
+    let panic = match catch_unwind(AssertUnwindSafe(|| delay(attempt))) {
+        Ok(delay) => return Some(delay),
+        Err(panic) => panic,
+    };
+    log::error!("attempt={attempt}: the custom backoff panicked; using the default");
+    // A panic payload may itself panic when dropped. Then leak it.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+    None
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff::exponential(DEFAULT_BACKOFF_BASE)
+    }
+}
+
+impl fmt::Debug for Backoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: &dyn fmt::Debug = match &self.shape {
+            Shape::Exponential(base) => &("exponential", *base),
+            Shape::Linear(step) => &("linear", *step),
+            Shape::Fixed(delay) => &("fixed", *delay),
+            Shape::Custom(_) => &"custom",
+        };
+        f.debug_struct("Backoff")
+            .field("shape", shape)
+            .field("max", &self.max)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn delays_by_shape() {
+        let cases: [(&str, Backoff, u32, Duration); 10] = [
+            ("first", Backoff::exponential(SECOND), 1, SECOND),
+            ("second", Backoff::exponential(SECOND), 2, 2 * SECOND),
+            (
+                "capped",
+                Backoff::exponential(SECOND).max(8 * SECOND),
+                10,
+                8 * SECOND,
+            ),
+            (
+                "attempt 0 counts as 1",
+                Backoff::exponential(SECOND),
+                0,
+                SECOND,
+            ),
+            ("linear", Backoff::linear(SECOND), 3, 3 * SECOND),
+            (
+                "linear, capped",
+                Backoff::linear(SECOND),
+                u32::MAX,
+                3600 * SECOND,
+            ),
+            ("fixed", Backoff::fixed(7 * SECOND), 99, 7 * SECOND),
+            (
+                "custom",
+                Backoff::custom(|attempt| attempt * SECOND),
+                4,
+                4 * SECOND,
+            ),
+            (
+                "custom, broken",
+                Backoff::custom(|attempt| SECOND / (attempt - 1)),
+                1,
+                5 * SECOND,
+            ),
+            (
+                "custom, cut",
+                Backoff::custom(|_| Duration::MAX),
+                1,
+                MAX_BACKOFF,
+            ),
+        ];
+        for (name, backoff, attempt, delay) in cases {
+            assert_eq!(backoff.delay(attempt, 1.0), delay, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_delay_never_overflows_or_exceeds_the_cap() {
+        let bases = [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            SECOND,
+            Duration::MAX,
+        ];
+        let caps = [Duration::ZERO, SECOND, Duration::MAX];
+        let attempts = (0..100).chain([u32::MAX - 1, u32::MAX]);
+        for attempt in attempts {
+            for base in bases {
+                for cap in caps {
+                    for random in [0.0, 0.5, 1.0, -1.0, 2.0, f64::NAN] {
+                        let delay = Backoff::exponential(base).max(cap).delay(attempt, random);
+                        assert!(delay <= cap.min(MAX_BACKOFF));
+                        assert!(Backoff::linear(base).max(cap).delay(attempt, random) <= cap);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn jitter_is_full() {
+        let backoff = Backoff::exponential(SECOND);
+        assert_eq!(backoff.delay(1, 0.0), Duration::ZERO);
+        assert_eq!(backoff.delay(1, 0.25), SECOND / 4);
+    }
+}

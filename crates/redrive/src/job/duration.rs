@@ -1,0 +1,108 @@
+//! Durations as text, in filters and on the command line.
+
+use std::time::Duration;
+
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
+use jiff::{Span, SpanRelativeTo, SpanRound, Unit};
+
+use crate::error::{Error, Result};
+use crate::job::job::milliseconds;
+
+/// The longest duration that can be written: 100 years.
+pub(crate) const MAX_DURATION: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// Parses a duration such as `500ms`, `90s`, `1h30m`, `1.5h`, `2 hours` or `7d`.
+///
+/// A day has 24 hours. The units of [`jiff::fmt::friendly`] and ISO 8601 are accepted, except
+/// months and years, which have no fixed length. The longest duration is 100 years.
+///
+/// # Errors
+/// *Invalid* if the text is no such duration.
+pub fn parse_duration(text: &str) -> Result<Duration> {
+    let invalid = || Error::invalid("expected a duration such as 500ms, 90s, 1h30m or 7d");
+    let span: Span = text.trim().parse().map_err(|_| invalid())?;
+    if span.is_negative() {
+        return Err(Error::invalid("a duration cannot be negative"));
+    }
+    let duration = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| Error::invalid("months and years have no fixed length; use days"))?;
+    let duration = Duration::try_from(duration).map_err(|_| invalid())?;
+    if duration > MAX_DURATION {
+        return Err(Error::invalid("a duration is at most 100 years (36500d)"));
+    }
+    Ok(duration)
+}
+
+/// Writes a duration of at most [`MAX_DURATION`], to the millisecond, such as `1d12h`.
+pub(crate) fn format_duration(duration: Duration) -> String {
+    let whole = Span::new().milliseconds(milliseconds(duration.min(MAX_DURATION)));
+    let units = SpanRound::new()
+        .largest(Unit::Week)
+        .smallest(Unit::Millisecond)
+        .days_are_24_hours();
+    // A span of at most 100 years always balances; milliseconds parse to the same duration.
+    let span = whole.round(units).unwrap_or(whole);
+    SpanPrinter::new()
+        .spacing(Spacing::None)
+        .span_to_string(&span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_canonical_duration_is_written_as_it_was_read() {
+        for (text, milliseconds) in [
+            ("2h", 7_200_000),
+            ("1h30m", 5_400_000),
+            ("500ms", 500),
+            ("1w", 604_800_000),
+            ("1d1ms", 86_400_001),
+            ("0s", 0),
+        ] {
+            let duration = Duration::from_millis(milliseconds);
+            assert_eq!(parse_duration(text).expect(text), duration, "{text}");
+            assert_eq!(format_duration(duration), text);
+        }
+        let longest = format_duration(Duration::MAX);
+        assert_eq!(parse_duration(&longest).expect(&longest), MAX_DURATION);
+    }
+
+    #[test]
+    fn a_duration_accepts_the_usual_units() {
+        for (text, milliseconds) in [
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("1h 30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("2 hours", 7_200_000),
+            ("PT2H", 7_200_000),
+            ("1d12h", 129_600_000),
+        ] {
+            let duration = Duration::from_millis(milliseconds);
+            assert_eq!(parse_duration(text).expect(text), duration, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_duration_is_rejected_with_the_expected_form() {
+        for (text, message) in [
+            ("-5s", "negative"),
+            ("2h ago", "negative"),
+            ("", "such as"),
+            ("90", "such as"),
+            ("h", "such as"),
+            ("2x", "such as"),
+            ("soon", "such as"),
+            ("99999999999999999999s", "such as"),
+            ("1000000d", "100 years"),
+            ("2y", "use days"),
+            ("1.5.5s", "such as"),
+        ] {
+            let error = parse_duration(text).expect_err(text).to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Error reports: descriptions of errors, cut and cleaned for the database.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The longest error class that is stored, in bytes.
+pub(super) const MAX_CLASS_BYTES: usize = 1024;
+/// The longest error message that is stored, in bytes. The detail begins with the whole text of a
+/// longer message; it is stored once per failure group.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 2 * 1024;
+/// The longest detail (cause chain, backtrace) that is stored, in bytes.
+pub(super) const MAX_DETAIL_BYTES: usize = 64 * 1024;
+
+/// A description of an error that PostgreSQL can store, within the length limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ErrorReport {
+    pub(crate) class: String,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
+}
+
+impl ErrorReport {
+    pub(crate) fn new(class: &str, message: String, detail: Option<String>) -> ErrorReport {
+        let detail = if message.len() > MAX_MESSAGE_BYTES {
+            let after = detail.map_or_else(String::new, |detail| format!("\n{detail}"));
+            Some(format!("{message}{after}"))
+        } else {
+            detail
+        };
+        ErrorReport {
+            class: clip(class.to_owned(), MAX_CLASS_BYTES),
+            message: clip(message, MAX_MESSAGE_BYTES),
+            detail: detail.map(|detail| clip(detail, MAX_DETAIL_BYTES)),
+        }
+    }
+
+    /// Applies the program's redaction hook. If the hook panics, the text is dropped.
+    pub(crate) fn redacted(self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> ErrorReport {
+        let cleaned = |text: &str| {
+            catch_unwind(AssertUnwindSafe(|| redact(text)))
+                .unwrap_or_else(|_| "[redacted: the hook panicked]".to_owned())
+        };
+        let detail = self.detail.as_deref().map(cleaned);
+        ErrorReport::new(&self.class, cleaned(&self.message), detail)
+    }
+
+    /// Whether the message was cut, so that the detail begins with its whole text.
+    pub(super) fn is_cut(&self) -> bool {
+        self.message.contains(CUT)
+    }
+
+    /// Describes a job that an operator cancelled while it was snoozed.
+    pub(crate) fn cancelled() -> ErrorReport {
+        ErrorReport::new("cancelled", "cancelled by an operator".to_owned(), None)
+    }
+
+    /// Describes an error: type, message, cause chain, and a backtrace with `RUST_BACKTRACE`.
+    pub(super) fn of<E: StdError + 'static>(error: &E) -> ErrorReport {
+        let mut detail = String::new();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            // Writing to a String cannot fail, but the error's Display may.
+            _ = writeln!(detail, "caused by: {}", shown(error));
+            cause = error.source();
+        }
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            _ = write!(detail, "{backtrace}");
+        }
+        let detail = (!detail.is_empty()).then_some(detail);
+        ErrorReport::new(std::any::type_name::<E>(), shown(error), detail)
+    }
+}
+
+/// Returns the text of an error, even if its `Display` panics.
+fn shown(error: &dyn StdError) -> String {
+    catch_unwind(AssertUnwindSafe(|| error.to_string()))
+        .unwrap_or_else(|_| "an error whose Display panics".to_owned())
+}
+
+/// Replaces the middle of a text that is too long.
+const CUT: &str = "\n[... cut ...]\n";
+
+/// Cuts a text to its head and tail, and replaces NUL, which PostgreSQL cannot store.
+pub(crate) fn clip(text: String, bytes: usize) -> String {
+    let text = if text.contains('\0') {
+        text.replace('\0', "\u{fffd}")
+    } else {
+        text
+    };
+    if text.len() <= bytes {
+        return text;
+    }
+    let half = (bytes - CUT.len()) / 2;
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    format!("{}{CUT}{}", &text[..head], &text[tail..])
+}

@@ -1,0 +1,327 @@
+//! Failures: the result of a handler that did not succeed.
+//!
+//! `?` in a handler means "retry later". Only [`Failure::reject`] gives up.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::job::error_report::{ErrorReport, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, clip};
+use crate::job::name;
+
+/// A failed attempt: an error and what should happen next.
+///
+/// Any error converts into a failure that asks for a retry, so `?` works in handlers:
+///
+/// ```
+/// use redrive::{Failure, Job};
+///
+/// fn parse(job: &Job<String>) -> Result<(), Failure> {
+///     let n: i64 = job.payload().parse()?; // any error: retry, with backoff
+///     if n < 0 {
+///         return Err(Failure::reject("a negative number").class("Negative")); // never again
+///     }
+///     Ok(())
+/// }
+///
+/// assert!(parse(&Job::sample("7".to_string())).is_ok());
+/// assert!(parse(&Job::sample("-7".to_string())).is_err());
+/// ```
+///
+/// Like `anyhow::Error`, it does not implement `Error`, so that this conversion can exist.
+#[derive(Debug)]
+pub struct Failure {
+    pub(crate) disposition: Disposition,
+    pub(crate) report: ErrorReport,
+    /// The dependency that is down, for [`Disposition::Outage`].
+    pub(crate) dependency: Option<String>,
+}
+
+/// The next step that the handler asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    /// Retry after the backoff of the kind.
+    Retry,
+    /// Retry after this delay.
+    RetryAfter(Duration),
+    /// Dead-letter the job at once.
+    Reject,
+    /// Run the job again after this delay, without counting the attempt.
+    Snooze(Duration),
+    /// Run the job again when its dependency recovers, without counting the attempt.
+    Outage,
+}
+
+impl Failure {
+    /// Asks for a retry, with a message instead of an error value.
+    pub fn retry(message: impl Into<String>) -> Failure {
+        Failure {
+            disposition: Disposition::Retry,
+            report: ErrorReport::new("Retry", message.into(), None),
+            dependency: None,
+        }
+    }
+
+    /// Dead-letters the job at once, with the cause `rejected`. Use it when no retry can help.
+    pub fn reject(message: impl Into<String>) -> Failure {
+        Failure {
+            disposition: Disposition::Reject,
+            report: ErrorReport::new("Rejected", message.into(), None),
+            dependency: None,
+        }
+    }
+
+    /// Dead-letters the job at once because of an error. The letter stores its type and cause
+    /// chain.
+    pub fn reject_error(error: impl StdError + 'static) -> Failure {
+        Failure {
+            disposition: Disposition::Reject,
+            report: ErrorReport::of(&error),
+            dependency: None,
+        }
+    }
+
+    /// Runs the job again after `delay`, without counting the attempt. At most 30 days.
+    pub fn snooze(delay: Duration) -> Failure {
+        Failure {
+            disposition: Disposition::Snooze(delay),
+            report: ErrorReport::new("Snoozed", String::new(), None),
+            dependency: None,
+        }
+    }
+
+    /// Reports that a dependency is down.
+    ///
+    /// The attempt does not count. The job waits until the dependency recovers, for at most 24
+    /// hours; after that, an outage counts as an ordinary failure. Five outages in a row (see
+    /// [`breaker_threshold`](crate::WorkerBuilder::breaker_threshold)) open the breaker for all
+    /// jobs with the same [`dependency`](Failure::dependency). While it is open, workers run only a
+    /// single probe job from time to time.
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// fn pay(job: &Job<u32>) -> Result<(), Failure> {
+    ///     match std::net::TcpStream::connect("127.0.0.1:1") {
+    ///         Ok(_gateway) => Ok(()),
+    ///         Err(error) => Err(Failure::outage(error.to_string()).dependency("payments-api")),
+    ///     }
+    /// }
+    ///
+    /// assert!(pay(&Job::sample(7)).is_err());
+    /// ```
+    pub fn outage(message: impl Into<String>) -> Failure {
+        Failure {
+            disposition: Disposition::Outage,
+            report: ErrorReport::new("Outage", message.into(), None),
+            dependency: None,
+        }
+    }
+
+    /// Names the dependency of an [`outage`](Failure::outage). Its breaker affects only the kinds
+    /// that need it, in every queue.
+    ///
+    /// Defaults to the dependency of the kind
+    /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)), or else to the whole
+    /// queue. Keeps up to 100 characters and drops control characters. Has no effect on other
+    /// failures.
+    #[must_use]
+    pub fn dependency(mut self, name: impl Into<String>) -> Failure {
+        self.dependency = Some(name::cleaned(&name.into())).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// Sets the delay before the next attempt, instead of the backoff of the kind. At most 30 days.
+    /// Has no effect on rejections and outages.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Failure {
+        self.disposition = match self.disposition {
+            Disposition::Retry | Disposition::RetryAfter(_) => Disposition::RetryAfter(delay),
+            Disposition::Reject => Disposition::Reject,
+            Disposition::Outage => Disposition::Outage,
+            Disposition::Snooze(_) => Disposition::Snooze(delay),
+        };
+        self
+    }
+
+    /// Sets the class of the error, which determines its failure group. Defaults to the type of the
+    /// converted error.
+    #[must_use]
+    pub fn class(mut self, class: impl Into<String>) -> Failure {
+        self.report.class = clip(class.into(), MAX_CLASS_BYTES);
+        self
+    }
+
+    /// Adds a detail for the letter, such as a response body.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Failure {
+        let detail = detail.into();
+        self.report.detail = Some(clip(
+            // The detail begins with the whole text of a message that was cut. Keep it.
+            match self.report.detail.take() {
+                Some(message) if self.report.is_cut() && !detail.contains(&message) => {
+                    format!("{message}\n{detail}")
+                }
+                Some(_) | None => detail,
+            },
+            MAX_DETAIL_BYTES,
+        ));
+        self
+    }
+
+    /// Returns the message.
+    pub fn message(&self) -> &str {
+        &self.report.message
+    }
+}
+
+impl<E: StdError + 'static> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure {
+            disposition: Disposition::Retry,
+            report: ErrorReport::of(&error),
+            dependency: None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.report.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::error_report::MAX_MESSAGE_BYTES;
+
+    #[derive(Debug)]
+    struct Outer(std::num::ParseIntError);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cannot read the amount")
+        }
+    }
+
+    impl StdError for Outer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_tells_its_type_message_and_causes() {
+        let failure = Failure::from(Outer("x".parse::<i32>().expect_err("not a number")));
+        assert_eq!(failure.disposition, Disposition::Retry);
+        assert!(
+            failure.report.class.ends_with("failure::tests::Outer"),
+            "{}",
+            failure.report.class
+        );
+        assert_eq!(failure.report.message, "cannot read the amount");
+        let detail = failure.report.detail.expect("a cause");
+        assert!(detail.starts_with("caused by: invalid digit"), "{detail}");
+    }
+
+    #[test]
+    fn text_is_made_safe_for_the_database() {
+        #[derive(Debug)]
+        struct Evil;
+        impl fmt::Display for Evil {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("in Display")
+            }
+        }
+        impl StdError for Evil {}
+        assert_eq!(
+            Failure::from(Evil).message(),
+            "an error whose Display panics"
+        );
+        assert_eq!(Failure::reject("a\0b").message(), "a\u{fffd}b");
+
+        let long = format!("{}{}", "é".repeat(10_000), "tail");
+        let cut = Failure::reject(long).report.message;
+        assert!(cut.len() <= MAX_MESSAGE_BYTES && cut.starts_with("éé") && cut.ends_with("étail"));
+        assert!(cut.contains("[... cut ...]"));
+    }
+
+    #[test]
+    fn a_dependency_has_a_name_that_the_database_takes() {
+        for (given, kept) in [
+            ("payments-api", Some("payments-api")),
+            (" pay\0ments\n", Some("payments")),
+            ("\t", None),
+        ] {
+            let failure = Failure::outage("down").dependency(given);
+            assert_eq!(failure.dependency.as_deref(), kept, "{given:?}");
+        }
+        let long = Failure::outage("down").dependency("x".repeat(1000));
+        assert_eq!(long.dependency.map(|name| name.len()), Some(100));
+    }
+
+    #[test]
+    fn a_long_message_is_whole_at_the_head_of_the_detail() {
+        let long = format!("{}{}", "x".repeat(5_000), "end");
+        let report = Failure::reject(long.clone()).detail("and more").report;
+        assert!(report.message.len() <= MAX_MESSAGE_BYTES);
+        assert_eq!(
+            report.detail.as_deref(),
+            Some(&*format!("{long}\nand more"))
+        );
+        let short = Failure::reject("short").detail("one").detail("two").report;
+        assert_eq!(short.detail.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_hook_cleans_every_text_and_may_panic() {
+        let report = || Failure::reject("card 4111").detail("of 4111").report;
+        let cleaned = report().redacted(&|text| text.replace("4111", "****"));
+        assert_eq!(
+            (&*cleaned.message, cleaned.detail.as_deref()),
+            ("card ****", Some("of ****"))
+        );
+        let lost = report().redacted(&|_| panic!("in the hook"));
+        assert_eq!(lost.class, "Rejected");
+        assert_eq!(lost.message, "[redacted: the hook panicked]");
+    }
+
+    #[test]
+    fn after_keeps_a_rejection_a_rejection() {
+        let delay = Duration::from_secs(9);
+        assert_eq!(
+            Failure::retry("later").after(delay).disposition,
+            Disposition::RetryAfter(delay)
+        );
+        assert_eq!(
+            Failure::reject("never").after(delay).disposition,
+            Disposition::Reject
+        );
+        assert_eq!(
+            Failure::outage("down").after(delay).disposition,
+            Disposition::Outage
+        );
+        assert_eq!(
+            Failure::snooze(Duration::ZERO).after(delay).disposition,
+            Disposition::Snooze(delay)
+        );
+    }
+
+    #[test]
+    fn fifty_megabytes_of_an_error_are_cut() {
+        for text in ["x", "\0", "é", "😀\n"] {
+            let text = text.repeat(50 * 1024 * 1024 / text.len());
+            let failure = Failure::retry(text.clone())
+                .class(text.clone())
+                .detail(text);
+            let ErrorReport {
+                class,
+                message,
+                detail,
+            } = failure.report;
+            assert!(class.len() <= MAX_CLASS_BYTES && message.len() <= MAX_MESSAGE_BYTES);
+            assert!(detail.expect("a detail").len() <= MAX_DETAIL_BYTES);
+        }
+    }
+}

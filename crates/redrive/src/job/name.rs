@@ -1,0 +1,71 @@
+//! Names of queues and kinds, checked before anything is sent.
+
+use crate::error::{Error, Result};
+
+/// The longest name, in characters.
+pub const MAX_NAME_CHARS: usize = 100;
+
+/// Checks a name of a queue or kind; `what` says which.
+///
+/// A name becomes a metric label, an argument and a line on a terminal: 1 to 100 characters,
+/// without control characters and without a space at either end.
+pub(crate) fn check(what: &str, name: &str) -> Result<()> {
+    let fault = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > MAX_NAME_CHARS {
+        "is longer than 100 characters"
+    } else if name.chars().any(char::is_control) {
+        "contains control characters"
+    } else if name.starts_with(' ') || name.ends_with(' ') {
+        "begins or ends with a space"
+    } else {
+        return Ok(());
+    };
+    // Cut and escaped, because the message goes to logs and terminals.
+    let shown: String = name
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .collect::<String>()
+        .escape_debug()
+        .collect();
+    Err(Error::invalid(format!("the {what} name `{shown}` {fault}")))
+}
+
+/// Cleans a name that can no longer be rejected: a handler gave it with an outage.
+pub(crate) fn cleaned(name: &str) -> String {
+    let kept: String = name.chars().filter(|c| !c.is_control()).collect();
+    let kept: String = kept.trim().chars().take(MAX_NAME_CHARS).collect();
+    kept.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_name_is_rejected_with_its_fault() {
+        for good in [
+            "q",
+            "orders.eu",
+            "com/acme: order placed",
+            "größe",
+            &"x".repeat(100),
+        ] {
+            assert!(check("queue", good).is_ok(), "{good}");
+        }
+        for (bad, why) in [
+            ("", "is empty"),
+            (&*"x".repeat(101), "longer than 100"),
+            ("a\0b", "control"),
+            ("a\u{1b}[2J", "control"),
+            (" a", "space"),
+            ("a ", "space"),
+        ] {
+            let error = check("kind", bad).expect_err(bad);
+            assert!(
+                error.is_invalid() && error.to_string().contains(why),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Payloads: typed values in Rust, JSON text on the wire, `jsonb` in the database.
+//!
+//! Whatever `jsonb` would reject is rejected here first, with a message that names the fault, so
+//! that one bad payload does not fail a whole batch.
+
+use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use std::error::Error as StdError;
+
+use crate::error::{Error, Result};
+
+/// The largest payload, in bytes of JSON text: 1 MiB.
+pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
+
+/// A type that can be the payload of jobs.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Invoice {
+///     order: i64,
+/// }
+///
+/// impl redrive::Payload for Invoice {
+///     const KIND: &'static str = "invoice";
+/// }
+/// ```
+pub trait Payload: Serialize + DeserializeOwned {
+    /// The name of the type in the database, shared by the program that enqueues and the one that
+    /// runs. Renaming it strands the jobs stored under the old name.
+    const KIND: &'static str;
+}
+
+/// JSON text that `jsonb` accepts, within the size limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Json(String);
+
+impl Json {
+    pub(crate) fn of<T: Serialize>(value: &T) -> Result<Json> {
+        let text = serde_json::to_string(value).map_err(|error| {
+            Error::invalid("the payload cannot be written as JSON").caused_by(error)
+        })?;
+        Json::checked(text)
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Json> {
+        serde_json::from_str::<IgnoredAny>(text)
+            .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))?;
+        Json::checked(text.to_owned())
+    }
+
+    fn checked(text: String) -> Result<Json> {
+        if text.len() > MAX_PAYLOAD_BYTES {
+            return Err(Error::invalid(format!(
+                "the payload is {} bytes; the limit is {MAX_PAYLOAD_BYTES}",
+                text.len()
+            )));
+        }
+        if let Some(fault) = refused_by_jsonb(text.as_bytes()) {
+            return Err(Error::invalid(format!("the payload {fault}")));
+        }
+        Ok(Json(text))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the same text as a `serde_json` value that keeps it verbatim.
+    pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
+        serde_json::from_str(&self.0)
+            .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))
+    }
+}
+
+/// Finds what `jsonb` rejects in valid JSON: NUL, lone surrogates, and numbers beyond its numeric
+/// type.
+fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
+    let mut at = 0;
+    let mut in_string = false;
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                if json.get(at + 1) == Some(&b'u') {
+                    match escape(json, at) {
+                        Some(0) => {
+                            return Some("contains NUL (\\u0000), which jsonb cannot store");
+                        }
+                        Some(0xD800..=0xDBFF)
+                            if matches!(escape(json, at + 6), Some(0xDC00..=0xDFFF)) =>
+                        {
+                            at += 6;
+                        }
+                        Some(0xD800..=0xDFFF) => return Some("contains half of a surrogate pair"),
+                        _ => {}
+                    }
+                    at += 4;
+                }
+                at += 1;
+            }
+            b'e' | b'E' if !in_string && at > 0 && json[at - 1].is_ascii_digit() => {
+                let digits = json[at + 1..].iter().skip_while(|b| b"+-0".contains(b));
+                if digits.take_while(|b| b.is_ascii_digit()).count() > 4 {
+                    return Some("contains a number with an exponent over 9999");
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Returns the code unit of the `\uXXXX` escape at `at`.
+fn escape(json: &[u8], at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+impl ToSql for Json {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> std::result::Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        // The binary format of jsonb: a version byte, then the text.
+        out.extend_from_slice(&[1]);
+        out.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSONB
+    }
+
+    to_sql_checked!();
+}
+
+/// The text of a `jsonb` column, not decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonText(pub(crate) Box<[u8]>);
+
+impl<'a> FromSql<'a> for JsonText {
+    fn from_sql(
+        _: &Type,
+        raw: &'a [u8],
+    ) -> std::result::Result<JsonText, Box<dyn StdError + Sync + Send>> {
+        match raw.split_first() {
+            Some((1, text)) => Ok(JsonText(text.into())),
+            _ => Err("an unknown version of jsonb".into()),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSONB
+    }
+}
+
+impl JsonText {
+    /// Returns the same text as a `serde_json` value that keeps it verbatim.
+    pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
+        serde_json::from_slice(&self.0).map_err(|error| {
+            Error::invalid("the stored payload is nested too deep to read").caused_by(error)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_jsonb_rejects_is_rejected_with_its_fault() {
+        for (json, why) in [
+            (r#"{"a":"x\u0000y"}"#, "NUL"),
+            (r#""\ud800""#, "surrogate"),
+            (r#""\ud800\u0041""#, "surrogate"),
+            (r#""\udc00""#, "surrogate"),
+            ("1e123456", "exponent"),
+            ("{broken", "not JSON"),
+            ("", "not JSON"),
+            ("1 2", "not JSON"),
+        ] {
+            let error = Json::parse(json).expect_err(json);
+            assert!(
+                error.is_invalid() && error.to_string().contains(why),
+                "{json}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_that_only_looks_invalid_is_accepted() {
+        for json in [
+            r#""\\u0000""#,
+            r#""\ud83d\ude00""#,
+            "1e400",
+            "-1.5E-0300",
+            r#"{"1e99999":"e99999 1e99999"}"#,
+        ] {
+            assert!(Json::parse(json).is_ok(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_payload_over_the_limit_is_rejected() {
+        let error = Json::of(&"x".repeat(MAX_PAYLOAD_BYTES)).expect_err("too long");
+        assert!(error.to_string().contains("1048578 bytes"), "{error}");
+        assert!(Json::of(&"x".repeat(MAX_PAYLOAD_BYTES - 2)).is_ok());
+    }
+}

@@ -1,0 +1,17 @@
+//! The life of a job, one step per module, in order.
+
+pub(crate) mod buckets;
+pub(crate) mod queue;
+pub(crate) mod copy;
+pub(crate) mod enqueue;
+pub(crate) mod promote;
+pub(crate) mod claim;
+pub(crate) mod breaker;
+pub(crate) mod failure_cause;
+pub(crate) mod outcome;
+pub(crate) mod attempt;
+pub(crate) mod judge;
+pub(crate) mod settlement;
+pub(crate) mod tallies;
+pub(crate) mod settle;
+pub(crate) mod reap;

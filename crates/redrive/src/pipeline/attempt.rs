@@ -1,0 +1,120 @@
+//! Runs a handler so that it cannot end its thread.
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+
+use crate::job::error_report::ErrorReport;
+use crate::job::failure::Failure;
+use crate::pipeline::outcome::Outcome;
+
+thread_local! {
+    /// Where the handler on this thread panicked. `None`: no handler is running.
+    static PANIC_SITE: RefCell<Option<PanicSite>> = const { RefCell::new(None) };
+}
+
+/// Known only to the panic hook.
+#[derive(Debug, Default)]
+struct PanicSite {
+    location: Option<String>,
+    backtrace: Option<String>,
+}
+
+/// Calls a handler. A panic is an outcome like any other.
+pub(crate) fn run_handler(handler: impl FnOnce() -> Result<(), Failure>) -> Outcome {
+    install_hook();
+    PANIC_SITE.set(Some(PanicSite::default()));
+    let caught = panic::catch_unwind(AssertUnwindSafe(handler));
+    let place = PANIC_SITE.take().unwrap_or_default();
+    match caught {
+        Ok(Ok(())) => Outcome::Done,
+        Ok(Err(failure)) => Outcome::Failed(failure),
+        Err(payload) => {
+            let text = text_of(&*payload);
+            let message = match place.location {
+                Some(location) => format!("panicked at {location}: {text}"),
+                // A resumed panic, for example from another thread, does not pass the hook.
+                None => format!("panicked: {text}"),
+            };
+            // A panic payload may itself panic when dropped. Then leak it.
+            if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(again);
+            }
+            Outcome::Panicked(ErrorReport::new("panic", message, place.backtrace))
+        }
+    }
+}
+
+/// Returns the message of a panic.
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text
+    } else {
+        "a value without a text"
+    }
+}
+
+/// Records location and backtrace of panics in handlers. The program's own hook still runs.
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            // The thread may be ending, or the cell in use. Then record nothing.
+            _ = PANIC_SITE.try_with(|cell| {
+                if let Ok(mut place) = cell.try_borrow_mut()
+                    && let Some(place) = place.as_mut()
+                {
+                    place.location = info.location().map(ToString::to_string);
+                    let backtrace = Backtrace::capture();
+                    // Captured only with RUST_BACKTRACE.
+                    if backtrace.status() == BacktraceStatus::Captured {
+                        place.backtrace = Some(backtrace.to_string());
+                    }
+                }
+            });
+            previous(info);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(outcome: &Outcome) -> &str {
+        let Outcome::Panicked(report) = outcome else {
+            panic!("not a panic: {outcome:?}")
+        };
+        &report.message
+    }
+
+    #[test]
+    fn a_panic_is_recorded_with_message_and_location() {
+        let text = run_handler(|| panic!("boom"));
+        assert!(message(&text).contains("attempt.rs:"), "{text:?}");
+        assert!(message(&text).ends_with(": boom"), "{text:?}");
+        let formatted = run_handler(|| panic!("boom {}", 7));
+        assert!(message(&formatted).ends_with(": boom 7"), "{formatted:?}");
+        let odd = run_handler(|| panic::panic_any(7));
+        assert!(message(&odd).ends_with("without a text"), "{odd:?}");
+        let handed_on = run_handler(|| panic::resume_unwind(Box::new("from elsewhere")));
+        assert_eq!(message(&handed_on), "panicked: from elsewhere");
+    }
+
+    #[test]
+    fn a_panic_payload_that_panics_when_dropped_is_leaked() {
+        struct Evil;
+        impl Drop for Evil {
+            fn drop(&mut self) {
+                panic!("again");
+            }
+        }
+        assert!(message(&run_handler(|| panic::panic_any(Evil))).ends_with("without a text"));
+        assert!(matches!(run_handler(|| Ok(())), Outcome::Done));
+    }
+}

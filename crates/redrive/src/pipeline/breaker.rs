@@ -1,0 +1,393 @@
+//! Breakers: stop claiming jobs whose dependency is down.
+//!
+//! A breaker is a row shared by all processes. A worker opens it after several outages in a row;
+//! the affected jobs stay ready and lose no attempt. After a wait, exactly one process may run one
+//! job as a *probe*. If the probe meets no outage, the breaker closes; otherwise the wait doubles,
+//! up to [one minute](MAX_PROBE_WAIT). Fetchers learn of a change a moment late, which is harmless
+//! because an outage costs no attempt.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::db::admin::Admin;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::job::milliseconds;
+use crate::job::operator::Operator;
+use crate::pipeline::claim::WorkerId;
+use crate::sync::Row;
+
+/// The wait before the first probe and the longest wait.
+pub(crate) const MIN_PROBE_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const MAX_PROBE_WAIT: Duration = Duration::from_mins(1);
+
+/// Returns the name of the breaker of a whole queue.
+pub(crate) fn of_queue(queue: &str) -> String {
+    format!("queue:{queue}")
+}
+
+/// Whether workers claim the affected jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// Workers claim them.
+    Closed,
+    /// No worker claims them.
+    Open,
+    /// One process may run one of them as a probe.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// Returns the name used in the database and the CLI.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
+        }
+    }
+}
+
+impl fmt::Display for BreakerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a breaker last opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerCause {
+    /// Handlers reported outages ([`Failure::outage`](crate::Failure::outage)).
+    Outage,
+    /// A worker dead-lettered too many jobs
+    /// ([`WorkerBuilder::flood_guard`](crate::WorkerBuilder::flood_guard)).
+    Flood,
+    /// An operator opened it.
+    Operator,
+}
+
+impl BreakerCause {
+    /// Returns the name used in the database and the CLI.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BreakerCause::Outage => "outage",
+            BreakerCause::Flood => "flood",
+            BreakerCause::Operator => "operator",
+        }
+    }
+
+    fn of(word: &str) -> Result<BreakerCause> {
+        let all = [
+            BreakerCause::Outage,
+            BreakerCause::Flood,
+            BreakerCause::Operator,
+        ];
+        all.into_iter()
+            .find(|cause| cause.as_str() == word)
+            .ok_or_else(|| Error::invalid(format!("a breaker has the unknown cause `{word}`")))
+    }
+}
+
+impl fmt::Display for BreakerCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A breaker, as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Breaker {
+    /// A dependency, or `queue:` and the name of a queue.
+    pub name: String,
+    /// Whether workers claim the affected jobs.
+    pub state: BreakerState,
+    /// Why it last opened.
+    pub cause: BreakerCause,
+    /// The message of the last outage, or the operator's reason.
+    pub message: Option<String>,
+    /// The kinds that depend on it, as reported by workers. Empty for a queue, which affects every
+    /// kind.
+    pub kinds: Vec<String>,
+    /// Outages in a row: those that opened it and the failed probes since.
+    pub outages: u64,
+    /// How many times it has opened.
+    pub openings: u64,
+    /// How many probes have run.
+    pub probes: u64,
+    /// The current wait between probes.
+    pub wait: Duration,
+    /// When it last opened.
+    pub opened_at: SystemTime,
+    /// When the next probe may run. `None` if it is closed, or open until an operator closes it.
+    pub probe_at: Option<SystemTime>,
+    /// When it last changed.
+    pub changed_at: SystemTime,
+}
+
+impl Admin<'_> {
+    /// Lists every breaker that was ever open, those that are not closed first.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn breakers(&self) -> Result<Vec<Breaker>> {
+        self.db.call("list breakers", |session| {
+            let rows = session.query("list breakers", &sql::BREAKERS, &[])?;
+            rows.iter().map(breaker).collect()
+        })
+    }
+
+    /// Opens a breaker by hand, so that no worker claims the affected jobs.
+    ///
+    /// After `lasting`, a probe decides whether it closes. With `None` it stays open until
+    /// [`close_breaker`](Admin::close_breaker). Running jobs continue.
+    ///
+    /// `name` is `queue:` and a queue, to pause that queue; or a dependency, to pause the kinds
+    /// registered with it ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)).
+    ///
+    /// ```
+    /// # use redrive::Operator;
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let act = Operator::new("maria@ops-1").reason("the gateway is being upgraded");
+    /// db.admin().open_breaker("queue:invoices", Some(Duration::from_mins(30)), &act)?;
+    /// assert!(db.admin().close_breaker("queue:invoices", &act)?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* for a name that no queue or dependency can have, and for a time of zero or over
+    /// 3,650 days. Otherwise if the database does not answer.
+    pub fn open_breaker(
+        &self,
+        name: &str,
+        lasting: Option<Duration>,
+        act: &Operator,
+    ) -> Result<()> {
+        let (name, act) = (name.to_owned(), act.clone());
+        self.db.call("open a breaker", move |session| {
+            let doing = format!("open breaker `{}`", name.escape_debug());
+            let lasting_ms = lasting.map(milliseconds);
+            session.query_one(
+                &doing,
+                &sql::OPEN_BREAKER,
+                &[&name, &lasting_ms, &act.by(), &act.given_reason()],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Closes a breaker by hand. Returns `false` if it was closed already.
+    ///
+    /// # Errors
+    /// As [`Admin::open_breaker`].
+    pub fn close_breaker(&self, name: &str, act: &Operator) -> Result<bool> {
+        let (name, act) = (name.to_owned(), act.clone());
+        self.db.call("close a breaker", move |session| {
+            let doing = format!("close breaker `{}`", name.escape_debug());
+            let row = session.query_one(
+                &doing,
+                &sql::CLOSE_BREAKER,
+                &[&name, &act.by(), &act.given_reason()],
+            )?;
+            Ok(row.get("was_open"))
+        })
+    }
+}
+
+fn breaker(row: &Row) -> Result<Breaker> {
+    let count = |column| row.get::<_, i64>(column).unsigned_abs();
+    let name: String = row.get("name");
+    let state = match row.get("state") {
+        "closed" => BreakerState::Closed,
+        "open" => BreakerState::Open,
+        "half_open" => BreakerState::HalfOpen,
+        other => {
+            return Err(Error::invalid(format!(
+                "breaker `{name}` has the unknown state `{other}`"
+            )));
+        }
+    };
+    Ok(Breaker {
+        name,
+        state,
+        cause: BreakerCause::of(row.get("cause"))?,
+        message: row.get("message"),
+        kinds: row.get("kinds"),
+        outages: count("outages"),
+        openings: count("openings"),
+        probes: count("probes"),
+        wait: Duration::from_millis(count("delay_ms")),
+        opened_at: row.get("opened_at"),
+        probe_at: row.get("probe_at"),
+        changed_at: row.get("changed_at"),
+    })
+}
+
+/// The state of a breaker that is not closed, for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BreakerStatus {
+    pub(crate) name: String,
+    pub(crate) cause: BreakerCause,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) wait: Duration,
+    /// The time until the next probe. `None`: an operator must close it.
+    pub(crate) probe_in: Option<Duration>,
+}
+
+fn gated(row: &Row) -> Result<BreakerStatus> {
+    let ms = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
+    Ok(BreakerStatus {
+        name: row.get("name"),
+        cause: BreakerCause::of(row.get("cause"))?,
+        kinds: row.get("kinds"),
+        wait: ms(row.get("delay_ms")),
+        probe_in: row.get::<_, Option<i64>>("probe_in_ms").map(ms),
+    })
+}
+
+/// A request to open a breaker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BreakerTrip {
+    pub(crate) name: String,
+    pub(crate) cause: BreakerCause,
+    pub(crate) message: String,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) outages: u32,
+}
+
+/// Opens a breaker. Returns its state afterwards.
+pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerStatus> {
+    let row = session.query_one(
+        &format!("open breaker `{}`", trip.name),
+        &sql::TRIP_BREAKER,
+        &[
+            &trip.name,
+            &trip.cause.as_str(),
+            &trip.message,
+            &trip.kinds,
+            &i64::from(trip.outages),
+            &milliseconds(MIN_PROBE_WAIT),
+        ],
+    )?;
+    gated(&row)
+}
+
+/// Returns the breakers that are not closed.
+pub(crate) fn open_breakers(session: &mut Session) -> Result<Vec<BreakerStatus>> {
+    let rows = session.query("look at the breakers", &sql::OPEN_BREAKERS, &[])?;
+    rows.iter().map(gated).collect()
+}
+
+/// The right to run one job as a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Probe {
+    pub(crate) name: String,
+    pub(crate) cause: BreakerCause,
+    /// The fencing number; later probes have higher ones.
+    pub(crate) number: i64,
+}
+
+/// Takes the right to a probe for `lasting`. Returns `None` if no probe is due, another process has
+/// the right, or no job is ready.
+pub(crate) fn take_probe(
+    session: &mut Session,
+    name: &str,
+    worker: WorkerId,
+    lasting: Duration,
+    queue: &str,
+    kinds: Option<&[String]>,
+) -> Result<Option<i64>> {
+    let rows = session.query(
+        &format!("take the probe of breaker `{name}`"),
+        &sql::TAKE_PROBE,
+        &[&name, &worker.0, &milliseconds(lasting), &queue, &kinds],
+    )?;
+    Ok(rows.first().map(|row| row.get("number")))
+}
+
+/// How a probe ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeOutcome {
+    /// The job succeeded.
+    Done,
+    /// The job met an outage of this dependency.
+    Outage,
+    /// The job ended in another way.
+    Other,
+    /// The job did not run.
+    Unrun,
+}
+
+/// The effect of a probe on its breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeVerdict {
+    Close,
+    Reopen,
+    Release,
+}
+
+/// Decides what the end of a probe means. Pure.
+///
+/// A job that fails for another reason shows that its dependency works. After a flood of letters it
+/// does not: only success closes the breaker.
+pub(crate) fn judge_probe(cause: BreakerCause, ending: ProbeOutcome) -> ProbeVerdict {
+    match (ending, cause) {
+        (ProbeOutcome::Done, _)
+        | (ProbeOutcome::Other, BreakerCause::Outage | BreakerCause::Operator) => {
+            ProbeVerdict::Close
+        }
+        (ProbeOutcome::Outage, _) | (ProbeOutcome::Other, BreakerCause::Flood) => {
+            ProbeVerdict::Reopen
+        }
+        (ProbeOutcome::Unrun, _) => ProbeVerdict::Release,
+    }
+}
+
+/// Ends a probe. Returns `false` if the right was lost and nothing changed.
+pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdict) -> Result<bool> {
+    let what = match ended {
+        ProbeVerdict::Close => "close",
+        ProbeVerdict::Reopen => "reopen",
+        ProbeVerdict::Release => "give_back",
+    };
+    let rows = session.query(
+        &format!("end the probe of breaker `{}`", probe.name),
+        &sql::END_PROBE,
+        &[
+            &probe.name,
+            &probe.number,
+            &what,
+            &milliseconds(MAX_PROBE_WAIT),
+        ],
+    )?;
+    Ok(!rows.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_closes_the_breaker_unless_the_outage_persists() {
+        use BreakerCause::{Flood, Operator, Outage};
+        for (cause, ending, ended) in [
+            (Outage, ProbeOutcome::Done, ProbeVerdict::Close),
+            (Outage, ProbeOutcome::Other, ProbeVerdict::Close),
+            (Outage, ProbeOutcome::Outage, ProbeVerdict::Reopen),
+            (Outage, ProbeOutcome::Unrun, ProbeVerdict::Release),
+            (Flood, ProbeOutcome::Done, ProbeVerdict::Close),
+            (Flood, ProbeOutcome::Other, ProbeVerdict::Reopen),
+            (Flood, ProbeOutcome::Outage, ProbeVerdict::Reopen),
+            (Operator, ProbeOutcome::Other, ProbeVerdict::Close),
+            (Operator, ProbeOutcome::Outage, ProbeVerdict::Reopen),
+        ] {
+            assert_eq!(judge_probe(cause, ending), ended, "{cause} {ending:?}");
+        }
+    }
+}

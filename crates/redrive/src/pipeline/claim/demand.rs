@@ -1,0 +1,88 @@
+//! Demand: how many jobs to claim. Pure.
+//!
+//! A worker claims what its free slots can start now, plus what they will finish within [`AHEAD`]
+//! at the observed run time. Slow jobs are thus claimed one per slot and never wait in one process
+//! while another is idle; fast jobs are claimed by the hundred, because the round trip dominates.
+
+use std::time::Duration;
+
+/// How much work a worker holds in advance.
+const AHEAD: Duration = Duration::from_millis(50);
+
+/// The maximum number of jobs of one claim.
+pub(crate) const MAX_BATCH: usize = 1000;
+
+/// Returns how many jobs a worker with `slots` slots wants to hold when a job takes `run_time`.
+pub(crate) fn wanted(slots: usize, run_time: Duration) -> usize {
+    let per_slot = AHEAD.as_nanos() / run_time.as_nanos().max(1);
+    let ahead = usize::try_from(per_slot)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(slots);
+    // Four batches: one running, one waiting, and two being claimed, so that slots never run dry.
+    slots.saturating_add(ahead.min(4 * MAX_BATCH))
+}
+
+/// Returns how many jobs to claim with `in_hand` claimed and unfinished. 0: wait for room.
+///
+/// Waits until a quarter is free, because a claim of a few jobs costs as much as one of many.
+pub(crate) fn demand(wanted: usize, in_hand: usize) -> usize {
+    let room = wanted.saturating_sub(in_hand);
+    if room * 4 < wanted {
+        0
+    } else {
+        room.min(MAX_BATCH)
+    }
+}
+
+/// Whether a claim returned as many jobs as it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// As many as it asked for: there may be more.
+    Full,
+    /// Fewer: nothing is left where it looked.
+    Partial,
+}
+
+impl Fill {
+    pub(crate) fn of(claimed: usize, limit: usize) -> Fill {
+        match claimed < limit {
+            true => Fill::Partial,
+            false => Fill::Full,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_jobs_are_claimed_one_per_slot_and_fast_ones_by_the_hundred() {
+        for (run_time, slots, expected) in [
+            (Duration::from_secs(10), 8, 8),
+            (Duration::from_millis(51), 8, 8),
+            (Duration::from_millis(50), 8, 16),
+            (Duration::from_millis(1), 4, 204),
+            (Duration::from_micros(1), 2, 2 + 4 * MAX_BATCH),
+            (Duration::ZERO, 1, 1 + 4 * MAX_BATCH),
+            (Duration::MAX, 1, 1),
+        ] {
+            assert_eq!(
+                wanted(slots, run_time),
+                expected,
+                "{run_time:?} on {slots} slots"
+            );
+        }
+    }
+
+    #[test]
+    fn demand_is_the_free_room() {
+        assert_eq!(demand(8, 0), 8);
+        assert_eq!(demand(8, 6), 2);
+        assert_eq!(demand(8, 7), 0, "too little room to ask for");
+        assert_eq!(demand(1, 0), 1);
+        assert_eq!(demand(1, 1), 0);
+        assert_eq!(demand(8, 9), 0);
+        assert_eq!(demand(1008, 8), MAX_BATCH);
+    }
+}

@@ -1,0 +1,219 @@
+//! Marks: where a claim starts, so that it does not scan index entries of dead rows. Pure.
+//!
+//! While a transaction holds the xmin horizon, vacuum cannot remove rows that claims deleted, and a
+//! claim from the start of the index scans all of them. Ids grow, so each claim starts where the
+//! previous one of this process ended, per priority. Jobs can appear below the mark: a late commit,
+//! a retry, a release. The worker therefore also scans from the start: always when that is cheap,
+//! otherwise at most [5 %](SHARE) of the time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::pipeline::claim::demand::Fill;
+use crate::sync::Instant;
+
+/// Full scans get one part in this many of the time.
+const SHARE: u32 = 20;
+/// A full scan this fast is always affordable.
+const CHEAP: Duration = Duration::from_millis(2);
+
+/// A part of the claim index: from after (rank, id) to below a rank. The rank is the negated
+/// priority, so ranks rise in claim order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexRange {
+    pub(crate) from_rank: i16,
+    pub(crate) from_id: i64,
+    pub(crate) to_rank: i16,
+}
+
+const ALL: IndexRange = IndexRange {
+    from_rank: i16::MIN,
+    from_id: 0,
+    to_rank: i16::MAX,
+};
+
+/// Where a claim scans the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scan {
+    /// From the start.
+    Full,
+    /// From the marks.
+    FromMarks,
+}
+
+/// The marks of one process on one queue.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    /// The highest claimed id by rank.
+    last_id: BTreeMap<i16, i64>,
+    full_look_at: Option<Instant>,
+    full_look_took: Duration,
+}
+
+impl Marks {
+    pub(crate) fn new() -> Marks {
+        Marks {
+            last_id: BTreeMap::new(),
+            full_look_at: None,
+            full_look_took: Duration::ZERO,
+        }
+    }
+
+    /// Returns which scan to use now.
+    pub(crate) fn look(&self, now: Instant) -> Scan {
+        if self.full_look_in(now).is_zero() {
+            Scan::Full
+        } else {
+            Scan::FromMarks
+        }
+    }
+
+    /// Returns the ranges to scan, in claim order, starting `lead` ids after the marks.
+    ///
+    /// When several workers claim full batches, the ids right after one worker's mark are locked or
+    /// just deleted by the others. A lead of one batch per other worker lets them step past each
+    /// other. A full scan finds what lies between.
+    pub(crate) fn ranges(&self, look: Scan, lead: i64) -> Vec<IndexRange> {
+        match look {
+            Scan::Full => vec![ALL],
+            Scan::FromMarks => {
+                let mut ranges = Vec::with_capacity(self.last_id.len() + 1);
+                let mut open = ALL;
+                for (&rank, &id) in &self.last_id {
+                    ranges.push(IndexRange {
+                        to_rank: rank,
+                        ..open
+                    });
+                    open = IndexRange {
+                        from_rank: rank,
+                        from_id: id.saturating_add(lead),
+                        to_rank: i16::MAX,
+                    };
+                }
+                ranges.push(open);
+                ranges
+            }
+        }
+    }
+
+    /// Returns the time until a full scan is affordable.
+    pub(crate) fn full_look_in(&self, now: Instant) -> Duration {
+        match self.full_look_at {
+            Some(at) if self.full_look_took > CHEAP => {
+                (self.full_look_took * SHARE).saturating_sub(now.saturating_duration_since(at))
+            }
+            Some(_) | None => Duration::ZERO,
+        }
+    }
+
+    /// Records a claim: its jobs as (priority, id) in claim order, whether it was full, when it
+    /// started and how long it took.
+    ///
+    /// A full scan that returned a full batch left nothing before its last job, so the mark moves
+    /// there, even backwards. That is how a claim reaches retried jobs, whose ids are old.
+    /// Otherwise the mark only moves forward.
+    pub(crate) fn note(
+        &mut self,
+        look: Scan,
+        asked_at: Instant,
+        took: Duration,
+        got: Fill,
+        claimed: impl Iterator<Item = (i16, i64)>,
+    ) {
+        for (priority, id) in claimed {
+            let last = self.last_id.entry(-priority).or_insert(id);
+            *last = match (look, got) {
+                (Scan::Full, Fill::Full) => id,
+                (Scan::Full, Fill::Partial) | (Scan::FromMarks, _) => id.max(*last),
+            };
+        }
+        match look {
+            Scan::Full => {
+                self.full_look_at = Some(asked_at);
+                self.full_look_took = took;
+            }
+            Scan::FromMarks => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_first_scan_is_full_and_cheap_scans_stay_full() {
+        let now = Instant::now();
+        let mut marks = Marks::new();
+        assert_eq!(marks.look(now), Scan::Full);
+        marks.note(Scan::Full, now, 2 * MS, Fill::Partial, std::iter::empty());
+        assert_eq!(marks.look(now), Scan::Full);
+    }
+
+    #[test]
+    fn expensive_full_scans_get_a_twentieth_of_the_time() {
+        let now = Instant::now();
+        let mut marks = Marks::new();
+        marks.note(Scan::Full, now, 50 * MS, Fill::Partial, std::iter::empty());
+        assert_eq!(marks.look(now + 999 * MS), Scan::FromMarks);
+        assert_eq!(marks.look(now + 1000 * MS), Scan::Full);
+    }
+
+    #[test]
+    fn a_full_scan_moves_the_mark_back_to_returned_jobs() {
+        let mut marks = Marks::new();
+        let now = Instant::now();
+        marks.note(Scan::FromMarks, now, MS, Fill::Full, [(0, 900)].into_iter());
+        marks.note(
+            Scan::Full,
+            now,
+            MS,
+            Fill::Full,
+            [(0, 1), (0, 2)].into_iter(),
+        );
+        assert_eq!(marks.ranges(Scan::FromMarks, 0)[1].from_id, 2);
+        marks.note(Scan::Full, now, MS, Fill::Partial, [(0, 1)].into_iter());
+        assert_eq!(marks.ranges(Scan::FromMarks, 0)[1].from_id, 2);
+    }
+
+    #[test]
+    fn marked_ranges_skip_only_what_was_scanned() {
+        let mut marks = Marks::new();
+        let now = Instant::now();
+        assert_eq!(marks.ranges(Scan::FromMarks, 0), [ALL]);
+        marks.note(
+            Scan::FromMarks,
+            now,
+            MS,
+            Fill::Full,
+            [(5, 70), (5, 60), (0, 90), (-3, 10)].into_iter(),
+        );
+        let range = |from_rank, from_id, to_rank| IndexRange {
+            from_rank,
+            from_id,
+            to_rank,
+        };
+        assert_eq!(
+            marks.ranges(Scan::FromMarks, 0),
+            [
+                range(i16::MIN, 0, -5),
+                range(-5, 70, 0),
+                range(0, 90, 3),
+                range(3, 10, i16::MAX),
+            ]
+        );
+        assert_eq!(marks.ranges(Scan::Full, 0), [ALL]);
+        assert_eq!(
+            marks.ranges(Scan::FromMarks, 1000),
+            [
+                range(i16::MIN, 0, -5),
+                range(-5, 1070, 0),
+                range(0, 1090, 3),
+                range(3, 1010, i16::MAX),
+            ]
+        );
+        assert_eq!(marks.ranges(Scan::Full, 1000), [ALL], "nothing is left out");
+    }
+}

@@ -1,0 +1,299 @@
+//! Enqueue: stores one job or many, also inside the caller's own transaction.
+
+use postgres::{GenericClient, Row};
+
+use crate::db::session::Parameter;
+use crate::db::sql::{self, Sql};
+use crate::error::{Error, Result};
+use crate::job::job::{JobId, NewJob};
+use crate::job::payload::{Json, Payload};
+use crate::pipeline::copy;
+use crate::pipeline::queue::Queue;
+
+/// Above this many jobs an enqueue uses COPY. Up to it, one INSERT is as fast.
+const MAX_INSERTED_JOBS: usize = 1000;
+
+impl Queue {
+    /// Stores a job with this payload and returns its id. The job is durable when the call returns.
+    ///
+    /// Use [`enqueue_in`](Queue::enqueue_in) to store the job together with your own writes, and
+    /// [`enqueue_job`](Queue::enqueue_job) for a delay, a priority or a unique key.
+    ///
+    /// # Errors
+    /// *Invalid* if the payload cannot be stored (see [`NewJob::new`]). *Unavailable* if the
+    /// database does not answer; the job may then be stored or not.
+    pub fn enqueue<P: Payload>(&self, payload: &P) -> Result<JobId> {
+        Ok(self.enqueue_job(NewJob::new(payload)?)?.id())
+    }
+
+    /// Stores a job in the caller's transaction and returns its id.
+    ///
+    /// The job exists if and when that transaction commits. `client` is a
+    /// `postgres::Transaction` or a `postgres::Client`. Takes one round trip.
+    ///
+    /// ```
+    /// # use redrive::{Payload, Queue};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Ship { order: i64 }
+    /// # impl Payload for Ship { const KIND: &'static str = "ship"; }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let url = std::env::var("DATABASE_URL")?;
+    /// # let db = redrive::connect(&url)?;
+    /// # db.migrate()?;
+    /// # let orders = Queue::new(&db, "orders")?;
+    /// # let mut client = redrive::postgres::Client::connect(&url, redrive::postgres::NoTls)?;
+    /// # client.batch_execute("CREATE TABLE IF NOT EXISTS shop_orders (id bigint, paid boolean)")?;
+    /// let mut tx = client.transaction()?;
+    /// tx.execute("UPDATE shop_orders SET paid = true WHERE id = 42", &[])?;
+    /// orders.enqueue_in(&mut tx, &Ship { order: 42 })?;
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Queue::enqueue). An invalid payload is rejected before anything is sent; an
+    /// error of the database aborts the transaction.
+    pub fn enqueue_in<P: Payload>(
+        &self,
+        client: &mut impl GenericClient,
+        payload: &P,
+    ) -> Result<JobId> {
+        Ok(self.enqueue_job_in(client, &NewJob::new(payload)?)?.id())
+    }
+
+    /// Stores many jobs, all or none, and returns their ids in the order of the payloads.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Queue::enqueue). The message names the first invalid job by its position.
+    pub fn enqueue_many<P: Payload>(&self, payloads: &[P]) -> Result<Vec<JobId>> {
+        Ok(ids(&self.store(new_jobs(payloads)?)?))
+    }
+
+    /// Stores many jobs in the caller's transaction and returns their ids in the order of the
+    /// payloads.
+    ///
+    /// More than 1,000 jobs are sent with COPY under a savepoint.
+    ///
+    /// # Errors
+    /// As [`enqueue_in`](Queue::enqueue_in).
+    pub fn enqueue_many_in<P: Payload>(
+        &self,
+        client: &mut impl GenericClient,
+        payloads: &[P],
+    ) -> Result<Vec<JobId>> {
+        Ok(ids(&self.enqueue_jobs_in(client, &new_jobs(payloads)?)?))
+    }
+
+    /// Stores a job with options: a delay, a priority, a number of attempts, a unique key.
+    ///
+    /// Returns [`Enqueued::Existing`] without storing anything if a live job of the queue holds
+    /// the same [unique key](NewJob::unique). With a unique key this call is safe to repeat while
+    /// the job lives.
+    ///
+    /// ```
+    /// # use redrive::{Enqueued, NewJob, Queue};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let reports = Queue::new(&db, "reports")?;
+    /// let report = || Ok::<_, redrive::Error>(NewJob::raw("report", "{}")?.unique("today"));
+    /// let first = reports.enqueue_job(report()?)?.id();
+    /// assert_eq!(reports.enqueue_job(report()?)?, Enqueued::Existing(first));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Queue::enqueue). *Invalid* also if an option is out of range.
+    pub fn enqueue_job(&self, job: NewJob) -> Result<Enqueued> {
+        job.check()?;
+        let queue = self.shared_name();
+        let doing = format!("enqueue into queue `{queue}`");
+        self.database().call(&doing.clone(), move |session| {
+            only(insert(
+                &queue,
+                std::slice::from_ref(&job),
+                |sql, values| session.query(&doing, sql, values),
+            )?)
+        })
+    }
+
+    /// Stores a job with options in the caller's transaction.
+    ///
+    /// Another transaction that stores a job with the same unique key waits until this one ends.
+    ///
+    /// # Errors
+    /// As [`enqueue_in`](Queue::enqueue_in). *Invalid* also if an option is out of range.
+    pub fn enqueue_job_in(
+        &self,
+        client: &mut impl GenericClient,
+        job: &NewJob,
+    ) -> Result<Enqueued> {
+        job.check()?;
+        only(self.insert_in(client, std::slice::from_ref(job))?)
+    }
+
+    /// Stores many jobs with options, all or none, in one transaction.
+    ///
+    /// # Errors
+    /// As [`enqueue_job`](Queue::enqueue_job). The message names the first invalid job by its
+    /// position, from 1. *Invalid* also for more than 1,000 jobs if one of them has a unique key.
+    pub fn enqueue_jobs(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
+        check_all(jobs)?;
+        self.store(jobs.to_vec())
+    }
+
+    /// Stores many jobs with options in the caller's transaction.
+    ///
+    /// More than 1,000 jobs are sent with COPY under a savepoint.
+    ///
+    /// # Errors
+    /// As [`enqueue_jobs`](Queue::enqueue_jobs) and [`enqueue_in`](Queue::enqueue_in).
+    pub fn enqueue_jobs_in(
+        &self,
+        client: &mut impl GenericClient,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>> {
+        check_all(jobs)?;
+        if jobs.len() <= MAX_INSERTED_JOBS {
+            return self.insert_in(client, jobs);
+        }
+        let failed = |error| self.failed(error);
+        // A savepoint, or a transaction if the connection has none: jobs and counters together.
+        let mut transaction = client.transaction().map_err(failed)?;
+        let ids = copy::enqueue(&mut transaction, self.name(), jobs).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(ids.into_iter().map(Enqueued::New).collect())
+    }
+
+    /// Stores checked jobs through the pool.
+    fn store(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        let queue = self.clone();
+        let doing = format!("enqueue into queue `{}`", self.name());
+        self.database().call(&doing.clone(), move |session| {
+            if jobs.len() > MAX_INSERTED_JOBS {
+                return queue.enqueue_jobs_in(session.client(), &jobs);
+            }
+            insert(queue.name(), &jobs, |sql, values| {
+                session.query(&doing, sql, values)
+            })
+        })
+    }
+
+    fn insert_in(&self, client: &mut impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
+        // Not prepared: one round trip, and nothing stays on a connection of the caller's.
+        insert(self.name(), jobs, |sql, values| {
+            client
+                .query_typed(sql.text, &sql.typed(values))
+                .map_err(|error| self.failed(error))
+        })
+    }
+
+    fn failed(&self, error: postgres::Error) -> Error {
+        Error::from_postgres(format!("enqueue into queue `{}`", self.name()), error)
+    }
+}
+
+/// The result of enqueueing a job that may have a [unique key](NewJob::unique).
+// Exhaustive: a job is stored or it is not, and callers should handle both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// The job was stored under this id.
+    New(JobId),
+    /// Nothing was stored: this live job holds the key.
+    Existing(JobId),
+}
+
+impl Enqueued {
+    /// Returns the id of the stored job, or of the job that holds the key.
+    pub fn id(self) -> JobId {
+        match self {
+            Enqueued::New(id) | Enqueued::Existing(id) => id,
+        }
+    }
+}
+
+fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
+    enqueued.iter().map(|job| job.id()).collect()
+}
+
+fn only(enqueued: Vec<Enqueued>) -> Result<Enqueued> {
+    enqueued
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::unavailable("could not enqueue: the database returned no id"))
+}
+
+fn new_jobs<P: Payload>(payloads: &[P]) -> Result<Vec<NewJob>> {
+    let new_job = |(index, payload)| {
+        NewJob::new(payload).map_err(|error| at_position(index, payloads.len(), error))
+    };
+    payloads.iter().enumerate().map(new_job).collect()
+}
+
+fn check_all(jobs: &[NewJob]) -> Result<()> {
+    if jobs.len() > MAX_INSERTED_JOBS && jobs.iter().any(|job| job.unique_key.is_some()) {
+        return Err(Error::invalid(format!(
+            "{} jobs are too many for one call with unique keys; the limit is {MAX_INSERTED_JOBS}",
+            jobs.len()
+        )));
+    }
+    for (index, job) in jobs.iter().enumerate() {
+        job.check()
+            .map_err(|error| at_position(index, jobs.len(), error))?;
+    }
+    Ok(())
+}
+
+fn at_position(index: usize, jobs: usize, error: Error) -> Error {
+    match jobs {
+        1 => error,
+        _ => Error::invalid(format!(
+            "job {} of {jobs} is invalid; nothing was enqueued",
+            index + 1
+        ))
+        .caused_by(error),
+    }
+}
+
+/// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
+///
+/// A plain job takes scalars. Jobs with a key use a separate statement, so that other jobs do not
+/// pay for it.
+fn insert(
+    queue: &str,
+    jobs: &[NewJob],
+    run: impl FnOnce(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>>,
+) -> Result<Vec<Enqueued>> {
+    let id = |row: &Row| JobId::new(row.get("id"));
+    if let [job] = jobs
+        && job.delay.is_zero()
+        && job.unique_key.is_none()
+    {
+        let attempts = job.max_attempts.cast_signed();
+        let values: [Parameter<'_>; 5] =
+            [&queue, &job.kind, &job.payload, &job.priority, &attempts];
+        let rows = run(&sql::ENQUEUE_ONE, &values)?;
+        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
+    }
+    let kinds: Vec<&str> = jobs.iter().map(|job| &*job.kind).collect();
+    let payloads: Vec<&Json> = jobs.iter().map(|job| &job.payload).collect();
+    let delays: Vec<i64> = jobs.iter().map(NewJob::delay_ms).collect();
+    let priorities: Vec<i16> = jobs.iter().map(|job| job.priority).collect();
+    let attempts: Vec<i32> = jobs
+        .iter()
+        .map(|job| job.max_attempts.cast_signed())
+        .collect();
+    let mut values: Vec<Parameter<'_>> =
+        vec![&queue, &kinds, &payloads, &delays, &priorities, &attempts];
+    if jobs.iter().all(|job| job.unique_key.is_none()) {
+        let rows = run(&sql::ENQUEUE, &values)?;
+        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
+    }
+    let keys: Vec<Option<&str>> = jobs.iter().map(|job| job.unique_key.as_deref()).collect();
+    values.push(&keys);
+    let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
+    let enqueued = |row: &Row| match row.get("is_new") {
+        true => Enqueued::New(id(row)),
+        false => Enqueued::Existing(id(row)),
+    };
+    Ok(rows.iter().map(enqueued).collect())
+}

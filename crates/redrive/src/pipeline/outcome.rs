@@ -1,0 +1,159 @@
+//! Outcomes: the result of an attempt, classified once for the metrics, the breakers and the verdict.
+
+use std::time::Duration;
+
+use crate::job::death_cause::DeathCause;
+use crate::job::error_report::ErrorReport;
+use crate::job::failure::{Disposition, Failure};
+use crate::pipeline::failure_cause::FailureCause;
+
+/// The result of an attempt.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The handler succeeded.
+    Done,
+    /// The handler returned a failure.
+    Failed(Failure),
+    /// The handler panicked.
+    Panicked(ErrorReport),
+    /// The payload does not match the handler's type.
+    Undecodable(ErrorReport),
+    /// The worker has no handler for the kind.
+    Unhandled(ErrorReport),
+    /// The handler exceeded its deadline. It may still run; its result will be rejected.
+    TimedOut(Duration),
+}
+
+/// An attempt that did not succeed.
+#[derive(Debug)]
+pub(crate) struct FailedAttempt {
+    /// The cause to count. `None`: the handler snoozed the job.
+    pub(crate) cause: Option<FailureCause>,
+    /// The next step, unless the attempts are used up.
+    pub(crate) disposition: Disposition,
+    /// The cause of death, if the job dies of this attempt.
+    pub(crate) death: DeathCause,
+    pub(crate) report: ErrorReport,
+    /// The dependency that is down, if the handler named it.
+    pub(crate) dependency: Option<String>,
+}
+
+impl FailedAttempt {
+    pub(crate) fn is_outage(&self) -> bool {
+        self.disposition == Disposition::Outage
+    }
+}
+
+impl Outcome {
+    /// Classifies the outcome. Returns `None` if the attempt succeeded.
+    pub(crate) fn classify(self) -> Option<FailedAttempt> {
+        let (cause, disposition, death, report) = match self {
+            Outcome::Done => return None,
+            Outcome::Failed(failure) => return Some(FailedAttempt::from(failure)),
+            Outcome::Panicked(report) => (
+                FailureCause::Panic,
+                Disposition::Retry,
+                DeathCause::Exhausted,
+                report,
+            ),
+            Outcome::Undecodable(report) => (
+                FailureCause::Undecodable,
+                Disposition::Reject,
+                DeathCause::Undecodable,
+                report,
+            ),
+            Outcome::Unhandled(report) => (
+                FailureCause::Unhandled,
+                Disposition::Reject,
+                DeathCause::Unhandled,
+                report,
+            ),
+            Outcome::TimedOut(deadline) => {
+                let message = format!("exceeded its deadline of {deadline:?}");
+                (
+                    FailureCause::Timeout,
+                    Disposition::Retry,
+                    DeathCause::Timeout,
+                    ErrorReport::new("Timeout", message, None),
+                )
+            }
+        };
+        Some(FailedAttempt {
+            cause: Some(cause),
+            disposition,
+            death,
+            report,
+            dependency: None,
+        })
+    }
+}
+
+impl From<Failure> for FailedAttempt {
+    fn from(failure: Failure) -> FailedAttempt {
+        let (cause, death) = match failure.disposition {
+            Disposition::Retry | Disposition::RetryAfter(_) => {
+                (Some(FailureCause::Error), DeathCause::Exhausted)
+            }
+            Disposition::Reject => (Some(FailureCause::Rejected), DeathCause::Rejected),
+            Disposition::Outage => (Some(FailureCause::Outage), DeathCause::Exhausted),
+            Disposition::Snooze(_) => (None, DeathCause::Exhausted),
+        };
+        FailedAttempt {
+            cause,
+            disposition: failure.disposition,
+            death,
+            report: failure.report,
+            dependency: failure.dependency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::CATALOGUE;
+
+    #[test]
+    fn each_outcome_has_a_cause_of_the_catalogue() {
+        let report = || ErrorReport::new("C", "m".to_owned(), None);
+        let second = Duration::from_secs(1);
+        let failed = CATALOGUE
+            .iter()
+            .find(|metric| metric.name == "redrive_job_attempts_failed_total")
+            .expect("the counter of failed attempts");
+        for (outcome, expected) in [
+            (Outcome::Done, None),
+            (Outcome::Failed(Failure::snooze(second)), None),
+            (
+                Outcome::Failed(Failure::retry("m")),
+                Some(FailureCause::Error),
+            ),
+            (
+                Outcome::Failed(Failure::retry("m").after(second)),
+                Some(FailureCause::Error),
+            ),
+            (
+                Outcome::Failed(Failure::reject("m")),
+                Some(FailureCause::Rejected),
+            ),
+            (
+                Outcome::Failed(Failure::outage("m")),
+                Some(FailureCause::Outage),
+            ),
+            (Outcome::Panicked(report()), Some(FailureCause::Panic)),
+            (
+                Outcome::Undecodable(report()),
+                Some(FailureCause::Undecodable),
+            ),
+            (Outcome::Unhandled(report()), Some(FailureCause::Unhandled)),
+            (Outcome::TimedOut(second), Some(FailureCause::Timeout)),
+        ] {
+            let shown = format!("{outcome:?}");
+            let cause = outcome.classify().and_then(|failed| failed.cause);
+            assert_eq!(cause, expected, "{shown}");
+            if let Some(cause) = cause {
+                assert!(failed.labels[2].values.contains(&cause.as_str()));
+            }
+        }
+    }
+}

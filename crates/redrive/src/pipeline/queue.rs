@@ -1,0 +1,71 @@
+//! Queues: named, isolated streams of jobs with their own workers and dead letters.
+
+use std::sync::Arc;
+
+use crate::db::database::Database;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::name;
+
+/// A queue of a database. A clone is cheap.
+///
+/// A queue needs no creation: it exists while it holds jobs or letters.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// let orders = redrive::Queue::new(&db, "orders")?;
+/// assert_eq!(orders.name(), "orders");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Queue {
+    db: Database,
+    name: Arc<str>,
+}
+
+impl Queue {
+    /// Returns the queue with this name.
+    ///
+    /// # Errors
+    /// *Invalid* if the name is empty, longer than 100 characters, begins or ends with a space, or
+    /// contains control characters.
+    pub fn new(db: &Database, name: &str) -> Result<Queue> {
+        name::check("queue", name)?;
+        Ok(Queue {
+            db: db.clone(),
+            name: name.into(),
+        })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    /// Returns whether the queue holds no live job: none ready, delayed or leased.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn is_drained(&self) -> Result<bool> {
+        let queue = self.shared_name();
+        self.db
+            .call("check whether the queue is drained", move |session| {
+                let row = session.query_one(
+                    &format!("check whether queue `{queue}` is drained"),
+                    &sql::DRAINED,
+                    &[&&*queue],
+                )?;
+                Ok(row.get("drained"))
+            })
+    }
+}

@@ -1,0 +1,92 @@
+//! Reap: takes back the jobs of lost workers.
+//!
+//! A worker that has not renewed for one lease is presumed dead. Its jobs return as *suspects* with
+//! their attempt refunded, because most processes are killed for reasons unrelated to the job. A
+//! job that loses its worker [`MAX_CRASHES`] times becomes a letter with the cause `worker_lost`.
+//! Every worker reaps; there is no leader.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::death_cause::DeathCause;
+use crate::job::job::milliseconds;
+use crate::pipeline::claim::{MAX_CRASHES, WorkerId};
+
+/// The maximum number of leases, jobs and bytes reaped by one statement, but at least one lease.
+const MAX_REAPED_LEASES: i32 = 100;
+const MAX_REAPED_JOBS: i32 = 10_000;
+const MAX_REAPED_BYTES: i32 = 16 * 1024 * 1024;
+/// The longest delay per crash, from the second one on. The actual delay is random.
+const CRASH_DELAY: Duration = Duration::from_secs(5);
+
+/// The bounds of one statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReapBounds {
+    pub(crate) leases: i32,
+    pub(crate) jobs: i32,
+    /// Compressed, as stored.
+    pub(crate) bytes: i32,
+}
+
+impl Default for ReapBounds {
+    fn default() -> ReapBounds {
+        ReapBounds {
+            leases: MAX_REAPED_LEASES,
+            jobs: MAX_REAPED_JOBS,
+            bytes: MAX_REAPED_BYTES,
+        }
+    }
+}
+
+/// The result of one or more statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reaped {
+    pub(crate) back: usize,
+    pub(crate) dead: usize,
+    /// Whether the last statement found no jobs.
+    pub(crate) is_complete: bool,
+}
+
+impl AddAssign for Reaped {
+    fn add_assign(&mut self, next: Reaped) {
+        *self = Reaped {
+            back: self.back + next.back,
+            dead: self.dead + next.dead,
+            is_complete: next.is_complete,
+        };
+    }
+}
+
+/// Reaps expired leases for a worker, as many as the bounds allow.
+pub(crate) fn reap(
+    session: &mut Session,
+    worker: WorkerId,
+    lease: Duration,
+    bounds: ReapBounds,
+) -> Result<Reaped> {
+    let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
+    let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
+    let rows = session.query(
+        "take back jobs of lost workers",
+        &sql::REAP,
+        &[
+            &lease_ms,
+            &i64::from(bounds.leases),
+            &MAX_CRASHES.cast_signed(),
+            &delay_ms,
+            &DeathCause::Manual.as_str(),
+            &i64::from(bounds.jobs),
+            &i64::from(bounds.bytes),
+            &worker.0,
+        ],
+    )?;
+    let dead = rows.iter().filter(|row| row.get("is_dead")).count();
+    Ok(Reaped {
+        back: rows.len() - dead,
+        dead,
+        is_complete: rows.is_empty(),
+    })
+}

@@ -1,0 +1,40 @@
+//! A settlement: the verdict on a leased job, with what is stored and counted about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::job::job::JobMeta;
+use crate::pipeline::claim::{LeaseId, WorkerId};
+use crate::pipeline::failure_cause::FailureCause;
+use crate::pipeline::judge::Verdict;
+
+/// The worker that settles, as its letters name it.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerIdentity {
+    pub(crate) id: WorkerId,
+    pub(crate) host: Arc<str>,
+    pub(crate) version: Arc<str>,
+    pub(crate) pid: i32,
+}
+
+/// A verdict on a leased job.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    pub(crate) lease: LeaseId,
+    pub(crate) meta: JobMeta,
+    pub(crate) run_time: Duration,
+    pub(crate) verdict: Verdict,
+    /// Whether the attempt met an outage.
+    pub(crate) in_outage: bool,
+    /// Why the attempt failed. `None`: it did not.
+    pub(crate) cause: Option<FailureCause>,
+    /// The time since the first enqueue of the job.
+    pub(crate) age: Duration,
+}
+
+impl Settlement {
+    /// Whether the job only has to be deleted.
+    pub(crate) fn is_plain_done(&self) -> bool {
+        self.verdict == Verdict::Done && self.meta.generation == 0 && !self.meta.is_unique
+    }
+}

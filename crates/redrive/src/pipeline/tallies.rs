@@ -1,0 +1,152 @@
+//! Tallies: what to count of the verdicts on a lease. Pure.
+//!
+//! The settler writes them in the same statement as the verdicts. Each names its lease, so that
+//! nothing is counted for a lost lease.
+
+use std::sync::Arc;
+
+use crate::pipeline::buckets::{self, bucket};
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::failure_cause::FailureCause;
+use crate::pipeline::judge::Verdict;
+use crate::pipeline::settlement::Settlement;
+
+/// A sum over the verdicts of a lease with the same key, label, cause and bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tally {
+    /// The counter.
+    pub(crate) key: &'static str,
+    pub(crate) label: Option<Arc<str>>,
+    /// The cause of a failure.
+    pub(crate) cause: Option<FailureCause>,
+    /// The bucket of a histogram.
+    pub(crate) bucket: Option<i16>,
+    pub(crate) count: i64,
+    pub(crate) sum: f64,
+}
+
+/// A lease that ends because all its remaining jobs are done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DoneLease {
+    pub(crate) lease: LeaseId,
+    pub(crate) jobs: u64,
+    pub(crate) tallies: Vec<Tally>,
+}
+
+impl DoneLease {
+    pub(crate) fn of(lease: LeaseId, settlements: &[Settlement]) -> DoneLease {
+        DoneLease {
+            lease,
+            jobs: settlements.len() as u64,
+            tallies: tallies(settlements),
+        }
+    }
+}
+
+/// Returns what to count if the database accepts these verdicts unchanged.
+pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
+    let mut counted: Vec<Tally> = Vec::new();
+    let mut wait = HistogramTally::new(buckets::SECONDS);
+    let mut succeeded = HistogramTally::new(buckets::SECONDS);
+    let mut failed = HistogramTally::new(buckets::SECONDS);
+    let mut end_to_end = HistogramTally::new(buckets::END_TO_END);
+    let mut attempts = HistogramTally::new(buckets::ATTEMPTS);
+    let mut retry_delay = HistogramTally::new(buckets::RETRY_DELAY);
+    for settlement in settlements {
+        let (kind, cause) = (&settlement.meta.kind, settlement.cause);
+        let run_time = settlement.run_time.as_secs_f64();
+        wait.add(settlement.meta.wait.as_secs_f64());
+        match &settlement.verdict {
+            Verdict::Done => {
+                count(&mut counted, "succeeded", Some(kind), None);
+                succeeded.add(run_time);
+                end_to_end.add(settlement.age.as_secs_f64());
+                attempts.add(settlement.meta.attempt.into());
+            }
+            Verdict::Retry { delay, .. } => {
+                count(&mut counted, "retried", None, None);
+                retry_delay.add(delay.as_secs_f64());
+            }
+            Verdict::Outage { .. } => count(&mut counted, "retried", None, None),
+            Verdict::Snooze { .. } => count(&mut counted, "snoozed", None, None),
+            Verdict::Dead { .. } => count(&mut counted, "ended", None, None),
+        }
+        if cause.is_some() {
+            count(&mut counted, "failed", Some(kind), cause);
+            failed.add(run_time);
+        }
+    }
+    counted
+        .into_iter()
+        .chain(wait.tallies("wait", None))
+        .chain(succeeded.tallies("run", Some("succeeded")))
+        .chain(failed.tallies("run", Some("failed")))
+        .chain(end_to_end.tallies("end_to_end", None))
+        .chain(attempts.tallies("attempts_done", None))
+        .chain(retry_delay.tallies("retry_delay", None))
+        .collect()
+}
+
+/// Counts one more.
+fn count(
+    counted: &mut Vec<Tally>,
+    key: &'static str,
+    kind: Option<&Arc<str>>,
+    cause: Option<FailureCause>,
+) {
+    let same = |tally: &&mut Tally| {
+        tally.key == key && tally.label.as_ref() == kind && tally.cause == cause
+    };
+    match counted.iter_mut().find(same) {
+        Some(tally) => tally.count += 1,
+        None => counted.push(Tally {
+            key,
+            label: kind.map(Arc::clone),
+            cause,
+            bucket: None,
+            count: 1,
+            sum: 0.0,
+        }),
+    }
+}
+
+/// A histogram: count and sum per bucket.
+struct HistogramTally {
+    bounds: &'static [f64],
+    buckets: Vec<(i64, f64)>,
+}
+
+impl HistogramTally {
+    fn new(bounds: &'static [f64]) -> HistogramTally {
+        HistogramTally {
+            bounds,
+            buckets: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, observed: f64) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![(0, 0.0); self.bounds.len() + 1];
+        }
+        let place = usize::try_from(bucket(self.bounds, observed)).unwrap_or_default();
+        if let Some((count, sum)) = self.buckets.get_mut(place) {
+            *count += 1;
+            *sum += observed;
+        }
+    }
+
+    fn tallies(self, key: &'static str, label: Option<&str>) -> impl Iterator<Item = Tally> {
+        let label: Option<Arc<str>> = label.map(Into::into);
+        (0..)
+            .zip(self.buckets)
+            .filter(|(_, (count, _))| *count > 0)
+            .map(move |(bucket, (count, sum))| Tally {
+                key,
+                label: label.clone(),
+                cause: None,
+                bucket: Some(bucket),
+                count,
+                sum,
+            })
+    }
+}

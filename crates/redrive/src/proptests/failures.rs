@@ -1,0 +1,199 @@
+//! Errors of handlers: every one can be stored.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{config, text};
+use crate::job::backoff::Backoff;
+use crate::job::error_report::{ErrorReport, MAX_MESSAGE_BYTES};
+use crate::job::failure::Failure;
+use crate::job::job::MAX_ATTEMPTS;
+use crate::job::name;
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::outcome::Outcome;
+
+/// A foreign error whose Display may succeed, fail halfway or panic.
+#[derive(Clone, Debug)]
+struct Foreign {
+    text: String,
+    shows: Shows,
+    cause: Option<Box<Foreign>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shows {
+    Itself,
+    HalfOfItself,
+    APanic,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match self.shows {
+            Shows::Itself => Ok(()),
+            Shows::HalfOfItself => Err(fmt::Error),
+            Shows::APanic => std::panic::resume_unwind(Box::new("no")),
+        }
+    }
+}
+
+impl StdError for Foreign {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &dyn StdError)
+    }
+}
+
+fn foreign() -> impl Strategy<Value = Foreign> {
+    let shows = || {
+        prop_oneof![
+            3 => Just(Shows::Itself),
+            1 => Just(Shows::HalfOfItself),
+            1 => Just(Shows::APanic),
+        ]
+    };
+    let one = (text(), shows()).prop_map(|(text, shows)| Foreign {
+        text,
+        shows,
+        cause: None,
+    });
+    one.prop_recursive(4, 4, 1, move |inner| {
+        (text(), shows(), inner).prop_map(|(text, shows, cause)| Foreign {
+            text,
+            shows,
+            cause: Some(Box::new(cause)),
+        })
+    })
+}
+
+/// Whether the database can store it: no NUL, within the length limits.
+fn is_writable(report: &ErrorReport) -> bool {
+    let fits = |text: &str, most: usize| text.len() <= most && !text.contains('\0');
+    fits(&report.class, 1024)
+        && fits(&report.message, MAX_MESSAGE_BYTES)
+        && report
+            .detail
+            .as_deref()
+            .is_none_or(|detail| fits(detail, 64 * 1024))
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    let made = prop_oneof![
+        text().prop_map(Failure::retry),
+        text().prop_map(Failure::reject),
+        text().prop_map(Failure::outage),
+        foreign().prop_map(Failure::from),
+        foreign().prop_map(Failure::reject_error),
+        any::<Duration>().prop_map(Failure::snooze),
+    ];
+    (
+        made,
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+        any::<Option<Duration>>(),
+    )
+        .prop_map(|(mut failure, class, detail, after)| {
+            if let Some(class) = class {
+                failure = failure.class(class);
+            }
+            if let Some(detail) = detail {
+                failure = failure.detail(detail);
+            }
+            match after {
+                Some(after) => failure.after(after),
+                None => failure,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_error_can_be_stored(failure in failure(), hook in 0..3_u8) {
+        prop_assert!(is_writable(&failure.report), "{failure:?}");
+        let hooked = failure.report.clone().redacted(&|text: &str| match hook {
+            0 => String::new(),
+            1 => text.repeat(50),
+            _ => std::panic::resume_unwind(Box::new("no")),
+        });
+        prop_assert!(is_writable(&hooked), "{hooked:?}");
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_head_and_its_tail(class in text(), message in text(), times in 1..400_usize) {
+        let message = message.repeat(times);
+        let report = ErrorReport::new(&class, message.clone(), None);
+        prop_assert!(is_writable(&report));
+        if message.replace('\0', "\u{fffd}").len() <= MAX_MESSAGE_BYTES {
+            prop_assert_eq!(report.message, message.replace('\0', "\u{fffd}"));
+        } else {
+            let whole = message.replace('\0', "\u{fffd}");
+            let (head, tail) = report.message.split_once("\n[... cut ...]\n").expect("a cut");
+            prop_assert!(whole.starts_with(head) && whole.ends_with(tail));
+            prop_assert!(head.len() > 1000 && tail.len() > 1000);
+        }
+    }
+
+    #[test]
+    fn a_handler_never_ends_its_thread(failure in failure(), panics in any::<bool>()) {
+        let outcome = run_handler(|| match panics {
+            false => Err(failure),
+            true => std::panic::resume_unwind(Box::new(failure)),
+        });
+        match outcome {
+            Outcome::Failed(_) => prop_assert!(!panics),
+            Outcome::Panicked(report) => prop_assert!(panics && is_writable(&report)),
+            other @ (Outcome::Done | Outcome::Undecodable(_) | Outcome::Unhandled(_) | Outcome::TimedOut(_)) => {
+                prop_assert!(false, "{other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn attempts_end_and_delays_are_bounded(
+        failure in failure(),
+        attempt in any::<u32>(),
+        max_attempts in 1..=MAX_ATTEMPTS,
+        cancelled in any::<bool>(),
+        base in any::<Duration>(),
+        outage_age in any::<Option<Duration>>(),
+        park in any::<Duration>(),
+        random in any::<f64>(),
+    ) {
+        let backoff = Backoff::exponential(base);
+        let at = JudgeContext {
+            attempt,
+            max_attempts,
+            cancelled,
+            backoff: &backoff,
+            outage_age,
+            park,
+            random: random.abs() % 1.0,
+        };
+        let outcome = Outcome::Failed(failure);
+        let failed = outcome.classify().expect("a failure");
+        let (dependency, is_outage) = (failed.dependency.clone(), failed.is_outage());
+        if let Some(dependency) = dependency.filter(|_| is_outage) {
+            prop_assert!(name::check("dependency", &dependency).is_ok());
+        }
+        let day = Duration::from_hours(24);
+        match judge(Some(failed), &at) {
+            Verdict::Done => prop_assert!(false, "a failure is not done"),
+            Verdict::Retry { delay, .. } => {
+                prop_assert!(attempt < max_attempts && !cancelled, "{attempt} of {max_attempts}");
+                prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF);
+            }
+            Verdict::Snooze { delay } => prop_assert!(delay <= crate::job::job::MAX_DELAY),
+            Verdict::Outage { delay, .. } => {
+                prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day));
+                prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF.mul_f64(1.25));
+            }
+            Verdict::Dead { report, .. } => prop_assert!(is_writable(&report)),
+        }
+    }
+}

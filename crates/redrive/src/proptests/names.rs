@@ -1,0 +1,43 @@
+//! Names of queues, kinds and dependencies.
+
+use proptest::prelude::*;
+
+use super::{config, text};
+use crate::job::job::{JobId, NewJob};
+use crate::job::name::{MAX_NAME_CHARS, check, cleaned};
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_name_is_accepted_or_rejected_for_its_fault(name in text()) {
+        let good = (1..=MAX_NAME_CHARS).contains(&name.chars().count())
+            && !name.contains(char::is_control)
+            && name.trim_matches(' ') == name;
+        match check("queue", &name) {
+            Ok(()) => prop_assert!(good),
+            Err(error) => {
+                prop_assert!(!good && error.is_invalid());
+                let message = error.to_string();
+                prop_assert!(!message.contains(char::is_control) && message.len() < 3000, "{message}");
+            }
+        }
+        prop_assert_eq!(NewJob::raw(&name, "1").is_ok(), good);
+    }
+
+    #[test]
+    fn a_cleaned_name_is_valid_or_empty(name in text()) {
+        let left = cleaned(&name);
+        prop_assert!(left.is_empty() || check("dependency", &left).is_ok(), "{left:?}");
+        prop_assert_eq!(cleaned(&left), left.clone());
+    }
+
+    #[test]
+    fn an_id_is_a_number_or_rejected(text in text()) {
+        let read = text.parse::<JobId>();
+        prop_assert_eq!(read.as_ref().ok().map(|id| id.get()), text.parse::<i64>().ok());
+        if let Err(error) = read {
+            prop_assert!(!error.to_string().contains(char::is_control));
+        }
+    }
+}

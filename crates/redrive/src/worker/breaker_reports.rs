@@ -1,0 +1,91 @@
+//! Writes breaker changes, after the verdicts that caused them.
+
+use std::sync::Arc;
+
+use crate::db::call_thread::CallThread;
+use crate::error::Result;
+use crate::pipeline::breaker::{ProbeVerdict, end_probe, open_breakers, trip};
+use crate::sync::Instant;
+use crate::sync::channel::Sender;
+use crate::worker::breaker_state::BreakerReport;
+use crate::worker::retry::{call_timeout, retry};
+use crate::worker::state::State;
+use crate::worker::wake_mode::Wake;
+
+/// Writes the reports.
+pub(crate) fn write_reports(
+    state: &Arc<State>,
+    db_thread: &mut CallThread,
+    reports: &mut Vec<BreakerReport>,
+    wake: &Sender<Wake>,
+    until: Instant,
+) {
+    for report in reports.drain(..) {
+        match report {
+            BreakerReport::BreakerTrip(news) => {
+                log::warn!(
+                    "{state} breaker={}: opened ({}): {}",
+                    news.name,
+                    news.cause,
+                    news.message
+                );
+                let tripped = retry(state, until, || {
+                    let news = news.clone();
+                    db_thread.call("open a breaker", call_timeout(state), move |session| {
+                        trip(session, &news)
+                    })
+                });
+                match tripped {
+                    Ok(gated) => state.breakers.confirm(gated, Instant::now()),
+                    Err(error) => {
+                        log::error!(
+                            "{state} breaker={}: could not be opened: {error}",
+                            news.name
+                        );
+                        state.breakers.abandon(&news.name);
+                    }
+                }
+            }
+            BreakerReport::Probed(probe, ended) => {
+                match ended {
+                    ProbeVerdict::Close => log::info!(
+                        "{state} breaker={}: closed after a successful probe",
+                        probe.name
+                    ),
+                    ProbeVerdict::Reopen => log::info!(
+                        "{state} breaker={}: still open after a failed probe",
+                        probe.name
+                    ),
+                    ProbeVerdict::Release => {}
+                }
+                let gated = retry(state, until, || {
+                    let probe = probe.clone();
+                    db_thread.call("end a probe", call_timeout(state), move |session| {
+                        end_probe(session, &probe, ended)?;
+                        open_breakers(session)
+                    })
+                });
+                match gated {
+                    Ok(gated) => {
+                        state.breakers.learn(gated, Instant::now());
+                        _ = wake.try_send(Wake::Work);
+                    }
+                    // The right to the probe expires, and another worker tries.
+                    Err(error) => {
+                        log::warn!(
+                            "{state} breaker={}: could not record the probe: {error}",
+                            probe.name
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the breakers. Returns whether the worker may claim more than before.
+pub(crate) fn read_breakers(state: &Arc<State>, db_thread: &mut CallThread) -> Result<bool> {
+    let deadline = state.config.queue.database().call_timeout();
+    let open = db_thread.call("look at the breakers", deadline, open_breakers)?;
+    Ok(state.breakers.learn(open, Instant::now()))
+}

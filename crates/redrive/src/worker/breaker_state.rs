@@ -1,0 +1,388 @@
+//! Tracks the breakers that affect a worker and counts its outages.
+//!
+//! Nothing here uses the database. The renewer refreshes the state, the fetcher asks what it may
+//! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
+//! open and no outage is counted, each check reads one flag.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::pipeline::breaker::{
+    BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, Probe, ProbeOutcome, ProbeVerdict,
+    judge_probe, of_queue,
+};
+use crate::pipeline::claim::LeaseId;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Instant, Mutex};
+use crate::worker::latch::lock;
+
+/// The wait before another attempt to take a probe that another process may have.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// The breakers that affect one worker.
+pub(crate) struct LocalBreakers {
+    /// The breaker of the whole queue.
+    queue: String,
+    /// Outages in a row that open a breaker.
+    breaker_threshold: u32,
+    /// The registered dependencies, by kind.
+    dependencies: HashMap<String, String>,
+    /// Nothing is open and no outage is counted.
+    quiet: AtomicBool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The breakers that are not closed, by name.
+    open: HashMap<String, OpenBreaker>,
+    /// Outages in a row, by breaker.
+    rows: HashMap<String, OutageStreak>,
+    /// The probes that run in this worker.
+    probes: HashMap<LeaseId, Probe>,
+}
+
+struct OpenBreaker {
+    cause: BreakerCause,
+    /// The affected kinds. A queue's breaker affects all.
+    kinds: BTreeSet<String>,
+    wait: Duration,
+    /// When to probe; `None` if an operator must close the breaker.
+    probe_at: Option<Instant>,
+    /// Whether the database does not know of it yet.
+    is_news: bool,
+}
+
+#[derive(Default)]
+struct OutageStreak {
+    outages: u32,
+    kinds: BTreeSet<String>,
+}
+
+/// A breaker change to write.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BreakerReport {
+    BreakerTrip(BreakerTrip),
+    Probed(Probe, ProbeVerdict),
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AttemptEnd<'a> {
+    Done,
+    Outage {
+        dependency: Option<&'a str>,
+        message: &'a str,
+    },
+    Other,
+    Unrun,
+}
+
+/// The jobs that the fetcher may claim.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimPlan {
+    /// Only a probe.
+    pub(crate) is_shut: bool,
+    /// The kinds not to claim.
+    pub(crate) except: Vec<String>,
+    /// A probe that is due.
+    pub(crate) probe: Option<DueProbe>,
+    /// When the next probe is due, if none is.
+    pub(crate) next: Option<Instant>,
+}
+
+/// A probe that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DueProbe {
+    pub(crate) name: String,
+    pub(crate) cause: BreakerCause,
+    /// The kinds that can serve as a probe. `None`: any that the worker handles.
+    pub(crate) kinds: Option<Vec<String>>,
+    pub(crate) wait: Duration,
+}
+
+impl LocalBreakers {
+    pub(crate) fn new(
+        queue: &str,
+        breaker_threshold: u32,
+        dependencies: HashMap<String, String>,
+    ) -> LocalBreakers {
+        LocalBreakers {
+            queue: of_queue(queue),
+            breaker_threshold,
+            dependencies,
+            quiet: AtomicBool::new(true),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns whether a breaker blocks this claimed job. Probes are not blocked.
+    pub(crate) fn stops(&self, lease: LeaseId, kind: &str) -> bool {
+        if self.quiet.load(Ordering::Relaxed) {
+            return false;
+        }
+        let known = lock(&self.known);
+        let concerned = |(name, gate): (&String, &OpenBreaker)| {
+            *name == self.queue || gate.kinds.contains(kind)
+        };
+        !known.probes.contains_key(&lease) && known.open.iter().any(concerned)
+    }
+
+    /// Returns how long a job of this kind waits in an outage: as long as its breaker, once that is
+    /// open.
+    pub(crate) fn park(&self, kind: &str, dependency: Option<&str>) -> Duration {
+        let known = lock(&self.known);
+        let gate = known.open.get(self.breaker_of(kind, dependency));
+        gate.map_or(MIN_PROBE_WAIT, |gate| gate.wait)
+    }
+
+    /// Records the end of an attempt. Returns the changes to write.
+    pub(crate) fn note(
+        &self,
+        lease: LeaseId,
+        kind: &str,
+        attempt: AttemptEnd<'_>,
+        now: Instant,
+    ) -> Vec<BreakerReport> {
+        let outage = match attempt {
+            AttemptEnd::Outage {
+                dependency,
+                message,
+            } => Some((self.breaker_of(kind, dependency), message)),
+            AttemptEnd::Done | AttemptEnd::Other | AttemptEnd::Unrun => None,
+        };
+        if outage.is_none() && self.quiet.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut known = lock(&self.known);
+        let mut reports = Vec::new();
+        if let Some(probe) = known.probes.remove(&lease) {
+            let ending = match (attempt, outage) {
+                (AttemptEnd::Done, _) => ProbeOutcome::Done,
+                (AttemptEnd::Unrun, _) => ProbeOutcome::Unrun,
+                (_, Some((name, _))) if name == probe.name => ProbeOutcome::Outage,
+                // An outage of another dependency shows that this one works.
+                (AttemptEnd::Outage { .. } | AttemptEnd::Other, _) => ProbeOutcome::Other,
+            };
+            let ended = judge_probe(probe.cause, ending);
+            reports.push(BreakerReport::Probed(probe, ended));
+        }
+        match (outage, attempt) {
+            (Some((name, message)), _) => {
+                reports.extend(self.count(&mut known, name, kind, message, now));
+            }
+            (None, AttemptEnd::Unrun) => {}
+            (None, _) => known.rows.retain(|name, row| {
+                let broken = *name == self.queue
+                    || row.kinds.contains(kind)
+                    || self.dependencies.get(kind) == Some(name);
+                !broken
+            }),
+        }
+        self.settle_down(&known);
+        reports
+    }
+
+    /// Counts an outage. The one that reaches the threshold opens the breaker, in this worker at
+    /// once.
+    fn count(
+        &self,
+        known: &mut Known,
+        name: &str,
+        kind: &str,
+        message: &str,
+        now: Instant,
+    ) -> Option<BreakerReport> {
+        if let Some(gate) = known.open.get(name)
+            && (name == self.queue || gate.kinds.contains(kind))
+        {
+            // The job was running when the breaker opened.
+            return None;
+        }
+        let row = known.rows.entry(name.to_owned()).or_default();
+        row.outages += 1;
+        row.kinds.insert(kind.to_owned());
+        if row.outages < self.breaker_threshold {
+            return None;
+        }
+        let row = known.rows.remove(name)?;
+        Some(self.open(known, name, BreakerCause::Outage, row, message, now))
+    }
+
+    fn open(
+        &self,
+        known: &mut Known,
+        name: &str,
+        cause: BreakerCause,
+        row: OutageStreak,
+        message: &str,
+        now: Instant,
+    ) -> BreakerReport {
+        let mut kinds = row.kinds;
+        if name == self.queue {
+            kinds.clear();
+        }
+        kinds.extend(self.registered(name));
+        let gate = OpenBreaker {
+            cause,
+            kinds: kinds.clone(),
+            wait: MIN_PROBE_WAIT,
+            probe_at: Some(now + MIN_PROBE_WAIT),
+            is_news: true,
+        };
+        known.open.insert(name.to_owned(), gate);
+        self.quiet.store(false, Ordering::Relaxed);
+        BreakerReport::BreakerTrip(BreakerTrip {
+            name: name.to_owned(),
+            cause,
+            message: message.to_owned(),
+            kinds: kinds.into_iter().collect(),
+            outages: row.outages,
+        })
+    }
+
+    /// Opens the queue's breaker after a flood of letters. Returns `None` if it is open already.
+    pub(crate) fn flood(&self, message: &str, now: Instant) -> Option<BreakerReport> {
+        let mut known = lock(&self.known);
+        if known.open.contains_key(&self.queue) {
+            return None;
+        }
+        let row = OutageStreak::default();
+        Some(self.open(
+            &mut known,
+            &self.queue,
+            BreakerCause::Flood,
+            row,
+            message,
+            now,
+        ))
+    }
+
+    /// Replaces the known state. Returns whether the worker may claim more than before.
+    pub(crate) fn learn(&self, all: Vec<BreakerStatus>, now: Instant) -> bool {
+        let mut known = lock(&self.known);
+        let before: BTreeSet<String> = known.open.keys().cloned().collect();
+        known.open.retain(|_, gate| gate.is_news);
+        for gated in all {
+            self.take_over(&mut known, gated, now);
+        }
+        self.settle_down(&known);
+        before.iter().any(|name| !known.open.contains_key(name))
+    }
+
+    /// Replaces the state of one breaker that the database confirmed.
+    pub(crate) fn confirm(&self, gated: BreakerStatus, now: Instant) {
+        let mut known = lock(&self.known);
+        known.open.remove(&gated.name);
+        self.take_over(&mut known, gated, now);
+        self.settle_down(&known);
+    }
+
+    /// Forgets a breaker that could not be written.
+    pub(crate) fn abandon(&self, name: &str) {
+        let mut known = lock(&self.known);
+        known.open.remove(name);
+        self.settle_down(&known);
+    }
+
+    fn take_over(&self, known: &mut Known, gated: BreakerStatus, now: Instant) {
+        let mut kinds: BTreeSet<String> = gated.kinds.into_iter().collect();
+        kinds.extend(self.registered(&gated.name));
+        let concerns_us = gated.name == self.queue || !gated.name.starts_with("queue:");
+        if !concerns_us {
+            return;
+        }
+        let gate = OpenBreaker {
+            cause: gated.cause,
+            kinds,
+            wait: gated.wait,
+            probe_at: gated.probe_in.and_then(|wait| now.checked_add(wait)),
+            is_news: false,
+        };
+        known.open.insert(gated.name, gate);
+    }
+
+    /// Returns what the fetcher may claim. `handled` are the worker's kinds; `None`: all.
+    pub(crate) fn plan(&self, handled: Option<&[String]>, now: Instant) -> ClaimPlan {
+        if self.quiet.load(Ordering::Relaxed) {
+            return ClaimPlan::default();
+        }
+        let known = lock(&self.known);
+        let mut plan = ClaimPlan::default();
+        let mut except = BTreeSet::new();
+        for (name, gate) in &known.open {
+            if *name != self.queue {
+                except.extend(gate.kinds.iter().cloned());
+            }
+        }
+        plan.except = except.into_iter().collect();
+        plan.is_shut = known.open.contains_key(&self.queue);
+        for (name, gate) in &known.open {
+            // While the whole queue is paused, its dependencies cannot be probed.
+            if plan.is_shut && *name != self.queue {
+                continue;
+            }
+            let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
+                let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
+                gate.kinds.iter().filter(ours).cloned().collect()
+            });
+            if kinds.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            match gate.probe_at {
+                Some(at) if at <= now => {
+                    plan.probe = Some(DueProbe {
+                        name: name.clone(),
+                        cause: gate.cause,
+                        kinds,
+                        wait: gate.wait,
+                    });
+                }
+                Some(at) => plan.next = plan.next.into_iter().chain([at]).min(),
+                None => {}
+            }
+        }
+        plan
+    }
+
+    /// Records a probe that runs here under this lease. No other process has the right until
+    /// `until`.
+    pub(crate) fn probing(&self, lease: LeaseId, probe: Probe, until: Instant) {
+        let mut known = lock(&self.known);
+        if let Some(gate) = known.open.get_mut(&probe.name) {
+            gate.probe_at = Some(until);
+        }
+        known.probes.insert(lease, probe);
+        self.quiet.store(false, Ordering::Relaxed);
+    }
+
+    /// Records that the right to a due probe was not available.
+    pub(crate) fn put_off(&self, due: &DueProbe, now: Instant) {
+        if let Some(gate) = lock(&self.known).open.get_mut(&due.name) {
+            let again = now + due.wait.min(TRY_AGAIN);
+            gate.probe_at = gate.probe_at.map(|at| at.max(again));
+        }
+    }
+
+    fn breaker_of<'a>(&'a self, kind: &str, dependency: Option<&'a str>) -> &'a str {
+        dependency
+            .or_else(|| self.dependencies.get(kind).map(String::as_str))
+            .unwrap_or(&self.queue)
+    }
+
+    fn registered(&self, name: &str) -> impl Iterator<Item = String> {
+        let with = self
+            .dependencies
+            .iter()
+            .filter(move |(_, dependency)| *dependency == name);
+        with.map(|(kind, _)| kind.clone())
+    }
+
+    fn settle_down(&self, known: &Known) {
+        let quiet = known.open.is_empty() && known.rows.is_empty() && known.probes.is_empty();
+        self.quiet.store(quiet, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

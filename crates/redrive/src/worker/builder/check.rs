@@ -1,0 +1,90 @@
+//! Checks the settings of a worker.
+
+use std::time::Duration;
+
+use super::{WORKER_CONNECTIONS, WorkerBuilder};
+use crate::error::{Error, Result};
+use crate::job::name;
+use crate::worker::limits;
+
+impl WorkerBuilder {
+    pub(super) fn check(&mut self) -> Result<()> {
+        if let Some(first_error) = self.first_error.take() {
+            return Err(first_error);
+        }
+        let queue = self.queue.name();
+        let reject = |problem: String| {
+            Err(Error::invalid(format!(
+                "the worker of queue `{queue}` {problem}"
+            )))
+        };
+        let within =
+            |time: &Duration, least: Duration, most: Duration| (least..=most).contains(time);
+        let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
+        if self.handlers.is_empty() {
+            return reject("has no handler".to_owned());
+        }
+        if !(1..=limits::MAX_SLOTS).contains(&self.slots) {
+            return reject(format!(
+                "has {} slots; it must have 1 to 10,000",
+                self.slots
+            ));
+        }
+        if !within(&self.lease, limits::MIN_LEASE, limits::MAX_LEASE) {
+            return reject(format!(
+                "has a lease of {:?}; it must be 2 s to 1 h",
+                self.lease
+            ));
+        }
+        let poll = self.poll_every();
+        if !within(&poll, limits::MIN_POLL_INTERVAL, limits::MAX_POLL_INTERVAL) {
+            return reject(format!(
+                "has a poll interval of {poll:?}; it must be 5 ms to 1 min"
+            ));
+        }
+        if !within(&self.hold_for, limits::MIN_HOLD_TIME, limits::MAX_HOLD_TIME) {
+            return reject(format!(
+                "has a hold time of {:?}; it must be 10 ms to 24 h",
+                self.hold_for
+            ));
+        }
+        if let Some(deadline) = self
+            .handlers
+            .deadlines()
+            .chain([self.deadline])
+            .find(|deadline| !within(deadline, limits::MIN_DEADLINE, limits::MAX_DEADLINE))
+        {
+            return reject(format!(
+                "has a deadline of {deadline:?}; it must be 1 ms to 24 h"
+            ));
+        }
+        if !(1..=limits::MAX_BREAKER_THRESHOLD).contains(&self.breaker_threshold) {
+            return reject(format!(
+                "has a breaker threshold of {}; it must be 1 to 1000",
+                self.breaker_threshold
+            ));
+        }
+        if let Some((letters, per)) = &self.flood
+            && !((1..=1_000_000).contains(letters) && within(per, second, day))
+        {
+            return reject(format!(
+                "has a flood guard of {letters} letters within {per:?}; it must be 1 to 1,000,000 within 1 s to 24 h"
+            ));
+        }
+        for dependency in self.handlers.dependencies().values() {
+            name::check("dependency", dependency)?;
+            if dependency.starts_with("queue:") {
+                return reject(format!(
+                    "has the dependency `{dependency}`; the prefix `queue:` is reserved"
+                ));
+            }
+        }
+        let connections = self.queue.database().connections();
+        if connections < WORKER_CONNECTIONS {
+            return reject(format!(
+                "has a pool of {connections} connections; it needs {WORKER_CONNECTIONS}"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! Starts the threads of a worker.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::WorkerBuilder;
+use crate::db::call_thread::CallThread;
+use crate::db::database::Database;
+use crate::error::Result;
+use crate::pipeline::claim::mark::Marks;
+use crate::pipeline::claim::{Suspects, WorkerId};
+use crate::pipeline::settlement::WorkerIdentity;
+use crate::sync::Mutex;
+use crate::sync::channel::bounded;
+use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::flood::FloodGuard;
+use crate::worker::latch::Latch;
+use crate::worker::second_fetcher::SecondFetcher;
+use crate::worker::slot::{self, SlotContext};
+use crate::worker::state::{Config, State};
+use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
+
+/// The size of a segment after which the ring turns. Small enough that a held xmin horizon costs
+/// little, large enough that truncation is cheap.
+const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
+
+/// The capacity of the channel from the fetcher to the slots.
+const JOBS_IN_CHANNEL: usize = 4096;
+
+/// The capacity of the channel from the slots to the settler.
+const MESSAGES_IN_CHANNEL: usize = 4096;
+
+impl WorkerBuilder {
+    /// Starts the worker.
+    ///
+    /// It logs each [`DurabilityWarning`](crate::admin::DurabilityWarning) of the server.
+    ///
+    /// # Errors
+    /// Fails if a setting is invalid: no handler, two handlers for a kind, a number out of range,
+    /// or a pool with fewer than [`WORKER_CONNECTIONS`](crate::worker::WORKER_CONNECTIONS)
+    /// connections. Also fails if the schema is older or newer than this library, or if the
+    /// database does not answer.
+    pub fn start(mut self) -> Result<Worker> {
+        self.check()?;
+        let db = self.queue.database().clone();
+        // Open connections while the schema is checked. One after another, they would take half of
+        // the time until the first job starts.
+        let mut fetcher_db = db.call_thread("redrive-fetcher-db");
+        let mut settler_db = db.call_thread("redrive-settler-db");
+        fetcher_db.warm()?;
+        settler_db.warm()?;
+        db.check_schema()?;
+        #[cfg(panic = "abort")]
+        log::error!("this program is built with panic=abort: a panicking handler ends the process");
+
+        let identity = WorkerIdentity {
+            id: WorkerId(Uuid::new_v4()),
+            host: host().into(),
+            version: self
+                .version
+                .take()
+                .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
+                .into(),
+            pid: std::process::id().cast_signed(),
+        };
+        let config = Config {
+            poll: self.poll_every(),
+            queue: self.queue,
+            kinds: self.handlers.kinds(),
+            alone: self.handlers.kinds_in_transactions(),
+            handlers: self.handlers,
+            slots: self.slots,
+            lease: self.lease,
+            hold_for: self.hold_for,
+            backoff: self.backoff,
+            deadline: self.deadline,
+            redact: self.redact,
+            segment_bytes: SEGMENT_BYTES,
+            breaker_threshold: self.breaker_threshold,
+            flood: self
+                .flood
+                .map(|(letters, per)| FloodGuard::new(letters, per)),
+        };
+        let (state, room) = State::new(config, identity);
+        let state = Arc::new(state);
+        let mut renewer_db = db.call_thread("redrive-renewer-db");
+        renewer::register(&state, &mut renewer_db)?;
+
+        let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
+        let (settle, messages) = bounded(MESSAGES_IN_CHANNEL);
+        let (wake, woken) = bounded(64);
+        let (bye, left) = bounded(1);
+        let (end, over) = Latch::new();
+        let (claiming, claimed_last) = Latch::new();
+        let context = SlotContext {
+            state: Arc::clone(&state),
+            jobs: claimed,
+            settle: settle.clone(),
+            left: bye,
+        };
+        for _ in 0..state.config.slots {
+            slot::start(&context)?;
+        }
+        let dispatcher = Dispatcher {
+            jobs,
+            settle: settle.clone(),
+        };
+        let (claimer, second) = claimers(&state, &db, fetcher_db, &dispatcher)?;
+        let threads = vec![
+            threads::start(&state, "settler", {
+                let (state, wake) = (Arc::clone(&state), wake.clone());
+                move || settler::work(&state, settler_db, &messages, &wake)
+            })?,
+            threads::start(&state, "chores", {
+                let (state, wake, over) = (Arc::clone(&state), wake.clone(), over.clone());
+                let chores_db = db.call_thread("redrive-chores-db");
+                move || chores::work(&state, chores_db, &wake, &over)
+            })?,
+            threads::start(&state, "renewer", {
+                let (state, over) = (Arc::clone(&state), over.clone());
+                move || renewer::work(&state, renewer_db, &wake, &over)
+            })?,
+            threads::start(&state, "fetcher", {
+                let state = Arc::clone(&state);
+                move || {
+                    // Dropped when the fetcher ends, even if it panics.
+                    let _claiming = claiming;
+                    fetcher::work(&state, claimer, &dispatcher, second, &woken, &room);
+                }
+            })?,
+        ];
+        // Not joined: it ends at its next check.
+        threads::start(&state, "watchdog", move || watchdog::work(&context, &over))?;
+        log::info!(
+            "{state}: started with {} slots as worker {}",
+            state.config.slots,
+            state.identity.id.0
+        );
+        Ok(Worker {
+            state,
+            settle,
+            left,
+            over: Arc::new(end),
+            claimed_last,
+            threads,
+        })
+    }
+}
+
+/// Returns the claimers of both fetchers. The second connects when it first claims.
+fn claimers(
+    state: &Arc<State>,
+    db: &Database,
+    db_thread: CallThread,
+    dispatcher: &Dispatcher,
+) -> Result<(Claimer, SecondFetcher)> {
+    let marks = Arc::new(Mutex::new(Marks::new()));
+    let db = db.clone();
+    let second = move || db.call_thread("redrive-fetcher-2-db");
+    Ok((
+        Claimer::new(state, db_thread, &marks, Suspects::Any),
+        SecondFetcher::start(state, second, &marks, dispatcher)?,
+    ))
+}
+
+/// Returns the host name.
+fn host() -> String {
+    let from_file = || std::fs::read_to_string("/etc/hostname").ok();
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(from_file)
+        .map(|name| {
+            name.trim()
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(100)
+                .collect::<String>()
+        })
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}

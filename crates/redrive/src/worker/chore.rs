@@ -1,0 +1,169 @@
+//! The chores of a worker, and how one that fails backs off. Pure.
+
+use std::time::Duration;
+
+use crate::sync::Instant;
+
+/// The longest pause of chores that bound the recovery of jobs: the longest time between two looks.
+const SHORT_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause of the other chores after failures in a row.
+const MAX_CHORE_PAUSE: Duration = Duration::from_mins(5);
+/// The pause after a first failure. It doubles with each further one.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// The limit of halvings: the largest bound becomes 1.
+const MAX_HALVINGS: u32 = 30;
+
+/// Work that any worker does on behalf of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Chore {
+    /// Asks which of the others are due.
+    Look,
+    Reap,
+    FoldLetters,
+    FoldRuns,
+    FoldCounters,
+    Policies,
+    Retention,
+    /// Finds a redrive run without a driver and drives it.
+    Runs,
+    /// Turns the ring of job segments.
+    Ring,
+}
+
+impl Chore {
+    /// All chores. Those that a look reports run in this order.
+    pub(crate) const ALL: [Chore; 9] = [
+        Chore::Look,
+        Chore::Reap,
+        Chore::FoldLetters,
+        Chore::FoldRuns,
+        Chore::FoldCounters,
+        Chore::Policies,
+        Chore::Retention,
+        Chore::Runs,
+        Chore::Ring,
+    ];
+
+    /// Returns its name in `chores.sql`, in metrics and in log lines.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Chore::Look => "look",
+            Chore::Reap => "reap",
+            Chore::FoldLetters => "fold_letters",
+            Chore::FoldRuns => "fold_runs",
+            Chore::FoldCounters => "fold_counters",
+            Chore::Policies => "policies",
+            Chore::Retention => "retention",
+            Chore::Runs => "runs",
+            Chore::Ring => "ring",
+        }
+    }
+
+    const fn longest_pause(self) -> Duration {
+        match self {
+            Chore::Look | Chore::Reap => SHORT_PAUSE,
+            Chore::FoldLetters
+            | Chore::FoldRuns
+            | Chore::FoldCounters
+            | Chore::Policies
+            | Chore::Retention
+            | Chore::Runs
+            | Chore::Ring => MAX_CHORE_PAUSE,
+        }
+    }
+}
+
+/// The recent failures of a chore. It delays and shrinks the chore, and no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChoreHealth {
+    /// Failures since the last success.
+    failures: u32,
+    /// Each failure halves the bounds of the chore; each success doubles them again.
+    halvings: u32,
+    paused_until: Option<Instant>,
+}
+
+impl ChoreHealth {
+    pub(crate) fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
+    }
+
+    pub(crate) fn succeeded(&mut self) {
+        *self = ChoreHealth {
+            failures: 0,
+            halvings: self.halvings.saturating_sub(1),
+            paused_until: None,
+        };
+    }
+
+    /// Records a failure and returns the pause.
+    pub(crate) fn failed(&mut self, chore: Chore, now: Instant) -> Duration {
+        let pause = pause_after(self.failures, chore.longest_pause());
+        *self = ChoreHealth {
+            failures: self.failures.saturating_add(1),
+            halvings: (self.halvings + 1).min(MAX_HALVINGS),
+            paused_until: Some(now + pause),
+        };
+        pause
+    }
+
+    /// Returns the bound to use instead of `most`.
+    pub(crate) fn bound(&self, most: i32) -> i32 {
+        (most >> self.halvings).max(1)
+    }
+}
+
+fn pause_after(failures: u32, longest: Duration) -> Duration {
+    let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
+    MIN_PAUSE.saturating_mul(factor).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_the_longest() {
+        for (chore, pauses_ms) in [
+            (Chore::Reap, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]),
+            (Chore::Ring, [500, 1000, 2000, 4000, 8000, 16_000, 32_000]),
+        ] {
+            let mut health = ChoreHealth::default();
+            let now = Instant::now();
+            for ms in pauses_ms {
+                let pause = Duration::from_millis(ms);
+                assert_eq!(health.failed(chore, now), pause, "{chore:?}");
+                assert!(health.is_paused(now + pause / 2));
+                assert!(!health.is_paused(now + pause));
+            }
+        }
+        for failures in [10, 31, 32, u32::MAX] {
+            assert_eq!(pause_after(failures, MAX_CHORE_PAUSE), MAX_CHORE_PAUSE);
+        }
+    }
+
+    #[test]
+    fn bounds_halve_with_each_failure_and_double_with_each_success() {
+        let mut health = ChoreHealth::default();
+        assert_eq!(health.bound(100), 100);
+        for bound in [50, 25, 12, 6, 3, 1, 1] {
+            health.failed(Chore::Reap, Instant::now());
+            assert_eq!(health.bound(100), bound);
+        }
+        for bound in [1, 3, 6, 12, 25, 50, 100, 100] {
+            health.succeeded();
+            assert_eq!(health.bound(100), bound);
+            assert!(!health.is_paused(Instant::now()));
+        }
+        for _ in 0..100 {
+            health.failed(Chore::Reap, Instant::now());
+        }
+        assert_eq!(health.bound(i32::MAX), 1);
+    }
+
+    #[test]
+    fn every_chore_has_its_own_name() {
+        let names: std::collections::BTreeSet<_> = Chore::ALL.map(Chore::name).into();
+        assert_eq!(names.len(), Chore::ALL.len());
+    }
+}

@@ -1,0 +1,336 @@
+//! Claims as many jobs as the slots can use, and waits while there are none.
+
+mod probe;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
+use crate::pipeline::claim::mark::Scan;
+use crate::pipeline::promote::{MAX_PROMOTED, promote};
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, after, select};
+use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
+use crate::worker::limits::MAX_PAUSE;
+use crate::worker::second_fetcher::SecondFetcher;
+use crate::worker::state::State;
+use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+
+/// The longest time between promotions. A promotion also returns when the next job is due.
+const PROMOTE_EVERY: Duration = Duration::from_secs(10);
+const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
+/// The first pause after a database error.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often to warn about ready jobs of unhandled kinds.
+const UNSERVED_EVERY: Duration = Duration::from_mins(1);
+
+/// How long a paused fetcher may take to policy that it may claim again.
+const MAX_BREAKER_NAP: Duration = Duration::from_millis(250);
+
+/// Claims until the worker stops. A second fetcher helps while batches are full.
+pub(crate) fn work(
+    state: &Arc<State>,
+    claimer: Claimer,
+    dispatcher: &Dispatcher,
+    second: SecondFetcher,
+    wake: &Receiver<Wake>,
+    room: &Receiver<()>,
+) {
+    let policy = || WakePolicy::new(state.config.queue.database().pooler_mode(), Instant::now());
+    let mut fetcher = Fetcher {
+        state,
+        claimer,
+        second,
+        last_look: Scan::Full,
+        promoted_at: Instant::now(),
+        due_at: Some(Instant::now()),
+        woken: false,
+        policy: policy(),
+        change: None,
+        pause: PAUSE,
+        unserved_at: Instant::now(),
+    };
+    while !state.stopping.is_set() {
+        let demand = state.demand();
+        // A worker that does not trust its leases starts nothing, so it claims nothing.
+        let trusts = state.trust.holds(Instant::now());
+        if !trusts {
+            // Its row may have expired, and with it the request for notifications.
+            fetcher.policy = policy();
+        }
+        if demand == 0 || !trusts {
+            select! {
+                recv(room) -> _ => {}
+                recv(state.stop) -> _ => break,
+                default(Duration::from_millis(50)) => {}
+            }
+            continue;
+        }
+        let plan = state
+            .breakers
+            .plan(state.config.kinds.as_deref(), Instant::now());
+        let claimed = match &plan.probe {
+            Some(due) => fetcher.probe(due, &plan),
+            None if plan.is_shut => {
+                fetcher.wait_for_breaker(wake, plan.next);
+                continue;
+            }
+            None => fetcher.round(demand, &plan.except),
+        };
+        match claimed {
+            Ok(claimed) if claimed.is_empty() && plan.probe.is_some() => {}
+            Ok(claimed) if claimed.is_empty() => fetcher.idle(wake, plan.next),
+            Ok(claimed) => {
+                let found = Fill::of(claimed.len(), demand);
+                if let Err(Disconnected) = dispatcher.dispatch(state, claimed) {
+                    break;
+                }
+                if let Some(mode) = fetcher.change.take() {
+                    fetcher.switch_mode(mode);
+                } else if fetcher.policy.mode() != WakeMode::Notified && found == Fill::Partial {
+                    // Jobs arrive one by one; a short pause lets the next claim take several.
+                    fetcher.rest(BUSY_POLL_INTERVAL);
+                }
+            }
+            Err(error) => fetcher.pause_after_error(&error),
+        }
+    }
+    fetcher.second.end();
+}
+
+struct Fetcher<'a> {
+    state: &'a Arc<State>,
+    claimer: Claimer,
+    second: SecondFetcher,
+    last_look: Scan,
+    promoted_at: Instant,
+    /// When the next delayed job is due.
+    due_at: Option<Instant>,
+    /// Whether a notification arrived since the last claim.
+    woken: bool,
+    /// Whether this worker asked for notifications.
+    policy: WakePolicy,
+    /// The mode to switch to.
+    change: Option<WakeMode>,
+    pause: Duration,
+    unserved_at: Instant,
+}
+
+impl Fetcher<'_> {
+    /// Promotes due jobs and claims.
+    fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
+        let now = Instant::now();
+        self.claimer.leave(except);
+        if self.due_at.is_some_and(|due_at| due_at <= now)
+            || now.duration_since(self.promoted_at) >= self.promote_every()
+        {
+            self.promote()?;
+        }
+        if self.woken && self.policy.mode() == WakeMode::Notified {
+            let told_of = self.claimer.claim_one()?;
+            if !told_of.is_empty() {
+                self.woken = false;
+                return Ok(self.record_claim(told_of, demand));
+            }
+        }
+        let mut claimed = self.claim(demand)?;
+        // If there are other workers, they take the role of the second fetcher.
+        if claimed.len() >= MAX_BATCH && self.state.other_workers() == 0 {
+            self.second.help(self.claimer.except());
+        }
+        // Nothing is left after the marks, but jobs may lie below them.
+        if claimed.len() < demand
+            && self.last_look == Scan::FromMarks
+            && self.claimer.look() == Scan::Full
+        {
+            match self.claim(demand - claimed.len()) {
+                Ok(mut more) => claimed.append(&mut more),
+                Err(error) if claimed.is_empty() => return Err(error),
+                // Run what was claimed. The next round retries.
+                Err(error) => self.state.report_error(&error, Duration::ZERO),
+            }
+        }
+        // The notification may be for a delayed job. A promotion returns when it is due.
+        if std::mem::take(&mut self.woken) && claimed.is_empty() {
+            self.promote()?;
+        }
+        Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Records a claim.
+    fn record_claim(&mut self, claimed: Vec<ClaimedJob>, demand: usize) -> Vec<ClaimedJob> {
+        self.pause = PAUSE;
+        let (notifications, found) = (self.state.notifications(), Fill::of(claimed.len(), demand));
+        // Switched after the jobs have been dispatched.
+        self.change = self
+            .policy
+            .claimed(Instant::now(), claimed.len(), found, notifications);
+        claimed
+    }
+
+    fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
+        let (look, claimed) = self.claimer.claim(limit)?;
+        self.last_look = look;
+        Ok(claimed)
+    }
+
+    /// Waits until a probe is due or the breaker closes.
+    fn wait_for_breaker(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
+        let until_next = next.map_or(MAX_BREAKER_NAP, |at| {
+            at.saturating_duration_since(Instant::now())
+        });
+        let wait = until_next.clamp(Duration::from_millis(1), MAX_BREAKER_NAP);
+        select! {
+            recv(wake) -> first => match first {
+                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.handle_wake(why)),
+                Err(_) => self.rest(wait),
+            },
+            recv(after(wait)) -> _ => {}
+            recv(self.state.stop) -> _ => {}
+        }
+    }
+
+    fn promote_every(&self) -> Duration {
+        match self.policy.mode() {
+            WakeMode::Notified => PROMOTE_EVERY,
+            // No notification announces delayed jobs in these modes.
+            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
+        }
+    }
+
+    fn promote(&mut self) -> Result<()> {
+        let queue = self.state.config.queue.shared_name();
+        let promoted = self.call("promote delayed jobs", move |session| {
+            promote(session, &queue)
+        })?;
+        let now = Instant::now();
+        self.promoted_at = now;
+        self.due_at = match promoted.next_due {
+            _ if promoted.moved >= MAX_PROMOTED => Some(now),
+            Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
+            Some(_) | None => None,
+        };
+        Ok(())
+    }
+
+    /// After an empty claim: switches the wake mode and claims once more, or waits.
+    fn idle(&mut self, wake: &Receiver<Wake>, next_probe: Option<Instant>) {
+        if let Some(mode) = self.change.take() {
+            // From now on enqueues notify. The next poll finds earlier jobs.
+            self.switch_mode(mode);
+            return;
+        }
+        let wait = self.policy.wait();
+        let wait = match self.policy.mode() {
+            WakeMode::Notified | WakeMode::Polling => self.poll_wait().min(wait),
+            WakeMode::Busy => wait,
+        };
+        self.warn_of_unserved();
+        let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
+        let wait = until_probe.map_or(wait, |probe| wait.min(probe.max(Duration::from_millis(1))));
+        select! {
+            recv(wake) -> first => match first {
+                // One poll serves all pending notifications.
+                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.handle_wake(why)),
+                // The renewer is gone. Polling is enough.
+                Err(_) => self.rest(wait),
+            },
+            recv(after(wait)) -> _ => {}
+            recv(self.state.stop) -> _ => {}
+        }
+    }
+
+    fn handle_wake(&mut self, why: Wake) {
+        match why {
+            Wake::Work => self.woken = true,
+            Wake::Due(at) => self.due_at = self.due_at.into_iter().chain([at]).min(),
+        }
+    }
+
+    /// Returns how long to wait for a notification until the next poll.
+    fn poll_wait(&self) -> Duration {
+        let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
+        // Jobs due at the same time are promoted together.
+        let until_due = self.due_at.map_or(poll, |due_at| {
+            due_at
+                .saturating_duration_since(Instant::now())
+                .max(Duration::from_millis(1))
+        });
+        match self.last_look {
+            Scan::Full => poll.min(until_due),
+            // Jobs below the marks have not been scanned yet.
+            Scan::FromMarks => poll.min(until_due).min(self.claimer.full_look_in()),
+        }
+    }
+
+    /// Tells the database how this worker learns of jobs.
+    fn switch_mode(&mut self, mode: WakeMode) {
+        let worker = self.state.identity.id.0;
+        let waits = mode == WakeMode::Notified;
+        let notifications = self.state.notifications();
+        let switched = self.call("switch_mode whether the worker waits", move |session| {
+            session.query(
+                "switch_mode whether the worker waits",
+                &sql::WAIT,
+                &[&worker, &waits],
+            )
+        });
+        match switched {
+            Ok(_) => self.policy.switch(mode, Instant::now(), notifications),
+            Err(error) => self.pause_after_error(&error),
+        }
+    }
+
+    /// Warns about ready jobs that this worker does not handle.
+    fn warn_of_unserved(&mut self) {
+        let Some(kinds) = self.state.config.kinds.clone() else {
+            return;
+        };
+        if self.unserved_at > Instant::now() {
+            return;
+        }
+        self.unserved_at = Instant::now() + UNSERVED_EVERY;
+        let queue = self.state.config.queue.shared_name();
+        let unserved = self.call("look for jobs without a handler", move |session| {
+            session.query(
+                "look for jobs without a handler",
+                &sql::UNSERVED,
+                &[&&*queue, &&*kinds],
+            )
+        });
+        for row in unserved.into_iter().flatten() {
+            let (kind, jobs): (&str, i64) = (row.get("kind"), row.get("jobs"));
+            log::warn!(
+                "{} kind={kind}: {jobs} ready jobs have no handler in this worker",
+                self.state
+            );
+        }
+    }
+
+    /// Waits after a database error, with jitter and exponential backoff.
+    fn pause_after_error(&mut self, error: &Error) {
+        let wait = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.state.report_error(error, wait);
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
+        self.rest(wait);
+    }
+
+    fn rest(&self, wait: Duration) {
+        select! {
+            recv(self.state.stop) -> _ => {}
+            recv(after(wait)) -> _ => {}
+        }
+    }
+
+    fn call<T: Send + 'static>(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.claimer.call(doing, work)
+    }
+}

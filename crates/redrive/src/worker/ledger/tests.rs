@@ -1,0 +1,197 @@
+//! Tests of the ledger.
+
+use super::*;
+use crate::job::death_cause::DeathCause;
+use crate::job::error_report::ErrorReport;
+use crate::job::job::{JobId, JobMeta};
+use crate::pipeline::judge::Verdict;
+use std::time::SystemTime;
+
+fn lease() -> LeaseId {
+    LeaseId(uuid::Uuid::new_v4())
+}
+
+fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Settlement {
+    let meta = JobMeta {
+        id: JobId::new(id),
+        queue: "q".into(),
+        kind: "k".into(),
+        attempt: 1,
+        max_attempts: 5,
+        generation,
+        priority: 0,
+        enqueued_at: SystemTime::UNIX_EPOCH,
+        is_unique: false,
+        outage_age: None,
+        age: Duration::ZERO,
+        wait: Duration::ZERO,
+        claimed: Instant::now(),
+    };
+    Settlement {
+        lease,
+        meta,
+        run_time: Duration::ZERO,
+        verdict,
+        in_outage: false,
+        cause: None,
+        age: Duration::ZERO,
+    }
+}
+
+fn dead() -> Verdict {
+    Verdict::Dead {
+        cause: DeathCause::Rejected,
+        report: ErrorReport::new("C", "m".to_owned(), None),
+    }
+}
+
+/// Takes what is due: per lease the number of verdicts, what remains, and whether it is done.
+fn take(ledger: &mut Ledger, now: Instant, flush: Flush) -> Vec<(usize, Rest, bool)> {
+    let due = ledger.take_due(now, flush);
+    assert!(due.postponed.is_empty(), "{due:?}");
+    let of = |due: &DueLease| (due.settlements.len(), due.rest, due.is_done());
+    due.fresh.iter().map(of).collect()
+}
+
+#[test]
+fn a_lease_whose_jobs_are_all_done_is_one_row() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 2, now);
+    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    assert_eq!(
+        take(&mut ledger, now, Flush::Due),
+        [],
+        "half a lease is not due yet"
+    );
+    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+    assert_eq!(
+        take(&mut ledger, now, Flush::Due),
+        [(2, Rest::Nothing, true)]
+    );
+    assert_eq!(ledger.next_due(), None);
+}
+
+#[test]
+fn a_failure_or_a_redriven_job_is_settled_one_by_one() {
+    for (generation, verdict) in [(0, dead()), (1, Verdict::Done)] {
+        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+        ledger.open(lease, 2, now);
+        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+        ledger.settled(settlement(lease, 2, generation, verdict), now);
+        assert_eq!(
+            take(&mut ledger, now, Flush::Due),
+            [(2, Rest::Nothing, false)]
+        );
+    }
+}
+
+#[test]
+fn a_verdict_does_not_wait_long_for_a_slow_job_of_its_lease() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 2, now);
+    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    assert_eq!(ledger.next_due(), Some(now + PARTIAL_AFTER));
+    assert_eq!(take(&mut ledger, now, Flush::Due), []);
+    assert_eq!(
+        take(&mut ledger, now + PARTIAL_AFTER, Flush::Due),
+        [(1, Rest::Open, false)]
+    );
+    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+    assert_eq!(
+        take(&mut ledger, now, Flush::Due),
+        [(1, Rest::Nothing, true)]
+    );
+}
+
+#[test]
+fn unrun_jobs_are_released_after_the_verdicts_of_their_lease() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 2, now);
+    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    ledger.unrun(lease);
+    assert_eq!(
+        take(&mut ledger, now, Flush::Due),
+        [(1, Rest::Unrun, false)]
+    );
+}
+
+#[test]
+fn a_lease_does_not_wait_for_released_jobs() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 4, now);
+    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    assert!(ledger.has_more_than(lease, 2), "one is running");
+    assert!(!ledger.has_more_than(lease, 3), "nothing is");
+    ledger.given_back(lease, 2);
+    assert_eq!(take(&mut ledger, now, Flush::Due), []);
+    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+    assert_eq!(
+        take(&mut ledger, now, Flush::Due),
+        [(2, Rest::Nothing, true)]
+    );
+    assert!(!ledger.has_more_than(lease, 0), "the lease is gone");
+}
+
+#[test]
+fn at_the_end_all_verdicts_are_written() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 3, now);
+    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    assert_eq!(take(&mut ledger, now, Flush::All), [(1, Rest::Open, false)]);
+    ledger.gone(lease);
+    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+    assert_eq!(take(&mut ledger, now, Flush::All), []);
+}
+
+#[test]
+fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wait() {
+    let (mut ledger, now) = (Ledger::default(), Instant::now());
+    let (locked, partial) = (lease(), lease());
+    ledger.open(locked, 1, now);
+    ledger.open(partial, 2, now);
+    ledger.settled(settlement(locked, 1, 0, Verdict::Done), now);
+    ledger.settled(settlement(partial, 2, 0, dead()), now);
+    let mut now = now + PARTIAL_AFTER;
+    let due = ledger.take_due(now, Flush::Due);
+    assert_eq!(due.fresh.len(), 2);
+    for lease in due.fresh {
+        ledger.postpone(lease, now);
+    }
+    // The last job of a postponed lease joins its verdicts.
+    ledger.settled(settlement(partial, 3, 0, Verdict::Done), now);
+    for wait in [1, 2, 4, 8, 16, 30, 30].map(Duration::from_secs) {
+        assert_eq!(ledger.next_due(), Some(now + wait));
+        let early = ledger.take_due(now, Flush::Due);
+        assert!(early.fresh.is_empty() && early.postponed.is_empty());
+        now += wait;
+        let mut verdicts = Vec::new();
+        for _ in 0..2 {
+            let mut due = ledger.take_due(now, Flush::Due);
+            assert_eq!(
+                (due.fresh.len(), due.postponed.len()),
+                (0, 1),
+                "one at a time"
+            );
+            let lease = due.postponed.remove(0);
+            assert_eq!(lease.rest, Rest::Nothing);
+            verdicts.push((lease.lease == partial, lease.settlements.len()));
+            ledger.postpone(lease, now);
+        }
+        verdicts.sort_unstable();
+        assert_eq!(verdicts, [(false, 1), (true, 2)]);
+    }
+    assert_eq!(ledger.take_due(now, Flush::All).postponed.len(), 2);
+}
+
+#[test]
+fn a_postponed_lease_still_releases_its_unrun_jobs() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 2, now);
+    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    ledger.unrun(lease);
+    for due in ledger.take_due(now, Flush::Due).fresh {
+        ledger.postpone(due, now);
+    }
+    let due = ledger.take_due(now + MIN_POSTPONED, Flush::Due).postponed;
+    assert_eq!((due[0].settlements.len(), due[0].rest), (1, Rest::Unrun));
+}

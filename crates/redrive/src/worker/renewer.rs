@@ -1,0 +1,324 @@
+//! Renews the worker's leases, receives notifications and reads the breakers, on a connection of its
+//! own.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::fallible_iterator::FallibleIterator;
+use uuid::Uuid;
+
+use crate::db::call_thread::CallThread;
+use crate::db::pooler::Pooler;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::job::milliseconds;
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::settle::{ReleaseScope, release};
+use crate::sync::atomic::Ordering;
+use crate::sync::channel::{Sender, TryRecvError};
+use crate::sync::{Instant, Notification};
+use crate::worker::breaker_reports::read_breakers;
+use crate::worker::latch::{LatchReceiver, lock};
+use crate::worker::limits::RENEWALS_PER_LEASE;
+use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
+use crate::worker::state::State;
+use crate::worker::wake_mode::Wake;
+
+/// How often to send LISTEN again, in case the server lost it.
+const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
+/// The wait after a failed renewal.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Renews for the first time, which creates the worker's row and its trust in leases.
+pub(crate) fn register(state: &Arc<State>, db_thread: &mut CallThread) -> Result<()> {
+    renew(state, db_thread).map(drop)?;
+    read_breakers(state, db_thread).map(drop)
+}
+
+/// Runs until the worker ends.
+pub(crate) fn work(
+    state: &Arc<State>,
+    db_thread: CallThread,
+    wake: &Sender<Wake>,
+    over: &LatchReceiver,
+) {
+    let now = Instant::now();
+    let mut renewer = Renewer {
+        state,
+        db_thread,
+        wake,
+        over,
+        renew_at: now + state.config.lease / RENEWALS_PER_LEASE,
+        breakers_at: now + check_interval(state.config.lease),
+        listening: Listening::No,
+        relisten_at: now + LISTEN_INTERVAL,
+    };
+    while over.try_recv() == Err(TryRecvError::Empty) {
+        if let Err(error) = renewer.run_once() {
+            state.report_error(&error, PAUSE);
+            renewer.listening = Listening::No;
+            // Returns early when the worker ends.
+            _ = over.recv_timeout(PAUSE);
+        }
+    }
+    renewer.leave();
+}
+
+/// Whether the connection listens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    Yes,
+    No,
+}
+
+struct Renewer<'a> {
+    state: &'a Arc<State>,
+    db_thread: CallThread,
+    wake: &'a Sender<Wake>,
+    over: &'a LatchReceiver,
+    renew_at: Instant,
+    breakers_at: Instant,
+    listening: Listening,
+    relisten_at: Instant,
+}
+
+impl Renewer<'_> {
+    fn run_once(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now >= self.renew_at {
+            let trusted = self.state.trust.holds(now);
+            if now >= self.relisten_at {
+                self.listening = Listening::No;
+                self.relisten_at = now + LISTEN_INTERVAL;
+            }
+            let renewed = renew(self.state, &mut self.db_thread)?;
+            self.renew_at = Instant::now() + self.state.config.lease / RENEWALS_PER_LEASE;
+            if !trusted {
+                self.state
+                    .trust
+                    .reap_later(Instant::now() + self.state.config.lease);
+            }
+            self.cancel_jobs(&renewed.cancelled);
+            self.release_unknown(&renewed.leases)?;
+        }
+        if now >= self.breakers_at {
+            self.breakers_at = now + check_interval(self.state.config.lease);
+            self.learn()?;
+        }
+        match self.state.config.queue.database().pooler_mode() {
+            Pooler::Session => self.listen(),
+            // A transaction-mode pooler forwards no notifications. Renewals and checks find the same
+            // changes.
+            Pooler::Transaction => {
+                // Returns early when the worker ends.
+                _ = self.over.recv_timeout(LISTEN_TIME);
+                Ok(())
+            }
+        }
+    }
+
+    /// Cancels the running jobs that an operator cancelled.
+    fn cancel_jobs(&self, cancelled: &[i64]) {
+        if cancelled.is_empty() {
+            return;
+        }
+        for slot_state in &*lock(&self.state.slots) {
+            if let Some(running) = &*lock(&slot_state.running)
+                && cancelled.contains(&running.meta.id.get())
+            {
+                running.signal.by_operator.store(true, Ordering::Relaxed);
+                running.signal.cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Reads the breakers and wakes the fetcher if it may claim more.
+    fn learn(&mut self) -> Result<()> {
+        if read_breakers(self.state, &mut self.db_thread)? {
+            // A full channel means that the fetcher will poll anyway.
+            _ = self.wake.try_send(Wake::Work);
+        }
+        Ok(())
+    }
+
+    /// Releases leases in the database that this worker does not know: claims whose answer was
+    /// lost.
+    fn release_unknown(&mut self, leases: &[Uuid]) -> Result<()> {
+        let known: HashSet<LeaseId> = lock(&self.state.held).keys().copied().collect();
+        if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
+            return Ok(());
+        }
+        let held = ReleaseScope::Unknown {
+            known: known.into_iter().collect(),
+            older_than: orphaned_after(self.timeout()),
+        };
+        let worker = self.state.identity.id;
+        let released = self
+            .db_thread
+            .call("release jobs", self.timeout(), move |session| {
+                release(session, worker, &held, &[])
+            })?;
+        self.state.count_released(released);
+        if released > 0 {
+            log::warn!(
+                "{}: released {released} jobs of a claim whose answer was lost",
+                self.state
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits briefly for notifications.
+    ///
+    /// The call wakes the fetcher before it returns: each thread in between costs a tenth of the time
+    /// until a handler starts.
+    fn listen(&mut self) -> Result<()> {
+        let listening = self.listening;
+        let (state, wake) = (Arc::clone(self.state), self.wake.clone());
+        let received =
+            self.db_thread
+                .call("listen", self.timeout() + LISTEN_TIME, move |session| {
+                    let until = Instant::now() + LISTEN_TIME;
+                    if listening == Listening::No {
+                        start_listening(session)?;
+                        // Jobs enqueued earlier sent no notification.
+                        _ = wake.try_send(Wake::Work);
+                    }
+                    loop {
+                        let received = receive(session, &state, until)?;
+                        if session.is_closed() {
+                            // Otherwise the next call would wait on a connection that does not
+                            // listen.
+                            return Err(Error::unavailable(
+                                "could not listen for notifications: the connection ended",
+                            ));
+                        }
+                        if received.ready > 0 {
+                            state.count_notifications(received.ready);
+                            // A full channel means that the fetcher is awake.
+                            _ = wake.try_send(Wake::Work);
+                        }
+                        if received.needs_renewer() || Instant::now() >= until {
+                            return Ok(received);
+                        }
+                    }
+                })?;
+        self.listening = Listening::Yes;
+        if received.cancels > 0 {
+            // The renewal returns the cancelled jobs.
+            self.renew_at = Instant::now();
+        }
+        if received.breakers > 0 {
+            self.learn()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the worker's row. If the database is unavailable, the row expires.
+    fn leave(&mut self) {
+        let worker = self.state.identity.id.0;
+        let left = self.db_thread.call(
+            "leave the list of workers",
+            self.timeout(),
+            move |session| session.query("leave the list of workers", &sql::LEAVE, &[&worker]),
+        );
+        if let Err(error) = left {
+            log::warn!("{}: {error}", self.state);
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.state.config.queue.database().call_timeout()
+    }
+}
+
+fn start_listening(session: &mut Session) -> Result<()> {
+    session
+        .client()
+        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker")
+        .map_err(|error| Error::from_postgres("listen for notifications", error))
+}
+
+/// Notifications that concern this worker.
+#[derive(Default)]
+struct Received {
+    /// New jobs.
+    ready: u64,
+    /// A cancelled job that runs here.
+    cancels: u64,
+    /// A changed breaker.
+    breakers: u64,
+}
+
+impl Received {
+    fn needs_renewer(&self) -> bool {
+        self.cancels + self.breakers > 0
+    }
+}
+
+fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Received> {
+    let mut received = Received::default();
+    let mut notifications = session.client().notifications();
+    let mut take = |notification: &Notification| match notification.channel() {
+        "redrive_ready" if notification.payload() == state.queue() => received.ready += 1,
+        "redrive_cancel" if is_this_worker(state, notification.payload()) => received.cancels += 1,
+        "redrive_breaker" => received.breakers += 1,
+        _ => {}
+    };
+    let failed = |error| Error::from_postgres("listen for notifications", error);
+    // Wait for the first notification and take those that arrived with it.
+    let timeout = until.saturating_duration_since(Instant::now());
+    let first = notifications.timeout_iter(timeout).next().map_err(failed)?;
+    if let Some(first) = first {
+        take(&first);
+        let mut rest = notifications.iter();
+        while let Some(next) = rest.next().map_err(failed)? {
+            take(&next);
+        }
+    }
+    Ok(received)
+}
+
+fn is_this_worker(state: &State, worker: &str) -> bool {
+    Uuid::parse_str(worker).is_ok_and(|worker| worker == state.identity.id.0)
+}
+
+/// The result of a renewal.
+struct Renewed {
+    leases: Vec<Uuid>,
+    cancelled: Vec<i64>,
+}
+
+fn renew(state: &Arc<State>, db_thread: &mut CallThread) -> Result<Renewed> {
+    let sent_at = Instant::now();
+    let shared = Arc::clone(state);
+    let deadline =
+        (state.config.lease / RENEWALS_PER_LEASE).min(state.config.queue.database().call_timeout());
+    let renewed = db_thread.call("renew the leases", deadline, move |session| {
+        let config = &shared.config;
+        let pid = std::process::id().cast_signed();
+        let slots = i32::try_from(config.slots).unwrap_or(i32::MAX);
+        let row = session.query_one(
+            &format!("renew the leases of queue `{}`", config.queue.name()),
+            &sql::RENEW,
+            &[
+                &shared.identity.id.0,
+                &config.queue.name(),
+                &&*shared.identity.host,
+                &pid,
+                &&*shared.identity.version,
+                &slots,
+                &config.kinds.as_deref(),
+                &milliseconds(config.lease),
+            ],
+        )?;
+        Ok(Renewed {
+            leases: row.get("leases"),
+            cancelled: row.get("cancelled"),
+        })
+    })?;
+    state.trust.renewed(sent_at, state.config.lease);
+    Ok(renewed)
+}

@@ -1,0 +1,71 @@
+//! Retries calls while the database is unavailable.
+
+use std::time::Duration;
+
+use postgres::error::SqlState;
+
+use crate::error::{Error, Result};
+use crate::sync::{Instant, thread};
+use crate::worker::state::State;
+
+/// The first and the longest pause after a database error.
+const PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// Retries a call with exponential backoff while the database is unavailable, until `until`. A
+/// stopping worker gives up sooner.
+pub(crate) fn retry<T>(
+    state: &State,
+    until: Instant,
+    call: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    retry_if(Error::is_unavailable, state, until, call)
+}
+
+/// Like [`retry`], but returns at once if another session holds a lock that the call needs. The
+/// server is available then, and the caller can do other work.
+pub(crate) fn retry_unless_locked<T>(
+    state: &State,
+    until: Instant,
+    call: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let is_worth_it = |error: &Error| error.is_unavailable() && !is_locked(error);
+    retry_if(is_worth_it, state, until, call)
+}
+
+/// Whether a call waited too long for a lock.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    error.sql_state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+fn retry_if<T>(
+    is_worth_it: impl Fn(&Error) -> bool,
+    state: &State,
+    until: Instant,
+    mut call: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let mut pause = PAUSE;
+    let mut until = until;
+    loop {
+        let error = match call() {
+            Err(error) if is_worth_it(&error) => error,
+            answer => return answer,
+        };
+        let now = Instant::now();
+        if state.stopping.is_set() {
+            until = until.min(now + MAX_PAUSE);
+        }
+        if now + pause >= until {
+            return Err(error);
+        }
+        let pause_time = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        log::warn!("{state}: retrying in {pause_time:?}: {error}");
+        thread::sleep(pause_time);
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Returns the deadline of a call.
+pub(crate) fn call_timeout(state: &State) -> Duration {
+    state.config.queue.database().call_timeout()
+}

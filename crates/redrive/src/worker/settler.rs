@@ -1,0 +1,178 @@
+//! Collects verdicts from the slots and writes them in batches.
+
+mod counts;
+mod releases;
+mod statements;
+mod writes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::db::call_thread::CallThread;
+use crate::error::Result;
+use crate::job::job::JobId;
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::settlement::Settlement;
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
+use crate::worker::breaker_reports::write_reports;
+use crate::worker::breaker_state::BreakerReport;
+use crate::worker::ledger::{Flush, Ledger};
+use crate::worker::state::State;
+use crate::worker::wake_mode::Wake;
+
+/// The maximum number of messages read before writing.
+const MESSAGES: usize = 4096;
+
+/// A message to the settler.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "all but a few are the largest one, and a box each would cost more than the copy"
+)]
+pub(crate) enum Message {
+    /// A lease with this many jobs was claimed. Precedes all messages about its jobs.
+    Opened { lease: LeaseId, jobs: usize },
+    /// A job has its verdict.
+    Settled(Settlement),
+    /// A job was not started. It is released when its lease ends.
+    Unrun { lease: LeaseId },
+    /// A job waited too long for a slot. It is released at once.
+    Unstarted { lease: LeaseId, job: JobId },
+    /// The lease ended in its handler's transaction, or was lost.
+    LeaseEnded { lease: LeaseId },
+    /// A breaker must open, or its probe ended. Follows the verdict that caused it.
+    Breaker(BreakerReport),
+    /// Write everything, release the rest and end.
+    Finish(Finish),
+}
+
+/// The request to end the settler.
+pub(crate) struct Finish {
+    /// Jobs whose handlers still run. They are released too, with a counted refund.
+    pub(crate) started: Vec<JobId>,
+    /// How long to retry if the database does not answer.
+    pub(crate) until: Instant,
+    /// Receives the result.
+    pub(crate) reply: Sender<Result<()>>,
+}
+
+/// Settles until the worker ends.
+pub(crate) fn work(
+    state: &Arc<State>,
+    db_thread: CallThread,
+    inbox: &Receiver<Message>,
+    wake: &Sender<Wake>,
+) {
+    let settler = Settler {
+        state,
+        db_thread,
+        wake,
+        ledger: Ledger::default(),
+        reports: Vec::new(),
+        until: Instant::now(),
+    };
+    settler.run(inbox);
+}
+
+struct Settler<'a> {
+    state: &'a Arc<State>,
+    db_thread: CallThread,
+    wake: &'a Sender<Wake>,
+    ledger: Ledger,
+    /// The breaker changes to write.
+    reports: Vec<BreakerReport>,
+    /// How long this pass may retry while the database is unavailable.
+    until: Instant,
+}
+
+impl Settler<'_> {
+    fn run(mut self, inbox: &Receiver<Message>) {
+        loop {
+            let first = match self.ledger.next_due() {
+                Some(due) => inbox.recv_deadline(due),
+                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let now = Instant::now();
+            // After one lease the database would reject the results.
+            self.until = now + self.state.config.lease;
+            let finish = match first {
+                Ok(first) => {
+                    let messages = std::iter::once(first).chain(inbox.try_iter().take(MESSAGES));
+                    self.receive(messages, now)
+                }
+                Err(RecvTimeoutError::Timeout) => None,
+                // The worker was dropped. Write the known verdicts; the other jobs return when their
+                // lease expires.
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.until = now;
+                    return self.write_all();
+                }
+            };
+            if let Some(finish) = finish {
+                return self.finish(finish);
+            }
+            let due = self.ledger.take_due(now, Flush::Due);
+            self.write(due);
+            self.write_reports();
+        }
+    }
+
+    /// Records messages, and releases jobs that waited too long. Returns the request to end.
+    fn receive(&mut self, messages: impl Iterator<Item = Message>, now: Instant) -> Option<Finish> {
+        let mut unstarted: BTreeMap<LeaseId, Vec<JobId>> = BTreeMap::new();
+        for message in messages {
+            match message {
+                Message::Opened { lease, jobs } => self.ledger.open(lease, jobs, now),
+                Message::Settled(settlement) => self.ledger.settled(settlement, now),
+                Message::Unrun { lease } => self.ledger.unrun(lease),
+                Message::Unstarted { lease, job } => unstarted.entry(lease).or_default().push(job),
+                Message::Breaker(report) => self.reports.push(report),
+                Message::LeaseEnded { lease } => {
+                    self.ledger.gone(lease);
+                    self.forget(&[lease]);
+                }
+                Message::Finish(finish) => return Some(finish),
+            }
+        }
+        for (lease, jobs) in unstarted {
+            self.release_unstarted(lease, jobs);
+        }
+        None
+    }
+
+    /// Writes everything, releases the rest and replies.
+    fn finish(mut self, finish: Finish) {
+        self.until = finish.until;
+        self.write_all();
+        self.write_reports();
+        let released = self.release_all(finish.started);
+        // The caller of `stop` may have given up.
+        _ = finish.reply.send(released);
+    }
+
+    /// Writes all verdicts, and gives up those that cannot be written now.
+    fn write_all(&mut self) {
+        let due = self.ledger.take_due(Instant::now(), Flush::All);
+        self.write(due);
+        let unwritten = self.ledger.take_due(Instant::now(), Flush::All);
+        self.give_up(&unwritten.postponed);
+    }
+
+    fn write_reports(&mut self) {
+        write_reports(
+            self.state,
+            &mut self.db_thread,
+            &mut self.reports,
+            self.wake,
+            self.until,
+        );
+    }
+
+    /// Forgets leases. After the last suspect, wakes the fetcher, because a job that waits to be the
+    /// only suspect sends no notification.
+    fn forget(&self, leases: &[LeaseId]) {
+        if self.state.forget(leases) {
+            _ = self.wake.try_send(Wake::Work);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Writes verdicts, and keeps those that cannot be written yet.
+//!
+//! Another session may hold a lock that one lease needs, and the database may reject one verdict.
+//! Neither may hold the other leases: a statement that fails for such a reason is repeated lease by
+//! lease. A lease that still fails is postponed. It stays in the ledger and counts as held, so its
+//! finished jobs are not released, for as long as the worker may rely on its leases.
+
+use std::sync::Arc;
+
+use super::Settler;
+use super::counts::{count, count_lost};
+use super::statements::in_statements;
+use crate::error::{Error, Result};
+use crate::job::error_report::ErrorReport;
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::judge::Verdict;
+use crate::pipeline::settle::{settle, settle_done};
+use crate::pipeline::settlement::Settlement;
+use crate::pipeline::tallies::DoneLease;
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
+use crate::worker::ledger::{DueLease, DueWrites, Rest};
+use crate::worker::retry::{call_timeout, is_locked, retry_unless_locked};
+
+/// How many lock timeouts a pass waits for before it postpones the other leases of its statement.
+const MAX_LOCK_WAITS: usize = 2;
+
+/// Leases that could not be written, and why.
+type Unwritten = (Vec<DueLease>, Error);
+
+impl Settler<'_> {
+    /// Writes what is due.
+    pub(super) fn write(&mut self, due: DueWrites) {
+        let (done, mixed) = due.fresh.into_iter().partition(DueLease::is_done);
+        self.write_statement(done);
+        for statement in in_statements(mixed) {
+            self.write_statement(statement);
+        }
+        for lease in due.postponed {
+            self.write_statement(vec![lease]);
+        }
+    }
+
+    /// Writes leases with one statement, or lease by lease if that fails.
+    fn write_statement(&mut self, leases: Vec<DueLease>) {
+        let Err((mut leases, error)) = self.try_write(leases) else {
+            return;
+        };
+        if leases.len() == 1 || error.is_unavailable() && !is_locked(&error) {
+            return self.postpone(leases, &error);
+        }
+        log::warn!("{}: settling lease by lease: {error:?}", self.state);
+        let mut lock_waits = 0;
+        let mut unwritten = Vec::new();
+        let mut cause = error;
+        while let Some(lease) = leases.pop() {
+            if let Err((lease, error)) = self.try_write(vec![lease]) {
+                lock_waits += usize::from(is_locked(&error));
+                unwritten.extend(lease);
+                cause = error;
+            }
+            if lock_waits >= MAX_LOCK_WAITS {
+                unwritten.append(&mut leases);
+            }
+        }
+        if !unwritten.is_empty() {
+            self.postpone(unwritten, &cause);
+        }
+    }
+
+    /// Writes leases with one statement. Returns those that could not be written.
+    fn try_write(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
+        match leases.iter().all(DueLease::is_done) {
+            true => self.write_done(leases),
+            false => self.write_verdicts(leases),
+        }
+    }
+
+    fn write_done(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let (state, db_thread) = (self.state, &mut self.db_thread);
+        let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
+        let done: Arc<[DoneLease]> = leases.iter().map(done).collect();
+        let written = retry_unless_locked(state, self.until, || {
+            let (done, queue) = (Arc::clone(&done), state.config.queue.shared_name());
+            db_thread.call(
+                "settle finished jobs",
+                call_timeout(state),
+                move |session| settle_done(session, &queue, &done),
+            )
+        });
+        let lost = match written {
+            Ok(lost) => lost,
+            Err(error) => return Err((leases, error)),
+        };
+        self.forget(&ids(&leases));
+        for done in &*done {
+            if lost.contains(&done.lease) {
+                count_lost(state, done.jobs);
+            } else {
+                state.counts.done.fetch_add(done.jobs, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_verdicts(&mut self, mut leases: Vec<DueLease>) -> Result<(), Unwritten> {
+        let of_all = leases
+            .iter_mut()
+            .flat_map(|lease| lease.settlements.drain(..));
+        let settlements: Arc<[Settlement]> = of_all.collect();
+        let (settlements, error) = match self.settle(&settlements) {
+            Ok(()) => (Vec::new(), None),
+            Err(error) if leases.len() == 1 && !error.is_unavailable() => {
+                self.write_rejected(&settlements, &error)
+            }
+            Err(error) => (settlements.to_vec(), Some(error)),
+        };
+        let Some(error) = error else {
+            self.end(&leases);
+            return Ok(());
+        };
+        for settlement in settlements {
+            if let Some(lease) = leases
+                .iter_mut()
+                .find(|lease| lease.lease == settlement.lease)
+            {
+                lease.settlements.push(settlement);
+            }
+        }
+        Err((leases, error))
+    }
+
+    /// Settles each job of a rejected lease alone, so that one bad verdict does not hold the others.
+    /// Error reports are reduced to a text that the database accepts. Returns the verdicts that are
+    /// still rejected.
+    fn write_rejected(
+        &mut self,
+        settlements: &[Settlement],
+        error: &Error,
+    ) -> (Vec<Settlement>, Option<Error>) {
+        let state = self.state;
+        log::error!("{state}: verdicts were rejected; settling them one by one: {error:?}");
+        let (mut rejected, mut last) = (Vec::new(), None);
+        for settlement in settlements {
+            if let Err(error) = self.settle(&[with_plain_report(settlement)].into()) {
+                let job = settlement.meta.id;
+                log::error!("{state} job={job}: could not be settled: {error:?}");
+                rejected.push(settlement.clone());
+                last = Some(error);
+            }
+        }
+        (rejected, last)
+    }
+
+    /// Writes verdicts with one statement, and counts them.
+    fn settle(&mut self, settlements: &Arc<[Settlement]>) -> Result<()> {
+        let (state, db_thread) = (self.state, &mut self.db_thread);
+        let written = retry_unless_locked(state, self.until, || {
+            let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
+            db_thread.call("settle jobs", call_timeout(state), move |session| {
+                settle(session, &identity, &settlements)
+            })
+        })?;
+        let is_written = |one: &&Settlement| written.contains(&(one.lease, one.meta.id));
+        count(state, settlements.iter().filter(is_written), self.wake);
+        count_lost(state, (settlements.len() - written.len()) as u64);
+        Ok(())
+    }
+
+    /// Forgets written leases without remaining jobs, and releases their unrun jobs.
+    fn end(&mut self, leases: &[DueLease]) {
+        let with = |rest| {
+            let leases = leases.iter().filter(move |lease| lease.rest == rest);
+            leases.map(|lease| lease.lease).collect::<Vec<_>>()
+        };
+        self.forget(&with(Rest::Nothing));
+        self.release_unrun(&with(Rest::Unrun));
+    }
+
+    /// Keeps leases that could not be written. Gives them up if the worker cannot rely on them.
+    fn postpone(&mut self, leases: Vec<DueLease>, error: &Error) {
+        let (state, now) = (self.state, Instant::now());
+        if !state.trust.holds(now) {
+            log::error!("{state}: verdicts could not be settled: {error}");
+            return self.give_up(&leases);
+        }
+        log::warn!("{state}: verdicts not settled yet, retrying later: {error}");
+        for lease in leases {
+            self.ledger.postpone(lease, now);
+        }
+    }
+
+    /// Gives up verdicts. Their jobs return when their leases end.
+    pub(super) fn give_up(&mut self, leases: &[DueLease]) {
+        let results: usize = leases.iter().map(|lease| lease.settlements.len()).sum();
+        if results > 0 {
+            let state = self.state;
+            log::error!(
+                "{state}: {results} jobs will run again, because they could not be settled"
+            );
+            count_lost(state, results as u64);
+        }
+        for lease in leases {
+            self.ledger.gone(lease.lease);
+        }
+        self.forget(&ids(leases));
+    }
+}
+
+fn ids(leases: &[DueLease]) -> Vec<LeaseId> {
+    leases.iter().map(|lease| lease.lease).collect()
+}
+
+/// Returns the verdict without the texts of its error, which the database may have rejected.
+fn with_plain_report(settlement: &Settlement) -> Settlement {
+    let verdict = match &settlement.verdict {
+        Verdict::Done => Verdict::Done,
+        Verdict::Retry { delay, .. }
+        | Verdict::Snooze { delay }
+        | Verdict::Outage { delay, .. } => Verdict::Snooze { delay: *delay },
+        Verdict::Dead { cause, .. } => Verdict::Dead {
+            cause: *cause,
+            report: ErrorReport::new(
+                "unrecorded",
+                "the database rejected the error of this job".to_owned(),
+                None,
+            ),
+        },
+    };
+    Settlement {
+        verdict,
+        ..settlement.clone()
+    }
+}

@@ -1,0 +1,39 @@
+//! Starts supervised threads: a panic stops the worker.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::sync::thread::{self, JoinHandle};
+use crate::worker::state::State;
+
+/// Starts a thread of the worker.
+pub(crate) fn start(
+    state: &Arc<State>,
+    name: &'static str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let state = Arc::clone(state);
+    spawn(&format!("redrive-{name}"), move || {
+        supervised(&state, name, work);
+    })
+}
+
+/// Runs the work of a thread. If it panics, the worker stops, because it would look alive and do
+/// nothing.
+pub(crate) fn supervised(state: &State, name: &str, work: impl FnOnce()) {
+    // Nothing uses what the panic left half done.
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        state.fail(format!("thread `{name}` panicked"));
+    }
+}
+
+/// Starts a thread that handles its own panics.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| {
+            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
+        })
+}

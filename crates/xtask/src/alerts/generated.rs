@@ -1,0 +1,141 @@
+//! Files that are generated from the alert rules.
+
+use std::fs;
+use std::path::Path;
+
+use super::rules::{RULES, Rule, rules};
+use anyhow::{Context as _, Result, anyhow};
+
+/// The same rules, for the Prometheus operator.
+const MANIFEST: &str = "crates/redrive-exporter/deploy/prometheus-rule.yaml";
+/// Has a table of all alerts.
+const README: &str = "alerts/README.md";
+const BEGIN: &str = "<!-- alerts: written by `cargo xtask alerts` -->\n";
+const END: &str = "<!-- end of alerts -->\n";
+
+/// Writes the files that differ.
+pub(super) fn write(root: &Path) -> Result<()> {
+    for (file, text) in generated(root)? {
+        let path = root.join(file);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            println!("    {file}");
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that all files are up to date.
+pub(super) fn check(root: &Path) -> Result<()> {
+    for (file, text) in generated(root)? {
+        if fs::read_to_string(root.join(file)).ok() != Some(text) {
+            return Err(anyhow!(
+                "{file} differs from {RULES}; run `cargo xtask alerts` to update it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn generated(root: &Path) -> Result<[(&'static str, String); 2]> {
+    let read = |file: &str| {
+        fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
+    };
+    Ok([
+        (MANIFEST, manifest(&read(RULES)?)),
+        (README, with_table(&read(README)?, &rules(root)?)?),
+    ])
+}
+
+/// The rules, indented below the header that the Prometheus operator expects.
+fn manifest(rules: &str) -> String {
+    let mut text = format!(
+        "# Generated from {RULES} by `cargo xtask alerts`.\n\
+         apiVersion: monitoring.coreos.com/v1\n\
+         kind: PrometheusRule\n\
+         metadata:\n  \
+           name: redrive\n  \
+           labels:\n    \
+             app.kubernetes.io/name: redrive-exporter\n\
+         spec:\n"
+    );
+    for line in rules.lines() {
+        if !line.is_empty() {
+            text.push_str("  ");
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The README with the table of these rules.
+fn with_table(readme: &str, rules: &[Rule]) -> Result<String> {
+    let parts = readme
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let Some((before, after)) = parts else {
+        return Err(anyhow!("{README} has no line {BEGIN}"));
+    };
+    Ok(format!("{before}{BEGIN}{}{END}{after}", table(rules)))
+}
+
+/// One line per alert.
+fn table(rules: &[Rule]) -> String {
+    let line = |rule: &Rule| {
+        let after = match rule.text("for") {
+            "0s" => "at once",
+            duration => duration,
+        };
+        let (name, anchor) = (&rule.name, rule.name.to_lowercase());
+        let (severity, summary) = (rule.severity(), rule.annotation("summary"));
+        format!(
+            "| [{name}](runbooks.md#{anchor}) | {severity} | {after} | {} |\n",
+            bare(summary)
+        )
+    };
+    let alerts = rules.iter().filter(|rule| rule.is_alert);
+    let head = "| Alert | Severity | After | Summary |\n|---|---|---|---|\n";
+    std::iter::once(head.to_owned())
+        .chain(alerts.map(line))
+        .collect()
+}
+
+/// Replaces each placeholder of a template with an ellipsis.
+fn bare(template: &str) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        text.push('…');
+        rest = after.split_once("}}").map_or("", |(_, rest)| rest);
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bare, manifest};
+
+    #[test]
+    fn placeholders_become_ellipses() {
+        assert_eq!(
+            bare("{{ $value }} of {{ $labels.queue }} died"),
+            "… of … died"
+        );
+        assert_eq!(bare("none"), "none");
+    }
+
+    #[test]
+    fn the_manifest_is_the_rules_below_a_header() {
+        let text = manifest("# why\ngroups:\n\n- name: a\n");
+        assert!(
+            text.ends_with("\nspec:\n  # why\n  groups:\n\n  - name: a\n"),
+            "{text}"
+        );
+    }
+}

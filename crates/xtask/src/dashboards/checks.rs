@@ -1,0 +1,167 @@
+//! The checks: Node programs, run on the dashboards.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::environment::Recorded;
+use super::{Drawing, catalogue, files};
+use crate::interrupt::Interrupt;
+use crate::programs::{NODE, NPM};
+
+/// The manifests of Node packages.
+const MANIFESTS: [&str; 2] = ["package.json", "package-lock.json"];
+/// How long `redrive dlq` may take.
+const SCREEN: Duration = Duration::from_secs(20);
+
+/// The checks, with their Node packages installed.
+#[derive(Debug)]
+pub(crate) struct Checks<'a> {
+    interrupt: &'a Interrupt,
+    node: PathBuf,
+    npm: PathBuf,
+    dashboards: Vec<PathBuf>,
+    /// The reference of the metrics, which is generated from the catalogue.
+    metrics_page: PathBuf,
+    /// A copy of `grafana/`, so that nothing is installed next to the sources.
+    copy: PathBuf,
+    schemas: PathBuf,
+}
+
+impl<'a> Checks<'a> {
+    /// Copies the checks below `target` and installs their packages.
+    pub(crate) fn prepare(root: &Path, interrupt: &'a Interrupt) -> Result<Checks<'a>> {
+        let target = root.join("target/grafana");
+        let checks = Checks {
+            interrupt,
+            node: NODE.find(interrupt)?,
+            npm: NPM.find(interrupt)?,
+            dashboards: files(root),
+            metrics_page: root.join("crates/redrive-exporter/METRICS.md"),
+            copy: target.join("gates"),
+            schemas: target.join("schemas"),
+        };
+        for folder in ["check", "render", "source"] {
+            copy_files(
+                &root.join("grafana").join(folder),
+                &checks.copy.join(folder),
+            )?;
+        }
+        let list = checks.catalogue();
+        fs::write(&list, catalogue::as_json().to_string())
+            .with_context(|| format!("cannot write {}", list.display()))?;
+        checks.install("check")?;
+        Ok(checks)
+    }
+
+    /// Checks the files alone: generated from their source, schema, units and lint.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        let folder = self.dashboards.first().and_then(|file| file.parent());
+        let mut generated = self.node("source/write.mjs");
+        generated.arg("--check").args(folder);
+        self.interrupt.succeed(&mut generated)?;
+        let mut check = self.node("check/gate.mjs");
+        check.arg("--catalogue").arg(self.catalogue());
+        check.arg("--metrics").arg(&self.metrics_page);
+        check.arg("--schemas").arg(&self.schemas);
+        self.interrupt.succeed(check.args(&self.dashboards))
+    }
+
+    /// Installs the packages for drawing.
+    pub(crate) fn prepare_drawing(&self) -> Result<()> {
+        self.install("render")
+    }
+
+    /// Checks that the scenarios changed every metric of the catalogue.
+    pub(crate) fn check_metrics(&self, recorded: &Recorded<'_>) -> Result<()> {
+        let mut check = self.node("check/moved.mjs");
+        check.arg("--catalogue").arg(self.catalogue());
+        recorded.describe(&mut check);
+        self.interrupt.succeed(&mut check)
+    }
+
+    /// Checks that every query of every panel returns data.
+    pub(crate) fn check_queries(&self, recorded: &Recorded<'_>) -> Result<()> {
+        let mut check = self.node("check/query.mjs");
+        recorded.describe(&mut check);
+        self.interrupt.succeed(check.args(&self.dashboards))
+    }
+
+    /// Draws every panel.
+    pub(crate) fn draw(&self, recorded: &Recorded<'_>, drawing: &Drawing<'_>) -> Result<()> {
+        let mut draw = self.node("render/render.mjs");
+        recorded.describe(&mut draw);
+        draw.arg("--out").arg(&drawing.folder);
+        for theme in drawing.themes {
+            draw.args(["--mode", theme]);
+        }
+        self.interrupt.succeed(draw.args(&self.dashboards))
+    }
+
+    /// Draws the output of `redrive dlq` as a terminal shows it.
+    pub(crate) fn draw_on_call_screen(
+        &self,
+        recorded: &Recorded<'_>,
+        drawing: &Drawing<'_>,
+    ) -> Result<()> {
+        let environment = &recorded.environment;
+        let mut screen = Command::new(&environment.binaries.redrive);
+        screen.arg("dlq").env("DATABASE_URL", &environment.url);
+        screen.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
+        let screen = self.interrupt.stdout(&mut screen, SCREEN)?;
+        let text = self.copy.join("on-call.txt");
+        fs::write(&text, screen).with_context(|| format!("cannot write {}", text.display()))?;
+        let mut draw = self.node("render/terminal.mjs");
+        draw.arg("--text").arg(text);
+        draw.args(["--title", "redrive dlq", "--out"]);
+        self.interrupt
+            .succeed(draw.arg(drawing.folder.join("on-call.png")))
+    }
+
+    fn catalogue(&self) -> PathBuf {
+        self.copy.join("catalogue.json")
+    }
+
+    fn node(&self, program: &str) -> Command {
+        let mut node = Command::new(&self.node);
+        node.arg(self.copy.join(program));
+        node
+    }
+
+    /// Installs the packages of a folder, unless its lock file is installed already.
+    fn install(&self, folder: &str) -> Result<()> {
+        let folder = self.copy.join(folder);
+        let lock = folder.join("package-lock.json");
+        let stamp = folder.join("node_modules/.installed");
+        let wanted = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
+        if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(());
+        }
+        let mut npm = Command::new(&self.npm);
+        npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
+        npm.args(["--loglevel=error"]).current_dir(&folder);
+        npm.env("npm_config_cache", self.copy.join("npm"));
+        self.interrupt.succeed(&mut npm)?;
+        fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+    }
+}
+
+/// Copies the files of a folder, without subfolders. Skips unchanged manifests, so that installed
+/// packages stay.
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        let is_manifest = MANIFESTS.iter().any(|name| entry.file_name() == *name);
+        let is_same = is_manifest && fs::read(&copy).ok() == fs::read(&path).ok();
+        if path.is_file() && !is_same {
+            fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The system that the dashboards observe: PostgreSQL, the exporter and Prometheus.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use redrive::dlq::ForeignFailure;
+use tempfile::TempDir;
+
+use super::context::{connect, run};
+use super::scenarios;
+use crate::cargo::Artifacts;
+use crate::child::ChildGuard;
+use crate::cluster::{Cluster, Durability};
+use crate::interrupt::Interrupt;
+use crate::postgres::Binaries;
+use crate::prometheus::{self, Intervals, free_address, wait_until_ready};
+
+/// Prometheus scrapes often, so that a minute has many samples.
+const INTERVALS: Intervals = Intervals {
+    scrape: 1,
+    evaluation: 5,
+};
+/// How long the exporter may take to stop.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// The running system.
+#[derive(Debug)]
+pub(crate) struct Environment<'a> {
+    interrupt: &'a Interrupt,
+    pub(crate) binaries: Executables,
+    pub(crate) url: String,
+    exporter_address: String,
+    exporter: ChildGuard,
+    prometheus_address: String,
+    _prometheus: ChildGuard,
+    _folder: TempDir,
+    // Dropped last: the others have connections to it.
+    _cluster: Cluster,
+}
+
+/// The system after the scenarios, still running, with the time span that they took.
+#[derive(Debug)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) environment: Environment<'a>,
+    from: u64,
+    to: u64,
+}
+
+/// The built programs.
+#[derive(Clone, Debug)]
+pub(crate) struct Executables {
+    pub(crate) redrive: PathBuf,
+    pub(crate) exporter: PathBuf,
+}
+
+impl<'a> Environment<'a> {
+    pub(crate) fn start(interrupt: &'a Interrupt) -> Result<Environment<'a>> {
+        let targets = ["--bin", "redrive", "--bin", "redrive-exporter"];
+        let artifacts = Artifacts::build(&targets, interrupt)?;
+        let binaries = Executables {
+            redrive: artifacts.executable("redrive")?,
+            exporter: artifacts.executable("redrive-exporter")?,
+        };
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+        let server = Binaries::find(interrupt)?;
+        let cluster = Cluster::start(&server, Durability::Throwaway, interrupt)?;
+        let url = cluster.create_database("shop")?;
+        prepare(&url)?;
+        let exporter_address = free_address("127.0.0.1:0")?;
+        let exporter = start_exporter(&binaries, &url, &exporter_address, interrupt)?;
+        let prometheus_address = free_address("127.0.0.1:0")?;
+        let prometheus = prometheus::start(
+            &exporter_address,
+            &prometheus_address,
+            INTERVALS,
+            folder.path(),
+            interrupt,
+        )?;
+        Ok(Environment {
+            interrupt,
+            binaries,
+            url,
+            exporter_address,
+            exporter,
+            prometheus_address,
+            _prometheus: prometheus,
+            _folder: folder,
+            _cluster: cluster,
+        })
+    }
+
+    /// Runs all scenarios, with a pause after each.
+    pub(crate) fn run_scenarios(mut self, pause: Duration) -> Result<Recorded<'a>> {
+        let from = now();
+        let (url, binaries) = (self.url.clone(), self.binaries.clone());
+        scenarios::run_all(&url, &binaries, self.interrupt, pause, &mut || {
+            // A deployment replaces the exporter; its series must continue.
+            self.exporter.stop(self.interrupt, GRACE)?;
+            let address = &self.exporter_address;
+            self.exporter = start_exporter(&binaries, &url, address, self.interrupt)?;
+            Ok(())
+        })?;
+        Ok(Recorded {
+            environment: self,
+            from,
+            to: now(),
+        })
+    }
+}
+
+impl Recorded<'_> {
+    /// Passes the address of Prometheus and the time span to a check.
+    pub(crate) fn describe(&self, check: &mut Command) {
+        let url = format!("http://{}", self.environment.prometheus_address);
+        check.args(["--prometheus", &url]);
+        check.args(["--from", &self.from.to_string()]);
+        check.args(["--to", &self.to.to_string()]);
+        check.args(["--scrape", &INTERVALS.scrape.to_string()]);
+    }
+}
+
+/// Prepares the database: the schema, a replication slot without a reader, old letters.
+fn prepare(url: &str) -> Result<()> {
+    let db = redrive::connect(url).context("cannot connect to the database")?;
+    db.migrate().context("cannot migrate the database")?;
+    let mut admin = connect(url)?;
+    for statement in [
+        "ALTER SYSTEM SET max_slot_wal_keep_size = '1GB'",
+        "SELECT pg_reload_conf()",
+        "SELECT pg_stat_reset()",
+        "SELECT pg_create_physical_replication_slot('nightly_backup', true)",
+        "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
+        "INSERT INTO accounts VALUES (1, 0)",
+    ] {
+        run(&mut admin, statement)?;
+    }
+    for (days, position) in [(0.1, "0/17"), (2.0, "0/18"), (9.0, "0/19")] {
+        let event = ForeignFailure::new(
+            "kafka:orders",
+            position,
+            "orders",
+            "order.placed",
+            b"{broken".to_vec(),
+        )
+        .error("ParseError", "expected `}`");
+        db.dlq()
+            .capture(&event)
+            .context("cannot capture an event")?;
+        // Age the row instead of the clock.
+        let age = format!(
+            "UPDATE redrive.dead_letters SET died_at = died_at - interval '{days} days' \
+             WHERE position = '{position}'"
+        );
+        run(&mut admin, &age)?;
+    }
+    Ok(())
+}
+
+fn start_exporter(
+    binaries: &Executables,
+    url: &str,
+    address: &str,
+    interrupt: &Interrupt,
+) -> Result<ChildGuard> {
+    let mut exporter = ChildGuard::start(
+        Command::new(&binaries.exporter)
+            .args(["--web.listen-address", address, "--log-level", "error"])
+            .env("DATABASE_URL", url),
+    )?;
+    wait_until_ready(&mut exporter, address, interrupt)?;
+    Ok(exporter)
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}

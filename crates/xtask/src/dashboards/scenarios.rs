@@ -1,0 +1,379 @@
+//! The scenarios: together they change every metric of the catalogue.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use nix::sys::signal::Signal;
+use redrive::dlq::runs::{Rate, RunId, RunOptions};
+use redrive::dlq::{ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState};
+use redrive::{JobId, Operator};
+
+use super::context::{Context, TIMEOUT, connect, run};
+use super::environment::Executables;
+use super::workload::{self, Workload};
+use crate::interrupt::Interrupt;
+
+/// How many pauses [`run_all`] takes.
+pub(crate) const PAUSES: u32 = 13;
+/// The last pause, at least: panels sample every 15 s and must show the last scenario.
+const LAST_PAUSE: Duration = Duration::from_secs(20);
+
+/// Runs all scenarios with pauses between them. `replace` replaces the exporter.
+pub(crate) fn run_all(
+    url: &str,
+    binaries: &Executables,
+    interrupt: &Interrupt,
+    pause: Duration,
+    replace: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let mut context = Context {
+        url,
+        binaries,
+        interrupt,
+        pause,
+        db: redrive::connect(url).context("cannot connect to the database")?,
+        admin: connect(url)?,
+        workload: Workload::start(url)?,
+    };
+    context.ordinary_traffic()?;
+    context.gateway_fails()?;
+    context.tax_service_is_down()?;
+    replace()?;
+    context.bad_data_arrives()?;
+    context.workers_are_killed()?;
+    context.sessions_block_vacuum()?;
+    context.letters_are_redriven()?;
+    replace()?;
+    context.jobs_die_again()?;
+    context.operators_decide()?;
+    context.maintenance_runs()?;
+    replace()?;
+    context.pause = pause.max(LAST_PAUSE);
+    context.pause()
+}
+
+impl Context<'_> {
+    fn ordinary_traffic(&mut self) -> Result<()> {
+        say("ordinary traffic");
+        self.pause()?;
+        let reports = self.queue("reports")?;
+        let many = (0..150)
+            .map(|n| Ok(workload::job("report.day", "succeed", n)?.delay(Duration::from_hours(24))))
+            .collect::<Result<Vec<_>>>()?;
+        reports
+            .enqueue_jobs(&many)
+            .context("cannot enqueue the reports")?;
+        for _ in 0..3 {
+            let unique = workload::job("report.week", "succeed", 1)?
+                .delay(Duration::from_hours(24))
+                .unique("week-47");
+            reports
+                .enqueue_job(unique)
+                .context("cannot enqueue a unique report")?;
+        }
+        self.enqueue("mails", "mail.welcome", "later", 12, 3)?;
+        self.pause()
+    }
+
+    fn gateway_fails(&mut self) -> Result<()> {
+        say("the payment gateway fails at peak traffic");
+        self.set(|now| &now.is_peak, true);
+        self.set(|now| &now.is_gateway_broken, true);
+        self.pause()?;
+        self.set(|now| &now.is_peak, false);
+        self.wait_for(
+            "letters of the gateway",
+            "SELECT count(*) >= 40 FROM redrive.dead_letters WHERE error_class = 'GatewayTrouble'",
+        )?;
+        self.pause()?;
+        self.set(|now| &now.is_gateway_broken, false);
+        Ok(())
+    }
+
+    fn tax_service_is_down(&mut self) -> Result<()> {
+        say("the tax service is down");
+        self.set(|now| &now.is_tax_service_down, true);
+        self.wait_for(
+            "the breaker to open",
+            "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'",
+        )?;
+        self.pause()?;
+        self.set(|now| &now.is_tax_service_down, false);
+        // The operator knows that the service is back and does not wait for the probe.
+        self.redrive(&["breaker", "close", "tax-service"])?;
+        Ok(())
+    }
+
+    fn bad_data_arrives(&mut self) -> Result<()> {
+        say("bad data arrives");
+        self.enqueue("orders", "order.placed", "currency", 25, 5)?;
+        self.enqueue("orders", "order.placed", "doomed", 6, 5)?;
+        self.enqueue("mails", "mail.welcome", "moody", 5, 5)?;
+        self.enqueue("orders", "order.paid", "buggy", 3, 2)?;
+        self.enqueue("mails", "mail.receipt", "slow", 3, 1)?;
+        let invoices = self.queue("invoices")?;
+        for number in 0..4 {
+            let old = format!(r#"{{"total": "{number} EUR"}}"#);
+            let old =
+                redrive::NewJob::raw("invoice.send", &old).context("cannot make an old invoice")?;
+            invoices
+                .enqueue_job(old)
+                .context("cannot enqueue an old invoice")?;
+        }
+        for position in ["0/20", "0/21"] {
+            let event = ForeignFailure::new(
+                "kafka:orders",
+                position,
+                "orders",
+                "order.placed",
+                b"\xff\xfe".to_vec(),
+            )
+            .error("ParseError", "invalid UTF-8");
+            self.db
+                .dlq()
+                .capture(&event)
+                .context("cannot capture an event")?;
+        }
+        let reports = self.queue("reports")?;
+        let job = workload::job("report.day", "succeed", 7)?.delay(Duration::from_hours(1));
+        let id = reports
+            .enqueue_job(job)
+            .context("cannot enqueue a report")?;
+        self.db
+            .admin()
+            .cancel(id.id())
+            .context("cannot cancel a report")?;
+        for cause in [
+            "exhausted",
+            "rejected",
+            "undecodable",
+            "timeout",
+            "captured",
+            "manual",
+        ] {
+            let question =
+                format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE cause = '{cause}'");
+            self.wait_for(&format!("a letter with the cause `{cause}`"), &question)?;
+        }
+        self.pause()
+    }
+
+    fn workers_are_killed(&mut self) -> Result<()> {
+        say("workers are killed, and one is paused");
+        self.enqueue("imports", "import.file", "succeed", 1, 5)?;
+        let start = Instant::now();
+        // The job kills its worker, and is dead-lettered after three.
+        while !self
+            .is_true("SELECT count(*) > 0 FROM redrive.dead_letters WHERE cause = 'worker_lost'")?
+        {
+            if start.elapsed() > 2 * TIMEOUT {
+                return Err(anyhow!(
+                    "a job that kills its workers was not dead-lettered"
+                ));
+            }
+            let mut worker = self.start_worker("imports", "kill -9 $PPID")?;
+            self.interrupt
+                .wait_for(Duration::from_secs(15), || worker.status())?;
+        }
+        self.enqueue("imports", "import.file", "succeed", 2, 5)?;
+        let paused = self.start_worker("imports", "sleep 1")?;
+        self.wait_for(
+            "a lease",
+            "SELECT count(*) > 0 FROM redrive.leases WHERE queue = 'imports'",
+        )?;
+        paused.signal(Signal::SIGSTOP)?;
+        // Other workers see that the lease expired and reap it.
+        self.wait_for(
+            "the lease to be lost",
+            "SELECT count(*) = 0 FROM redrive.leases WHERE queue = 'imports'",
+        )?;
+        paused.signal(Signal::SIGCONT)?;
+        self.pause()
+    }
+
+    fn sessions_block_vacuum(&mut self) -> Result<()> {
+        say("a session holds back vacuum, another waits for a lock");
+        let mut idle = connect(self.url)?;
+        run(&mut idle, "BEGIN ISOLATION LEVEL REPEATABLE READ")?;
+        run(&mut idle, "SELECT count(*) FROM redrive.jobs")?;
+        let mut prepared = connect(self.url)?;
+        run(&mut prepared, "BEGIN")?;
+        run(
+            &mut prepared,
+            "UPDATE accounts SET balance = 1 WHERE id = 1",
+        )?;
+        run(&mut prepared, "PREPARE TRANSACTION 'payout-7'")?;
+        let url = self.url.to_owned();
+        let waiting = std::thread::spawn(move || {
+            connect(&url).and_then(|mut client| {
+                run(&mut client, "UPDATE accounts SET balance = 2 WHERE id = 1")
+            })
+        });
+        self.wait_for(
+            "a backend that waits",
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+        )?;
+        self.pause()?;
+        run(&mut self.admin, "ROLLBACK PREPARED 'payout-7'")?;
+        waiting
+            .join()
+            .unwrap_or_else(|_| Err(anyhow!("the session that waited for a lock panicked")))?;
+        run(&mut idle, "ROLLBACK")
+    }
+
+    fn letters_are_redriven(&mut self) -> Result<()> {
+        say("the fix is deployed, the letters are redriven");
+        self.set(|now| &now.is_fixed, true);
+        // One run is paused, one halts after its canary, two complete.
+        let slow = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN));
+        let paused = self.create_run("orders", "InvalidCurrency", &slow)?;
+        self.pause()?;
+        let runs = self.db.dlq().runs();
+        runs.pause(paused, &operator())
+            .context("cannot pause a run")?;
+        self.create_run("orders", "UnknownCustomer", &RunOptions::new().canary(5))?;
+        let fast = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(19)));
+        self.create_run("orders", "GatewayTrouble", &fast)?;
+        self.create_run("mails", "BadAddress", &fast)?;
+        self.wait_for(
+            "letters that recovered",
+            "SELECT count(*) >= 20 FROM redrive.dead_letters WHERE state = 'recovered'",
+        )?;
+        self.wait_for(
+            "a run that halts",
+            "SELECT count(*) > 0 FROM redrive.redrive_runs WHERE state = 'halted'",
+        )?;
+        self.pause()
+    }
+
+    fn create_run(&self, queue: &str, class: &str, options: &RunOptions) -> Result<RunId> {
+        let letters = LetterFilter::new().queue(queue).error_class(class);
+        let run = self.db.dlq().runs().create(&letters, options, &operator());
+        let run = run.context("cannot create a run")?;
+        run.map(|run| run.id)
+            .with_context(|| format!("no letter with the class {class}"))
+    }
+
+    fn jobs_die_again(&mut self) -> Result<()> {
+        say("redriven jobs die again until they are quarantined");
+        let doomed = LetterFilter::new()
+            .queue("orders")
+            .error_class("UnknownCustomer");
+        let start = Instant::now();
+        while !self
+            .is_true("SELECT count(*) > 0 FROM redrive.dead_letters WHERE state = 'quarantined'")?
+        {
+            if start.elapsed() > TIMEOUT {
+                return Err(anyhow!("no letter was quarantined"));
+            }
+            self.db
+                .dlq()
+                .redrive(&doomed, &operator())
+                .context("cannot redrive")?;
+            self.wait_for("the redriven jobs to die", "SELECT count(*) = 0 FROM redrive.dead_letters WHERE error_class = 'UnknownCustomer' AND state = 'redriving'")?;
+        }
+        self.pause()
+    }
+
+    fn operators_decide(&mut self) -> Result<()> {
+        say("operators decide about the rest");
+        let groups = self
+            .db
+            .dlq()
+            .groups()
+            .list(&GroupFilter::new())
+            .context("cannot list the groups")?;
+        let of = |class: &str| {
+            groups
+                .iter()
+                .find(|group| group.error_class == class)
+                .map(|group| group.id)
+        };
+        for (class, state) in [
+            ("UnknownCustomer", GroupState::Acknowledged),
+            ("InvalidCurrency", GroupState::Resolved),
+            ("BadAddress", GroupState::Ignored),
+            ("GatewayTrouble", GroupState::Resolved),
+        ] {
+            let id = of(class).ok_or_else(|| anyhow!("no failure group of `{class}`"))?;
+            self.db
+                .dlq()
+                .groups()
+                .set_state(id, state, &operator().reason("seen"))
+                .context("cannot mark a group")?;
+        }
+        // The fix is lost: a regression.
+        self.set(|now| &now.is_fixed, false);
+        self.enqueue("orders", "order.placed", "currency", 2, 5)?;
+        self.wait_for(
+            "the regression",
+            "SELECT count(*) > 0 FROM redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND regressions > 0",
+        )?;
+        self.set(|now| &now.is_fixed, true);
+        let ids: Vec<JobId> = self
+            .db
+            .dlq()
+            .list(
+                &LetterFilter::new()
+                    .queue("invoices")
+                    .state(LetterState::Open),
+            )
+            .context("cannot list letters")?
+            .iter()
+            .map(|letter| letter.id)
+            .collect();
+        self.db
+            .dlq()
+            .discard(
+                &LetterFilter::new().ids(ids),
+                &operator().reason("test data"),
+            )
+            .context("cannot discard")?;
+        self.redrive(&[
+            "dlq",
+            "retention",
+            "set",
+            "open",
+            "30d",
+            "archive",
+            "--queue",
+            "orders",
+        ])?;
+        self.pause()
+    }
+
+    fn maintenance_runs(&mut self) -> Result<()> {
+        say("maintenance runs");
+        run(
+            &mut self.admin,
+            "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
+        )?;
+        self.redrive(&["prune", "--older-than", "1d"])?;
+        self.redrive(&["audit", "counters"])?;
+        for statement in [
+            "ANALYZE",
+            "VACUUM redrive.dead_letters",
+            // The postgres dashboard shows production settings.
+            "ALTER SYSTEM SET fsync = on",
+            "ALTER SYSTEM SET full_page_writes = on",
+            "SELECT pg_reload_conf()",
+        ] {
+            run(&mut self.admin, statement)?;
+        }
+        self.wait_for(
+            "a segment that is truncated",
+            // By this call or by an earlier one of a worker.
+            "SELECT redrive.turn_ring(1024, 1000) IS NOT NULL AND (SELECT max(s.truncated_at) FROM redrive.ring_segments s) IS NOT NULL",
+        )?;
+        self.pause()
+    }
+}
+
+fn operator() -> Operator {
+    Operator::new("maria")
+}
+
+fn say(scenario: &str) {
+    println!("    {scenario}");
+}

@@ -1,0 +1,141 @@
+//! The exporter on the demo's database, and with `--watch` a Prometheus.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::binaries::Session;
+use super::screen::Screen;
+use crate::child::ChildGuard;
+use crate::interrupt::Interrupted;
+use crate::prometheus::{self, Intervals, free_address, get};
+
+/// How long the exporter may take to see the database.
+const START: Duration = Duration::from_secs(30);
+/// The default addresses of the exporter and of Prometheus.
+const EXPORTER: &str = "127.0.0.1:9898";
+const PROMETHEUS: &str = "127.0.0.1:9090";
+const INTERVALS: Intervals = Intervals {
+    scrape: 2,
+    evaluation: 2,
+};
+/// The series that the demo shows.
+const SHOWN: [&str; 3] = [
+    "redrive_up",
+    "redrive_jobs_dead_lettered_total{",
+    "redrive_dlq_letters{",
+];
+
+/// The running exporter. It stops when dropped.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    exporter: ChildGuard,
+    address: String,
+}
+
+impl Metrics {
+    /// Starts the exporter and shows three lines of its first page.
+    pub(super) fn start(session: Session<'_>, screen: &mut Screen) -> Result<Metrics> {
+        let address = free_address(EXPORTER)?;
+        let file = session.log("exporter");
+        let log =
+            File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
+        let exporter = ChildGuard::start(
+            Command::new(&session.binaries.exporter)
+                .args(["--web.listen-address", &address])
+                .env("DATABASE_URL", session.url)
+                .stdout(Stdio::null())
+                .stderr(log),
+        )?;
+        let mut metrics = Metrics { exporter, address };
+        screen.heading("     ", "Metrics");
+        screen.command(&format!(
+            "redrive-exporter --web.listen-address {}",
+            metrics.address
+        ));
+        let page = metrics.first_page(session)?;
+        for line in shown(&page, session.queue) {
+            screen.print(line);
+        }
+        let others = series(&page).count().saturating_sub(SHOWN.len());
+        let address = &metrics.address;
+        screen.print(format!(
+            "and {others} more series at http://{address}/metrics"
+        ));
+        Ok(metrics)
+    }
+
+    /// Runs Prometheus until Ctrl-C.
+    pub(super) fn watch(mut self, session: Session<'_>, screen: &mut Screen) -> Result<()> {
+        let Session {
+            folder, interrupt, ..
+        } = session;
+        let address = free_address(PROMETHEUS)?;
+        let mut server = prometheus::start(&self.address, &address, INTERVALS, folder, interrupt)?;
+        screen.heading("     ", "Prometheus");
+        screen.print(format!(
+            "http://{address}/graph?g0.expr=redrive_dlq_letters&g0.tab=0&g0.range_input=15m\n\
+             http://{address}/alerts\nPress Ctrl-C to stop."
+        ));
+        loop {
+            session.check_running(&mut server, "prometheus")?;
+            session.check_running(&mut self.exporter, "exporter")?;
+            match interrupt.pause(Duration::from_secs(1)) {
+                Err(error) if error.is::<Interrupted>() => return Ok(()),
+                result => result?,
+            }
+        }
+    }
+
+    fn first_page(&mut self, session: Session<'_>) -> Result<String> {
+        let page = session.interrupt.wait_for(START, || {
+            session.check_running(&mut self.exporter, "exporter")?;
+            let page = get(&self.address, "/metrics").ok();
+            Ok(page.filter(|page| page.lines().any(|line| line == "redrive_up 1")))
+        })?;
+        page.with_context(|| {
+            format!(
+                "the exporter at {} did not see the database within {START:?}",
+                self.address
+            )
+        })
+    }
+}
+
+/// The shown series of a queue, preferably those that are not zero.
+fn shown(page: &str, queue: &str) -> Vec<String> {
+    let queue = format!("queue=\"{queue}\"");
+    let find = |name: &&str| {
+        let is_of_queue =
+            |line: &&str| line.starts_with(name) && (!name.ends_with('{') || line.contains(&queue));
+        series(page)
+            .filter(is_of_queue)
+            .min_by_key(|line| line.ends_with(" 0"))
+    };
+    SHOWN
+        .iter()
+        .filter_map(find)
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+fn series(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter(|line| !line.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn the_shown_series_are_those_of_the_queue() {
+        let page = "# HELP redrive_up x\nredrive_up 1\n\
+                    redrive_dlq_letters{queue=\"other\",state=\"open\"} 9\n\
+                    redrive_dlq_letters{queue=\"orders\",state=\"discarded\"} 0\n\
+                    redrive_dlq_letters{queue=\"orders\",state=\"open\"} 7\n";
+        let open = "redrive_dlq_letters{queue=\"orders\",state=\"open\"} 7";
+        assert_eq!(shown(page, "orders"), ["redrive_up 1", open]);
+    }
+}

@@ -1,0 +1,274 @@
+//! The steps of the demo.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use redrive::Database;
+use redrive::admin::{FailureCount, QueueStats};
+
+use super::binaries::Session;
+use super::gateway::Gateway;
+use super::orders::Forecast;
+use super::reconciliation::Reconciliation;
+use super::screen::{Progress, Screen, grouped};
+use crate::cargo::typed;
+use crate::child::ChildGuard;
+
+/// How long a step may take.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// How often a step reads the state of the queue.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// The error class of refunds.
+const REFUNDS: &str = "NegativeAmount";
+
+/// The state that all steps share.
+pub(super) struct Steps<'a> {
+    /// The running release of the order service. The first field: it must stop before the gateway
+    /// that it calls.
+    service: Option<ChildGuard>,
+    session: Session<'a>,
+    forecast: &'a Forecast,
+    screen: &'a mut Screen,
+    db: Database,
+    gateway: Gateway,
+}
+
+impl<'a> Steps<'a> {
+    /// Prepares the database and starts the payment gateway.
+    pub(super) fn prepare(
+        session: Session<'a>,
+        forecast: &'a Forecast,
+        screen: &'a mut Screen,
+    ) -> Result<Steps<'a>> {
+        session.redrive(&["--no-wait", "migrate"])?;
+        Ok(Steps {
+            service: None,
+            session,
+            forecast,
+            screen,
+            db: redrive::connect(session.url).context("cannot connect to the demo's database")?,
+            gateway: Gateway::start()?,
+        })
+    }
+
+    pub(super) fn run(mut self, orders: &Path) -> Result<()> {
+        self.take_orders(orders)?;
+        self.deliver_a_third()?;
+        self.take_the_gateway_down()?;
+        self.bring_the_gateway_back()?;
+        self.show_dead_letters()?;
+        self.deploy_the_fix()?;
+        self.redrive_letters()?;
+        self.discard_refunds()?;
+        self.reconcile()
+    }
+
+    fn take_orders(&mut self, file: &Path) -> Result<()> {
+        self.screen.heading("17:30", "Orders arrive");
+        self.screen.command("order_service take orders.ndjson");
+        let start = Instant::now();
+        let output = self.session.take_orders(file)?;
+        let time = start.elapsed().as_secs_f64();
+        self.screen
+            .print(format!("{}, in {time:.1} s.", output.trim()));
+        Ok(())
+    }
+
+    fn deliver_a_third(&mut self) -> Result<()> {
+        self.screen
+            .heading("17:31", "Release 1 of the order service delivers them");
+        self.start_release(1)?;
+        let third = self.forecast.well_formed / 3;
+        self.wait("a third of the orders to be delivered", |now| {
+            now.delivered >= third
+        })
+    }
+
+    fn take_the_gateway_down(&mut self) -> Result<()> {
+        self.screen
+            .heading("17:40", "The payment gateway goes down");
+        self.screen
+            .print("It answers 503. Attempts fail, jobs back off, the first run out of attempts.");
+        self.gateway.go_down();
+        let some = self.forecast.events.div_ceil(100);
+        self.wait("jobs to run out of attempts", |now| now.letters >= some)
+    }
+
+    fn bring_the_gateway_back(&mut self) -> Result<()> {
+        self.screen.heading("18:02", "The gateway is back");
+        self.screen.print("Jobs with attempts left are delivered.");
+        self.gateway.come_back();
+        self.wait_until_settled()
+    }
+
+    fn show_dead_letters(&mut self) -> Result<()> {
+        self.screen
+            .heading("18:05", "Jobs that could not succeed are dead letters");
+        self.redrive(&["dlq"])
+    }
+
+    fn deploy_the_fix(&mut self) -> Result<()> {
+        self.screen
+            .heading("18:30", "The fix is deployed: release 2 trims the currency");
+        self.screen.command("kill -TERM order_service");
+        self.stop_service()?;
+        self.start_release(2)
+    }
+
+    fn redrive_letters(&mut self) -> Result<()> {
+        self.screen.heading("18:31", "The letters are redriven");
+        if self.totals()?.open == 0 {
+            self.screen.print("There are none.");
+            return Ok(());
+        }
+        let queue = self.session.queue;
+        // A dry run first.
+        self.redrive(&["dlq", "redrive", queue])?;
+        let reason = "release 2 is out, the gateway is back";
+        let pace = "--unthrottled";
+        self.redrive(&["dlq", "redrive", queue, pace, "--reason", reason, "--yes"])?;
+        self.wait_until_settled()?;
+        let totals = self.totals()?;
+        let (recovered, open) = (grouped(totals.recovered), grouped(totals.open));
+        self.screen
+            .print(format!("{recovered} recovered, {open} died again."));
+        Ok(())
+    }
+
+    fn discard_refunds(&mut self) -> Result<()> {
+        self.screen
+            .heading("18:40", "An operator decides about the rest");
+        let failures = self.totals()?.failures;
+        if failures.is_empty() {
+            self.screen.print("No letter is left.");
+            return Ok(());
+        }
+        self.redrive(&["dlq", "groups"])?;
+        if failures.iter().any(|group| group.error_class == REFUNDS) {
+            let queue = self.session.queue;
+            let refunds = format!("class={REFUNDS}");
+            let reason = "a refund: booked by hand, ticket 4711";
+            self.redrive(&[
+                "dlq", "discard", queue, &refunds, "--reason", reason, "--yes",
+            ])?;
+        }
+        self.redrive(&["audit"])
+    }
+
+    /// Compares the orders with the queue and the gateway.
+    fn reconcile(mut self) -> Result<()> {
+        self.stop_service()?;
+        let totals = self.totals()?;
+        let reconciliation = Reconciliation {
+            live: totals.waiting + totals.backing_off,
+            recovered: totals.recovered,
+            discarded: totals.discarded,
+            letters: totals.open,
+            ..Reconciliation::of(self.forecast, &self.gateway)
+        };
+        self.screen.heading("19:00", "Reconciliation");
+        self.screen.print(reconciliation.to_string());
+        reconciliation.check()?;
+        let events = grouped(self.forecast.events);
+        self.screen
+            .heading("     ", &format!("{events} in, {events} accounted for."));
+        Ok(())
+    }
+
+    /// Shows and runs a command of redrive.
+    fn redrive(&mut self, arguments: &[&str]) -> Result<()> {
+        self.screen
+            .command(&typed(Command::new("redrive").args(arguments)));
+        let output = self.session.redrive(arguments)?;
+        self.screen.print(output);
+        Ok(())
+    }
+
+    fn start_release(&mut self, release: u8) -> Result<()> {
+        self.screen
+            .command(&format!("order_service work --release {release}"));
+        self.service = Some(self.session.start_service(self.gateway.url(), release)?);
+        Ok(())
+    }
+
+    fn stop_service(&mut self) -> Result<()> {
+        match self.service.take() {
+            Some(service) => self.session.stop_service(service),
+            None => Ok(()),
+        }
+    }
+
+    fn wait_until_settled(&mut self) -> Result<()> {
+        self.wait("all jobs to be done or dead", |_| false)
+    }
+
+    /// Shows progress until a condition holds or no job is live.
+    fn wait(&mut self, what: &str, is_reached: impl Fn(Progress) -> bool) -> Result<()> {
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(service) = &mut self.service {
+                self.session.check_running(service, "order_service")?;
+            }
+            let progress = self.progress()?;
+            if progress.live == 0 || is_reached(progress) {
+                self.screen.print(progress.to_string());
+                return Ok(());
+            }
+            self.screen.progress(progress);
+            ensure!(
+                Instant::now() < end,
+                "waited {TIMEOUT:?} for {what}: {progress}"
+            );
+            self.session.interrupt.pause(INTERVAL)?;
+        }
+    }
+
+    fn progress(&self) -> Result<Progress> {
+        let totals = self.totals()?;
+        Ok(Progress {
+            events: self.forecast.events,
+            delivered: self.gateway.charged(),
+            live: totals.waiting + totals.backing_off,
+            backing_off: totals.backing_off,
+            letters: totals.open,
+        })
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        let queue = self.session.queue;
+        let stats = self.db.admin().stats(Some(queue));
+        let stats = stats.with_context(|| format!("cannot read the statistics of `{queue}`"))?;
+        // An empty queue has no row.
+        Ok(stats
+            .into_iter()
+            .next()
+            .map(Totals::from)
+            .unwrap_or_default())
+    }
+}
+
+/// The totals of the queue.
+#[derive(Debug, Default)]
+struct Totals {
+    waiting: u64,
+    backing_off: u64,
+    open: u64,
+    recovered: u64,
+    discarded: u64,
+    failures: Vec<FailureCount>,
+}
+
+impl From<QueueStats> for Totals {
+    fn from(stats: QueueStats) -> Totals {
+        Totals {
+            waiting: stats.ready + stats.leased,
+            backing_off: stats.delayed,
+            open: stats.open + stats.quarantined,
+            recovered: stats.recovered,
+            discarded: stats.discarded,
+            failures: stats.failures,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Programs that the commands need: found, or installed from Debian's packages.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::account::is_root;
+use crate::interrupt::Interrupt;
+
+/// Debian keeps servers here, which is not in everybody's `PATH`.
+const SERVERS: &str = "/usr/sbin";
+
+/// A program that comes with a package of Debian.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// Its usual name, then others.
+    names: &'static [&'static str],
+    /// The environment variable that overrides the search.
+    pub(crate) variable: &'static str,
+    package: &'static str,
+    /// How to install it elsewhere.
+    elsewhere: &'static str,
+}
+
+/// Checks and tests alert rules and metric pages.
+pub(crate) const PROMTOOL: Program = Program {
+    names: &["promtool"],
+    variable: "PROMTOOL",
+    package: "prometheus",
+    elsewhere: "a release from prometheus.io holds `prometheus` and `promtool`",
+};
+
+pub(crate) const PROMETHEUS: Program = Program {
+    names: &["prometheus"],
+    variable: "PROMETHEUS",
+    ..PROMTOOL
+};
+
+/// The pooler that tests put in front of their server.
+pub(crate) const PGBOUNCER: Program = Program {
+    names: &["pgbouncer"],
+    variable: "PGBOUNCER",
+    package: "pgbouncer",
+    elsewhere: "dnf and brew have a package `pgbouncer`",
+};
+
+/// Runs the checks of the dashboards.
+pub(crate) const NODE: Program = Program {
+    names: &["node"],
+    variable: "NODE",
+    package: "nodejs",
+    elsewhere: "nodejs.org; version 18 or newer",
+};
+
+pub(crate) const NPM: Program = Program {
+    names: &["npm"],
+    variable: "NPM",
+    package: "npm",
+    ..NODE
+};
+
+/// Draws the dashboards.
+pub(crate) const CHROMIUM: Program = Program {
+    names: &["chromium", "chromium-browser", "google-chrome"],
+    variable: "CHROMIUM",
+    package: "chromium",
+    elsewhere: "any Chromium or Chrome",
+};
+
+impl Program {
+    /// Finds the program where its variable says, or in `PATH`. Installs its package if it is
+    /// missing, the user is root and `apt-get` exists.
+    ///
+    /// # Errors
+    ///
+    /// The message says how to install the program by hand.
+    pub(crate) fn find(self, interrupt: &Interrupt) -> Result<PathBuf> {
+        let named = env::var_os(self.variable).filter(|value| !value.is_empty());
+        if let Some(found) = self.look(named, &path())? {
+            return Ok(found);
+        }
+        if can_install() {
+            let missing = || match self.look(None, &path())? {
+                Some(_) => Ok(Vec::new()),
+                None => Ok(vec![self.package]),
+            };
+            let installed = install(missing, interrupt)?;
+            // Installing a server also starts it, where systemd runs.
+            if !installed.is_empty() && Path::new("/run/systemd/system").is_dir() {
+                let stop = ["disable", "--now", self.package];
+                interrupt.run(Command::new("systemctl").args(stop))?;
+            }
+        }
+        self.look(None, &path())?.ok_or_else(|| {
+            let (name, variable) = (self.names[0], self.variable);
+            anyhow!(
+                "`{name}` is neither in PATH nor named by {variable}.\n\
+                 Install it, then run this again:\n    \
+                 Debian, Ubuntu   sudo apt-get install --no-install-recommends {}\n    \
+                 elsewhere        {}\n\
+                 or name it: {variable}=/path/to/{name} cargo xtask ...",
+                self.package,
+                self.elsewhere
+            )
+        })
+    }
+
+    fn look(self, named: Option<OsString>, path: &OsStr) -> Result<Option<PathBuf>> {
+        let Some(named) = named.map(PathBuf::from) else {
+            return Ok(self.names.iter().find_map(|name| found_in(path, name)));
+        };
+        if named.is_file() {
+            return Ok(Some(named));
+        }
+        bail!(
+            "{}={} is not a file; name the program, or unset the variable to search PATH",
+            self.variable,
+            named.display()
+        )
+    }
+}
+
+fn path() -> OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(SERVERS);
+    path
+}
+
+fn found_in(path: &OsStr, program: &str) -> Option<PathBuf> {
+    env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Whether this process may install packages: as root, with `apt-get`.
+pub(crate) fn can_install() -> bool {
+    is_root() && found_in(&path(), "apt-get").is_some()
+}
+
+/// Installs the packages that `missing` lists, and returns the list.
+pub(crate) fn install(
+    missing: impl FnOnce() -> Result<Vec<&'static str>>,
+    interrupt: &Interrupt,
+) -> Result<Vec<&'static str>> {
+    // Two xtasks at once would collide on apt's package lists. The second waits here, and then
+    // finds what the first installed.
+    let lock = env::temp_dir().join("redrive-apt.lock");
+    let held = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
+    held.lock()
+        .with_context(|| format!("cannot lock {}", lock.display()))?;
+    let packages = missing()?;
+    if packages.is_empty() {
+        return Ok(packages);
+    }
+    println!("    installing Debian packages: {}", packages.join(", "));
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command
+            .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        interrupt.run(&mut command)
+    };
+    let install = [&["install", "-y", "--no-install-recommends"], &*packages].concat();
+    // A fresh container has no package lists; elsewhere they are usually recent enough.
+    if apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success()) {
+        return Ok(packages);
+    }
+    bail!(
+        "`apt-get install {}` failed; see its output above",
+        packages.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{PROMTOOL, found_in};
+
+    #[test]
+    fn a_named_program_takes_precedence_over_the_path_and_must_exist() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let path = folder.path().as_os_str();
+        let find = |named: Option<&str>| PROMTOOL.look(named.map(|name| at(name).into()), path);
+        assert_eq!(find(None).expect("nothing named"), None);
+
+        fs::write(at("promtool"), "").expect("a file");
+        fs::write(at("other"), "").expect("a file");
+        assert_eq!(find(None).expect("in PATH"), Some(at("promtool")));
+        assert_eq!(find(Some("other")).expect("named"), Some(at("other")));
+
+        let error = find(Some("gone")).expect_err("a missing file").to_string();
+        assert!(error.contains("PROMTOOL="), "{error}");
+        assert!(found_in("/bin:/usr/bin".as_ref(), "sh").is_some());
+    }
+}

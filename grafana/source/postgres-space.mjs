@@ -1,0 +1,173 @@
+// The rows of redrive / PostgreSQL about space and contention.
+
+import { row } from './dashboard.mjs';
+import { graph, limit, painted } from './panel.mjs';
+import { colour } from './palette.mjs';
+import { HOLDERS, TABLES, WAITERS, top } from './postgres-queries.mjs';
+
+export const space = row(
+  'Space',
+  graph({
+    title: 'Table size',
+    queries: [{ expr: top('sum by (table) (redrive_table_bytes{@})'), legend: '{{table}}' }],
+    overrides: TABLES,
+    unit: 'bytes',
+    style: 'stack',
+    help: {
+      about: 'Heap, indexes and TOAST of the five largest tables.',
+      healthy: '`jobs` rises and falls with the ring; `dead_letters` grows with the letters you keep.',
+      otherwise: 'if `jobs` only rises, segments are not truncated: see *Ring of segments*.',
+      type: ['redrive stats', 'redrive dlq retention list'],
+    },
+  }),
+  graph({
+    title: 'Bytes per live row',
+    queries: [
+      {
+        expr: top('sum by (table) (redrive_table_bytes{@}) / (sum by (table) (redrive_table_live_rows_estimate{@}) > 100)'),
+        legend: '{{table}}',
+      },
+    ],
+    unit: 'bytes',
+    none: 'no table with 100 rows',
+    overrides: TABLES,
+    help: {
+      about: 'Size on disk per live row, for the top five tables with more than 100 rows.',
+      healthy: 'flat: the size of a payload and its index entries.',
+      otherwise: 'a rise is empty space. See the bloat.',
+      type: 'VACUUM (VERBOSE) redrive.TABLE',
+    },
+  }),
+  graph({
+    title: 'Estimated bloat',
+    queries: [{ expr: top('max by (table, method) (redrive_table_bloat_bytes_estimate{@})'), legend: '{{table}} ({{method}})' }],
+    unit: 'bytes',
+    style: 'steps',
+    help: {
+      about: 'Dead rows and empty space in the heap, for the top five tables. Read once an hour from statistics, or with pgstattuple if it is installed.',
+      healthy: 'small compared with the table.',
+      otherwise: 'free the horizon first, then vacuum. Use pg_repack for the rest. Alert: RedriveTableBloated.',
+      type: ['VACUUM (VERBOSE) redrive.TABLE', 'CREATE EXTENSION pgstattuple'],
+    },
+  }),
+  graph({
+    title: 'Ring of segments',
+    queries: [
+      { expr: 'time() - max(redrive_ring_turned_timestamp_seconds{@} > 0)', legend: 'since it turned' },
+      { expr: 'time() - max(redrive_ring_truncated_timestamp_seconds{@} > 0)', legend: 'since a truncation' },
+    ],
+    unit: 's',
+    none: 'never turned',
+    overrides: painted({ 'since it turned': colour.work, 'since a truncation': colour.done }),
+    help: {
+      about: 'Time since the ring of segments turned, and since a drained segment was truncated. Truncation frees space without vacuum.',
+      healthy: 'a sawtooth while jobs flow. A steady rise on an idle queue is normal.',
+      otherwise: 'if truncation falls behind, a long transaction such as pg_dump locks a segment. If no segment is clean, backlogs fill the ring. Alerts: RedriveRingNotTruncated, RedriveRingFull.',
+      type: WAITERS,
+    },
+  }),
+  graph({
+    title: 'Largest indexes',
+    queries: [{ expr: top('max by (index) (redrive_index_bytes{@})'), legend: '{{index}}' }],
+    unit: 'bytes',
+    help: {
+      about: 'The five largest indexes.',
+      healthy: 'proportional to their tables.',
+      otherwise: 'rebuild an index that is larger than its table.',
+      type: 'REINDEX INDEX CONCURRENTLY redrive.INDEX',
+    },
+  }),
+  graph({
+    title: 'HOT updates',
+    queries: [
+      {
+        expr: `bottomk(5, sum by (table) (rate(redrive_table_rows_hot_updated_total{@}[$__rate_interval]))
+          / (sum by (table) (rate(redrive_table_rows_updated_total{@}[$__rate_interval])) > 0))`,
+        legend: '{{table}}',
+      },
+    ],
+    unit: 'percentunit',
+    max: 1,
+    none: 'no updates',
+    overrides: TABLES,
+    help: {
+      about: 'Share of updates that needed no new index entry (HOT), for the lowest five tables.',
+      healthy: 'near 100 % for small tables with many updates: workers, leases, totals.',
+      otherwise: 'it falls while the horizon is held back, because pages are full of dead rows.',
+      type: HOLDERS[0],
+    },
+  }),
+);
+
+export const contention = row(
+  'Contention',
+  graph({
+    title: 'Lock waiters',
+    queries: [{ expr: 'sum(redrive_pg_lock_waiters{@})', legend: 'waiting' }],
+    decimals: 0,
+    overrides: painted({ waiting: colour.dead }),
+    w: 6,
+    help: {
+      about: 'Backends of this database that are waiting for a lock.',
+      healthy: '0, with rare short spikes.',
+      otherwise: 'find the session that blocks them. Alert: RedriveLockWaiters.',
+      type: WAITERS,
+    },
+  }),
+  graph({
+    title: 'Connections',
+    queries: [
+      { expr: 'sum by (state) (redrive_pg_connections{@})', legend: '{{state}}' },
+      { expr: 'sum(redrive_pg_connections_limit{@})', legend: 'allowed' },
+    ],
+    style: 'stack',
+    decimals: 0,
+    overrides: [
+      ...painted({
+        active: colour.running,
+        idle: colour.quiet,
+        'idle in transaction': colour.warning,
+        'idle in transaction (aborted)': colour.dead,
+      }),
+      limit('allowed'),
+    ],
+    w: 6,
+    help: {
+      about: 'Client connections of the server by state, and its limit.',
+      healthy: 'far below the dashed line, few idle in transaction.',
+      otherwise: 'use smaller pools, or a pooler. Alert: RedriveConnectionsNearLimit.',
+      type: 'SELECT state, count(*) FROM pg_stat_activity GROUP BY 1',
+    },
+  }),
+  graph({
+    title: 'Sequential scans',
+    queries: [{ expr: top('60 * sum by (table) (rate(redrive_table_sequential_scans_total{@}[$__rate_interval])) > 0'), legend: '{{table}}' }],
+    unit: 'cpm',
+    none: 'no scans',
+    overrides: TABLES,
+    w: 6,
+    help: {
+      about: 'Sequential scans per minute, for the top five tables. redrive never scans jobs or letters sequentially; for tables with few rows it is normal.',
+      healthy: 'none on `jobs` and `dead_letters`.',
+      otherwise: 'a query counts or searches without an index. Find it.',
+      type: "SELECT pid, query FROM pg_stat_activity WHERE state = 'active'",
+    },
+  }),
+  graph({
+    title: 'Rows written',
+    queries: [
+      { expr: 'sum(rate(redrive_table_rows_inserted_total{@}[$__rate_interval]))', legend: 'inserted' },
+      { expr: 'sum(rate(redrive_table_rows_updated_total{@}[$__rate_interval]))', legend: 'updated' },
+      { expr: 'sum(rate(redrive_table_rows_deleted_total{@}[$__rate_interval]))', legend: 'deleted' },
+    ],
+    unit: 'rowsps',
+    overrides: painted({ inserted: colour.work, updated: colour.warning, deleted: colour.quiet }),
+    w: 6,
+    help: {
+      about: 'Rows inserted, updated and deleted per second, for all tables of redrive.',
+      healthy: 'inserts and deletes follow the jobs; updates are few.',
+      otherwise: 'if there are far more than the jobs explain, another program writes to these tables.',
+      type: 'SELECT relname, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT 10',
+    },
+  }),
+);

@@ -1,0 +1,94 @@
+-- Purpose: The schema's types, the sequence of ids, and checks of names and texts.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+REVOKE ALL ON SCHEMA redrive FROM PUBLIC;
+COMMENT ON SCHEMA redrive IS 'redrive: jobs, leases and dead letters';
+
+-- The name of a queue or a kind. Names become metric labels, command-line arguments and lines on a
+-- terminal, so control characters and blanks at the edges are rejected.
+CREATE DOMAIN redrive.name AS text COLLATE "C"
+    CHECK (length(VALUE) BETWEEN 1 AND 100 AND VALUE = btrim(VALUE) AND VALUE !~ '[[:cntrl:]]');
+
+-- Bounds on the columns of live jobs. These are domains rather than table CHECKs because a session
+-- caches the condition of a domain, but parses a table's CHECKs for every statement. Nine CHECKs
+-- doubled the cost of inserting one job.
+CREATE DOMAIN redrive.short_text AS text COLLATE "C" CHECK (length(VALUE) BETWEEN 1 AND 100);
+CREATE DOMAIN redrive.priority AS smallint CHECK (VALUE BETWEEN -1000 AND 1000);
+CREATE DOMAIN redrive.attempt_limit AS integer CHECK (VALUE BETWEEN 1 AND 1000);
+CREATE DOMAIN redrive.counter AS integer CHECK (VALUE >= 0);
+CREATE DOMAIN redrive.small_counter AS smallint CHECK (VALUE >= 0);
+CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01' AND VALUE < '3000-01-01');
+CREATE DOMAIN redrive.group_key AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);
+CREATE DOMAIN redrive.headers AS jsonb
+    CHECK (jsonb_typeof(VALUE) = 'object' AND octet_length(VALUE::text) <= 65536);
+
+-- Jobs and letters share one sequence. A job keeps its id through death and redrive, so an id is in
+-- one place at a time and is never used twice.
+CREATE SEQUENCE redrive.job_id AS bigint;
+
+-- Raises a clear error for a name that the schema would reject.
+CREATE FUNCTION redrive.check_name(subject text, name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF name IS NULL OR length(name) NOT BETWEEN 1 AND 100 OR name <> btrim(name)
+        OR name ~ '[[:cntrl:]]'
+    THEN
+        RAISE EXCEPTION 'redrive: invalid % name; it must have 1 to 100 characters, no control characters and no blank at either end', subject
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Raises an error at an isolation level whose snapshot is older than a lock that the transaction takes later.
+-- Functions that lock a table and then read it call this first.
+CREATE FUNCTION redrive.require_read_committed(operation text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'redrive: % cannot run at isolation level %; it would not see what it locked',
+            operation, upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'invalid_transaction_state',
+                  HINT = 'Call it in a transaction with isolation level READ COMMITTED.';
+    END IF;
+END
+$$;
+
+-- Tasks that run in one session at a time. A task locks its row. Unlike an advisory lock, only roles that may
+-- update the row can hold it.
+CREATE TABLE redrive.exclusive_tasks (
+    task text COLLATE "C" NOT NULL PRIMARY KEY
+        CHECK (task IN ('fold_letters', 'fold_metrics', 'apply_retention', 'audit_counters'))
+);
+INSERT INTO redrive.exclusive_tasks (task)
+VALUES ('fold_letters'), ('fold_metrics'), ('apply_retention'), ('audit_counters');
+
+-- Shortens a text that exceeds `limit_bytes` to its start and its end. A stack trace may have the
+-- failing frame at either end.
+CREATE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN octet_length(full_text) <= limit_bytes THEN full_text
+        ELSE left(full_text, limit_bytes / 8) || E'\n[... cut ...]\n' || right(full_text, limit_bytes / 8)
+    END;
+END;
+
+-- Parses bytes as jsonb. Returns NULL for bytes that are not JSON or that jsonb cannot hold.
+CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN convert_from(raw, 'UTF8')::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,148 @@
+-- Purpose: Jobs that are ready or delayed, and the ring of segments that holds the ready ones.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- The segment of `jobs` that new rows go to, in one row. Every enqueue reads it; only a turn of the
+-- ring updates it.
+CREATE TABLE redrive.ring (
+    only_row  boolean     NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
+    segment   smallint    NOT NULL CHECK (segment BETWEEN 0 AND 7),
+    turned_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+INSERT INTO redrive.ring (segment) VALUES (0);
+
+-- What the ring remembers about each segment, apart from `ring`, so that an enqueue never reads it.
+CREATE TABLE redrive.ring_segments (
+    segment      smallint              NOT NULL PRIMARY KEY CHECK (segment BETWEEN 0 AND 7),
+    truncated_at timestamptz,
+    drained_at   timestamptz,
+    drained_xid  xid8,
+    retry_at     timestamptz           NOT NULL DEFAULT '-infinity',
+    refusals     redrive.small_counter NOT NULL DEFAULT 0,
+    CONSTRAINT ring_segments_are_drained_at_a_transaction CHECK ((drained_at IS NULL) = (drained_xid IS NULL))
+);
+INSERT INTO redrive.ring_segments (segment) SELECT generate_series(0, 7);
+
+COMMENT ON COLUMN redrive.ring_segments.truncated_at IS 'When the segment was last truncated; NULL: never.';
+COMMENT ON COLUMN redrive.ring_segments.drained_at IS 'When the segment was found without a job; NULL: it holds jobs, or nothing at all.';
+COMMENT ON COLUMN redrive.ring_segments.drained_xid IS 'A snapshot that is not older than this transaction sees that the segment has no job.';
+COMMENT ON COLUMN redrive.ring_segments.retry_at IS 'When the segment may next be searched or locked.';
+COMMENT ON COLUMN redrive.ring_segments.refusals IS 'How often in a row it could not be truncated. Each doubles the wait.';
+
+-- Ready jobs. Rows are inserted and deleted, never updated. Eight segments are filled, drained and
+-- truncated in turn, because only TRUNCATE returns space while a transaction holds the xmin horizon.
+-- There is no primary key: it would cost a tenth of the throughput and add nothing to the sequence,
+-- the unique claim index and the single-statement moves.
+CREATE TABLE redrive.jobs (
+    id           bigint                NOT NULL DEFAULT nextval('redrive.job_id'),
+    ready_at     timestamptz           NOT NULL DEFAULT clock_timestamp(),
+    enqueued_at  timestamptz           NOT NULL DEFAULT clock_timestamp(),
+    attempt      redrive.counter       NOT NULL DEFAULT 0,
+    max_attempts redrive.attempt_limit NOT NULL DEFAULT 5,
+    generation   redrive.counter       NOT NULL DEFAULT 0,
+    segment      smallint              NOT NULL,
+    priority     redrive.priority      NOT NULL DEFAULT 0,
+    crashes      redrive.small_counter NOT NULL DEFAULT 0,
+    refunds      redrive.small_counter NOT NULL DEFAULT 0,
+    queue        redrive.short_text    NOT NULL,
+    kind         redrive.short_text    NOT NULL,
+    payload      jsonb                 NOT NULL,
+    history      jsonb,
+    unique_key   text                  COLLATE "C",
+    outage_since timestamptz,
+    headers      redrive.headers,
+    group_key    redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (attempt < max_attempts)
+) PARTITION BY LIST (segment);
+
+COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
+COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
+COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
+COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
+COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
+COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
+COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
+COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
+
+CREATE TABLE redrive.jobs_0 PARTITION OF redrive.jobs FOR VALUES IN (0);
+CREATE TABLE redrive.jobs_1 PARTITION OF redrive.jobs FOR VALUES IN (1);
+CREATE TABLE redrive.jobs_2 PARTITION OF redrive.jobs FOR VALUES IN (2);
+CREATE TABLE redrive.jobs_3 PARTITION OF redrive.jobs FOR VALUES IN (3);
+CREATE TABLE redrive.jobs_4 PARTITION OF redrive.jobs FOR VALUES IN (4);
+CREATE TABLE redrive.jobs_5 PARTITION OF redrive.jobs FOR VALUES IN (5);
+CREATE TABLE redrive.jobs_6 PARTITION OF redrive.jobs FOR VALUES IN (6);
+CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
+
+-- The order of a claim: higher priority first, then the older id. The priority is negated so that
+-- `(-priority, id) > (p, mark)` is one range of the index.
+CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, (-priority), id, segment);
+
+-- Settings of each segment. Vacuum starts early and runs at full speed, because a queue table must
+-- lose its dead rows quickly. Payloads are not compressed, so their size on disk bounds what a claim
+-- reads. The replica identity keeps `FOR ALL TABLES` publications from blocking the claim.
+DO $$
+DECLARE
+    each_segment smallint;
+BEGIN
+    FOR each_segment IN 0..7 LOOP
+        EXECUTE format(
+            'ALTER TABLE redrive.jobs_%s SET (autovacuum_vacuum_scale_factor = 0,'
+            ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
+            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000)',
+            each_segment);
+        EXECUTE format('ALTER TABLE redrive.jobs_%s REPLICA IDENTITY FULL', each_segment);
+        EXECUTE format('ALTER TABLE redrive.jobs_%s ALTER COLUMN payload SET STORAGE EXTERNAL', each_segment);
+    END LOOP;
+END
+$$;
+
+-- Deletes jobs of one segment, which the caller has locked, and returns them. A claim calls this for each segment
+-- that it found jobs in. Starting a DELETE for each of eight segments would cost a small claim half its time.
+CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    CASE segment
+        WHEN 0 THEN RETURN QUERY DELETE FROM redrive.jobs_0 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 1 THEN RETURN QUERY DELETE FROM redrive.jobs_1 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 2 THEN RETURN QUERY DELETE FROM redrive.jobs_2 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 3 THEN RETURN QUERY DELETE FROM redrive.jobs_3 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 4 THEN RETURN QUERY DELETE FROM redrive.jobs_4 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 5 THEN RETURN QUERY DELETE FROM redrive.jobs_5 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 6 THEN RETURN QUERY DELETE FROM redrive.jobs_6 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 7 THEN RETURN QUERY DELETE FROM redrive.jobs_7 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+    END CASE;
+END
+$$;
+
+-- Jobs that are scheduled, backing off or snoozed.
+CREATE TABLE redrive.jobs_delayed (
+    id           bigint                NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
+    run_at       redrive.run_time      NOT NULL,
+    enqueued_at  timestamptz           NOT NULL DEFAULT clock_timestamp(),
+    attempt      redrive.counter       NOT NULL DEFAULT 0,
+    max_attempts redrive.attempt_limit NOT NULL DEFAULT 5,
+    generation   redrive.counter       NOT NULL DEFAULT 0,
+    priority     redrive.priority      NOT NULL DEFAULT 0,
+    crashes      redrive.small_counter NOT NULL DEFAULT 0,
+    refunds      redrive.small_counter NOT NULL DEFAULT 0,
+    queue        redrive.short_text    NOT NULL,
+    kind         redrive.short_text    NOT NULL,
+    payload      jsonb                 NOT NULL,
+    history      jsonb,
+    unique_key   text                  COLLATE "C",
+    outage_since timestamptz,
+    headers      redrive.headers,
+    group_key    redrive.group_key,
+    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (attempt < max_attempts)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
+
+CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);

@@ -1,0 +1,74 @@
+-- Purpose: Enqueueing jobs from SQL.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Enqueues one job in the transaction of the caller and returns its id. If a live job of the queue
+-- holds `unique_key`, nothing is stored and the id of that job is returned. The call waits for a
+-- transaction that is storing a job with the same key.
+CREATE FUNCTION redrive.enqueue(
+    queue        text,
+    kind         text,
+    payload      jsonb,
+    delay        interval DEFAULT '0',
+    priority     integer  DEFAULT 0,
+    max_attempts integer  DEFAULT 5,
+    unique_key   text     DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    new_id bigint := nextval('redrive.job_id');
+    held_by bigint;
+BEGIN
+    PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
+    IF enqueue.payload IS NULL THEN
+        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF enqueue.delay IS NULL OR enqueue.delay < '0' OR enqueue.delay > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the delay is %; it must be between 0 and 3650 days', enqueue.delay
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.priority IS NULL OR enqueue.priority NOT BETWEEN -1000 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', enqueue.priority
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.max_attempts IS NULL OR enqueue.max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', enqueue.max_attempts
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the unique key is % bytes; it must be 1 to 200', octet_length(enqueue.unique_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF enqueue.unique_key IS NOT NULL THEN
+        SELECT k.job_id INTO held_by
+        FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        IF held_by <> new_id THEN
+            INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+            SELECT m.segment, enqueue.queue, '{duplicates}', '{1}' FROM redrive.metric_ring m;
+            RETURN held_by;
+        END IF;
+    END IF;
+
+    IF enqueue.delay > '0' THEN
+        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind, enqueue.payload, enqueue.priority,
+                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key);
+    ELSE
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
+        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, enqueue.payload,
+                enqueue.priority, enqueue.max_attempts, enqueue.unique_key);
+    END IF;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;
+    PERFORM redrive.wake(enqueue.queue);
+    RETURN new_id;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

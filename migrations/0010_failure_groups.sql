@@ -1,0 +1,218 @@
+-- Purpose: Failure groups: letters that died of the same error.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Masks the variable parts of a message, so that a thousand messages that differ in an id are equal.
+-- Quoted strings, UUIDs and words that contain a digit become `?`; a list of them becomes one `?`.
+CREATE FUNCTION redrive.mask(message text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The start of a message identifies the failure.
+    masked text := left(message, 500);
+BEGIN
+    -- A quotation mark may be an apostrophe. Distinguishing them takes ten times as long.
+    IF position('''' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '(^|\W)''[^'']*''(?!\w)', '\1?', 'g');
+    END IF;
+    masked := regexp_replace(masked,
+        '"[^"]*"|`[^`]*`|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+'
+        '|\w*[0-9]\w*(?:[.,:+/-]\w*[0-9]\w*)*',
+        '?', 'g');
+    IF position('?, ?' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '\?(, \?)+', '?', 'g');
+    END IF;
+    RETURN masked;
+END
+$$;
+
+-- Identifies a failure by queue, kind, error class and masked message.
+CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, masked text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT encode(substring(
+        sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, masked), 'UTF8')) FOR 16), 'hex')::uuid;
+END;
+
+-- One row per failure group. The numbers are totals of folded `letter_deltas`. Read them through the
+-- view `failure_groups`, which adds the deltas that are not folded yet.
+CREATE TABLE redrive.groups (
+    id            bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint   uuid         NOT NULL UNIQUE,
+    queue         redrive.name NOT NULL,
+    kind          redrive.name NOT NULL,
+    error_class   text         COLLATE "C" NOT NULL,
+    title         text         NOT NULL,
+    sample        text         NOT NULL,
+    state         text         COLLATE "C" NOT NULL DEFAULT 'open'
+        CHECK (state IN ('open', 'acknowledged', 'resolved', 'ignored')),
+    note          text,
+    owner         text,
+    first_seen    timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    first_version text,
+    last_seen     timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    resolved_at   timestamptz,
+    regressed_at  timestamptz,
+    regressions   integer      NOT NULL DEFAULT 0 CHECK (regressions >= 0),
+    deaths        bigint       NOT NULL DEFAULT 0,
+    open          bigint       NOT NULL DEFAULT 0,
+    redriving     bigint       NOT NULL DEFAULT 0,
+    recovered     bigint       NOT NULL DEFAULT 0,
+    discarded     bigint       NOT NULL DEFAULT 0,
+    quarantined   bigint       NOT NULL DEFAULT 0
+) WITH (fillfactor = 70);
+
+COMMENT ON COLUMN redrive.groups.title IS 'The masked message.';
+COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
+COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
+
+CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);
+-- These two contain nothing that changes when deaths are folded into a group.
+CREATE INDEX groups_by_queue ON redrive.groups (queue, state);
+CREATE INDEX groups_regressed ON redrive.groups (queue) INCLUDE (regressions) WHERE regressions > 0;
+
+-- Deaths of the last days by group and hour (UTC), for sparklines.
+CREATE TABLE redrive.failure_hours (
+    group_id bigint      NOT NULL,
+    hour     timestamptz NOT NULL,
+    deaths   bigint      NOT NULL,
+    PRIMARY KEY (group_id, hour)
+);
+
+-- Changes of group totals. A trigger inserts them in the statement that changes the letters, so no
+-- statement can skip them and no crash can separate them. They are folded into `groups` and
+-- `failure_hours` every few seconds. Inserts never wait for each other, as updates of a group's row would.
+CREATE TABLE redrive.letter_deltas (
+    group_id    bigint NOT NULL,
+    hour        timestamptz,
+    died_at     timestamptz,
+    deaths      bigint NOT NULL,
+    open        bigint NOT NULL,
+    redriving   bigint NOT NULL,
+    recovered   bigint NOT NULL,
+    discarded   bigint NOT NULL,
+    quarantined bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Without a key, a publication of all tables would reject the DELETE of a fold.
+ALTER TABLE redrive.letter_deltas REPLICA IDENTITY FULL;
+
+COMMENT ON COLUMN redrive.letter_deltas.hour IS 'Hour of the deaths; NULL: no death, only changes of state.';
+COMMENT ON COLUMN redrive.letter_deltas.died_at IS 'Time of the last death.';
+
+-- Long error details (cause chain, backtrace), stored once per group and not once per letter.
+CREATE TABLE redrive.details (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id bigint NOT NULL,
+    digest   uuid   NOT NULL,
+    detail   text   NOT NULL,
+    UNIQUE (group_id, digest)
+);
+
+COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so that ids and addresses make no difference.';
+
+-- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
+-- cannot unify; its further failures share one last group.
+CREATE FUNCTION redrive.group_of(
+    queue text, kind text, error_class text, error_message text, version text
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    masked text := redrive.mask(error_message);
+    print uuid := redrive.fingerprint(queue, kind, error_class, masked);
+    found_id bigint;
+BEGIN
+    SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_id IS NULL AND 1000 <= (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.groups g
+            WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
+            LIMIT 1000) same_class)
+    THEN
+        masked := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, masked);
+        SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, masked,
+                left(group_of.error_message, 2048), group_of.version)
+        ON CONFLICT (fingerprint) DO NOTHING
+        RETURNING g.id INTO found_id;
+        IF found_id IS NULL THEN
+            SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+        END IF;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Finds or stores a long detail of a group. Returns NULL when the group has 50 already.
+CREATE FUNCTION redrive.detail_of(group_id bigint, masked text, detail text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    print uuid := redrive.fingerprint('', '', '', masked);
+    found_id bigint;
+BEGIN
+    SELECT d.id INTO found_id FROM redrive.details d
+    WHERE d.group_id = detail_of.group_id AND d.digest = print;
+    -- Fifty different details describe a failure well enough.
+    IF found_id IS NULL AND 50 > (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.details d WHERE d.group_id = detail_of.group_id LIMIT 50) kept)
+    THEN
+        INSERT INTO redrive.details AS d (group_id, digest, detail)
+        VALUES (detail_of.group_id, print, detail_of.detail)
+        ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO UPDATE SET digest = excluded.digest
+        RETURNING d.id INTO found_id;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Returns whether two groups are the same failure, apart from the queue. A redrive may change the queue.
+CREATE FUNCTION redrive.is_same_failure(one bigint, other bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM redrive.groups a
+        JOIN redrive.groups b ON b.kind = a.kind AND b.error_class = a.error_class AND b.title = a.title
+        WHERE a.id = one AND b.id = other);
+END;
+
+-- Adds the deltas that are not folded yet, of which there are few.
+CREATE VIEW redrive.failure_groups AS
+    SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,
+           g.sample,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END AS state,
+           g.note, g.owner, g.first_seen, g.first_version,
+           greatest(g.last_seen, n.died_at) AS last_seen, g.resolved_at,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END
+               AS regressed_at,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
+               AS regressions,
+           g.deaths + coalesce(n.deaths, 0) AS deaths,
+           g.open + coalesce(n.open, 0) AS open,
+           g.redriving + coalesce(n.redriving, 0) AS redriving,
+           g.recovered + coalesce(n.recovered, 0) AS recovered,
+           g.discarded + coalesce(n.discarded, 0) AS discarded,
+           g.quarantined + coalesce(n.quarantined, 0) AS quarantined
+    FROM redrive.groups g
+    LEFT JOIN (
+        SELECT d.group_id, sum(d.deaths)::bigint AS deaths, sum(d.open)::bigint AS open,
+               sum(d.redriving)::bigint AS redriving, sum(d.recovered)::bigint AS recovered,
+               sum(d.discarded)::bigint AS discarded, sum(d.quarantined)::bigint AS quarantined,
+               max(d.died_at) AS died_at
+        FROM redrive.letter_deltas d
+        GROUP BY d.group_id
+    ) n ON n.group_id = g.id;
+
+COMMENT ON VIEW redrive.failure_groups IS 'Letters that died of the same error, with exact numbers.';
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,185 @@
+-- Purpose: Redaction: removing secrets from letters at death.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
+-- these patterns in texts, are replaced by `[redacted]`.
+CREATE TABLE redrive.redactions (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue    redrive.name,
+    kind     redrive.name,
+    paths    text[] NOT NULL DEFAULT '{}',
+    patterns text[] NOT NULL DEFAULT '{}'
+);
+
+COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
+COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number.';
+COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
+
+-- Rejects a rule that cannot be applied, before a death depends on it.
+CREATE FUNCTION redrive.check_redaction() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    pointer text;
+    pattern text;
+BEGIN
+    IF cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN
+        RAISE EXCEPTION 'redrive: a redaction needs a path or a pattern' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOREACH pointer IN ARRAY NEW.paths LOOP
+        IF coalesce(pointer NOT LIKE '/%' OR pointer ~ '~($|[^01])', true) THEN
+            RAISE EXCEPTION 'redrive: % is not a JSON pointer; expected for example /card/number', coalesce(pointer, 'NULL')
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+    FOREACH pattern IN ARRAY NEW.patterns LOOP
+        IF coalesce(pattern, '') = '' THEN
+            RAISE EXCEPTION 'redrive: a redaction pattern is empty' USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        BEGIN
+            PERFORM regexp_replace('', pattern, '', 'g');
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'redrive: invalid redaction pattern %: %', pattern, SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END LOOP;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.redactions
+    FOR EACH ROW EXECUTE FUNCTION redrive.check_redaction();
+
+-- Redacts the matches of a pattern in a text. If the regular expression engine fails, the whole text is
+-- redacted: the death must be stored, and a secret must not.
+CREATE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN regexp_replace(plain, pattern, '[redacted]', 'g');
+EXCEPTION WHEN OTHERS THEN
+    RETURN '[redacted]';
+END
+$$;
+
+-- Redacts the matches of a pattern in bytes. Bytes that are not text are dropped as a whole if their
+-- readable part matches.
+CREATE FUNCTION redrive.redact_bytes(raw bytea, pattern text) RETURNS bytea
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN convert_to(redrive.redact_text(convert_from(raw, 'UTF8'), pattern), 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN CASE
+        WHEN redrive.redact_text(encode(raw, 'escape'), pattern) = encode(raw, 'escape') THEN raw
+        ELSE '[redacted]'
+    END;
+END
+$$;
+
+-- Applies all matching redaction rules to a letter.
+CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rule redrive.redactions;
+    pointer text;
+    path text[];
+    pattern text;
+BEGIN
+    FOR rule IN
+        SELECT r.* FROM redrive.redactions r
+        WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
+        ORDER BY r.id
+    LOOP
+        FOREACH pointer IN ARRAY rule.paths LOOP
+            -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
+            path := CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+                SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+                FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+                ORDER BY p.place) END;
+            IF letter.payload #> path IS NOT NULL THEN
+                letter.payload := jsonb_set(letter.payload, path, '"[redacted]"');
+                -- The captured bytes contain the same value.
+                letter.raw := NULL;
+            END IF;
+        END LOOP;
+        FOREACH pattern IN ARRAY rule.patterns LOOP
+            letter.error_message := redrive.redact_text(letter.error_message, pattern);
+            letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
+            letter.history := (
+                SELECT coalesce(jsonb_agg(
+                    CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
+                        'error_message', redrive.redact_text(a.attempt ->> 'error_message', pattern))
+                    ELSE a.attempt END ORDER BY a.place), '[]')
+                FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+            IF jsonb_typeof(letter.headers) = 'object' THEN
+                letter.headers := (
+                    SELECT coalesce(jsonb_object_agg(h.name, redrive.redact_text(h.value, pattern)), '{}')
+                    FROM jsonb_each_text(letter.headers) AS h (name, value));
+            END IF;
+            IF letter.payload IS NULL THEN
+                letter.raw := redrive.redact_bytes(letter.raw, pattern);
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN letter;
+END
+$$;
+
+-- Adds a redaction rule and returns its id. It applies to future deaths, not to existing letters.
+-- A NULL queue or kind matches every one.
+CREATE FUNCTION redrive.add_redaction(
+    queue text, kind text, paths text[] DEFAULT '{}', patterns text[] DEFAULT '{}',
+    person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    added bigint;
+BEGIN
+    IF add_redaction.queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', add_redaction.queue);
+    END IF;
+    IF add_redaction.kind IS NOT NULL THEN
+        PERFORM redrive.check_name('kind', add_redaction.kind);
+    END IF;
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns)
+    VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
+            coalesce(add_redaction.patterns, '{}'))
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns)));
+    RETURN added;
+END
+$$;
+
+-- Removes a redaction rule. Redacted values stay redacted. Returns whether the rule existed.
+CREATE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone redrive.redactions;
+BEGIN
+    DELETE FROM redrive.redactions r WHERE r.id = remove_redaction.id RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'redaction', gone.id, 'queue', gone.queue, 'kind', gone.kind, 'paths', gone.paths, 'patterns', gone.patterns)));
+    RETURN true;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

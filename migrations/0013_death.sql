@@ -1,0 +1,109 @@
+-- Purpose: Triggers that complete a letter when its job dies.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Completes each new letter: redacts it, finds its group and stores a long detail once.
+--
+-- A statement may write hundreds of letters that died of the same error. Results are therefore cached in
+-- transaction settings, stamped with the time of the statement, which invalidates them for the next one:
+-- whether redactions exist, and the groups and details of some messages. (Measured: this saves a third
+-- of the time of a death.)
+CREATE FUNCTION redrive.complete_letter() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    stamp text := statement_timestamp();
+    looked text := current_setting('redrive.looked', true);
+    key text;
+    slot text;
+    kept text;
+    head text;
+    line text;
+    frames text;
+BEGIN
+    IF looked IS NULL OR NOT starts_with(looked, stamp) THEN
+        looked := set_config('redrive.looked', stamp || CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN '!' ELSE '' END, true);
+    END IF;
+    IF looked <> stamp THEN
+        NEW := redrive.redact(NEW);
+    END IF;
+    IF octet_length(NEW.error_message) > 2048 THEN
+        NEW.error_detail := redrive.clip(concat_ws(E'\n', NEW.error_message, NEW.error_detail), 65536);
+        NEW.error_message := redrive.clip(NEW.error_message, 2048);
+    END IF;
+
+    key := concat_ws(E'\x1f', stamp, NEW.queue, NEW.kind, NEW.error_class, redrive.mask(NEW.error_message), '');
+    slot := 'redrive.group_' || (hashtext(key) & 63);
+    kept := current_setting(slot, true);
+    IF kept IS NOT NULL AND starts_with(kept, key) THEN
+        NEW.group_id := substr(kept, length(key) + 1);
+    ELSE
+        NEW.group_id := redrive.group_of(NEW.queue, NEW.kind, NEW.error_class, NEW.error_message, NEW.version);
+        PERFORM set_config(slot, key || NEW.group_id, true);
+    END IF;
+
+    IF octet_length(NEW.error_detail) > 256 THEN
+        -- Details of one failure differ in their cause, which comes first. Below the first line a detail
+        -- usually equals the previous one and needs no masking. (Measured: this saves a seventh of the time
+        -- of such a death.)
+        head := left(NEW.error_detail, 250);
+        line := split_part(head, E'\n', 1);
+        frames := substr(head, length(line) + 1);
+        line := regexp_replace(line, '\w*[0-9]\w*', '?', 'g');
+        key := concat_ws(E'\x1f', stamp, NEW.group_id, line || frames, '');
+        slot := 'redrive.detail_' || (hashtext(key) & 63);
+        kept := current_setting(slot, true);
+        IF kept IS NULL OR NOT starts_with(kept, key) THEN
+            line := line || regexp_replace(frames, '\w*[0-9]\w*', '?', 'g');
+            kept := key || coalesce(redrive.detail_of(NEW.group_id, line, NEW.error_detail)::text, '');
+            PERFORM set_config(slot, kept, true);
+        END IF;
+        NEW.detail_id := nullif(substr(kept, length(key) + 1), '');
+        -- If the detail is not stored, the letter keeps its start and its end.
+        NEW.error_detail := CASE WHEN NEW.detail_id IS NULL THEN redrive.clip(NEW.error_detail, 1024) END;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Reopens the letter of a redriven job that died again, and merges the histories: the job carried that of
+-- its generation, the letter those of the generations before. A letter that dies of the same error for
+-- the third time in a row after a redrive is quarantined.
+CREATE FUNCTION redrive.reopen() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- A rule may be newer than the first death: redact what that death stored, such as captured bytes.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+    END IF;
+    IF NEW.generation > OLD.generation THEN
+        NEW.history := redrive.cut_history(
+            redrive.full_history(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
+    END IF;
+    NEW.deaths := OLD.deaths + 1;
+    NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
+        'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
+        'error_class', OLD.error_class, 'group', OLD.group_id));
+    NEW.alike := CASE
+        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
+        WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
+        -- Policies limit generations instead.
+        ELSE OLD.alike
+    END;
+    IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
+        NEW.state := 'quarantined';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
+    FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
+CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,116 @@
+-- Purpose: Breakers: jobs are not claimed while something that they need is down.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- One row per breaker that was ever open. A breaker only stops claims: jobs stay ready, no attempt is
+-- charged, and letters are written as usual.
+--   `open`       the jobs concerned are not claimed until `probe_at`;
+--   `half_open`  from then on one process may claim one of them, the probe, until the next `probe_at`,
+--                which replaces a process that went away. `probes` is the fence;
+--   `closed`     the last probe met no outage.
+CREATE TABLE redrive.breakers (
+    name       text        COLLATE "C" NOT NULL PRIMARY KEY,
+    state      text        COLLATE "C" NOT NULL CHECK (state IN ('closed', 'open', 'half_open')),
+    cause  text        COLLATE "C" NOT NULL CHECK (cause IN ('outage', 'flood', 'operator')),
+    message    text,
+    kinds      text[]      COLLATE "C" NOT NULL DEFAULT '{}',
+    outages    bigint      NOT NULL DEFAULT 0 CHECK (outages >= 0),
+    openings   bigint      NOT NULL DEFAULT 1 CHECK (openings > 0),
+    probes     bigint      NOT NULL DEFAULT 0 CHECK (probes >= 0),
+    prober     uuid,
+    delay_ms   bigint      NOT NULL CHECK (delay_ms > 0),
+    opened_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    probe_at   timestamptz,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT breakers_have_a_name
+        CHECK (length(name) BETWEEN 1 AND 106 AND name = btrim(name) AND name !~ '[[:cntrl:]]'),
+    CONSTRAINT breakers_probe_unless_closed CHECK ((state = 'closed') = (probe_at IS NULL))
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE redrive.breakers IS 'Outages, past and present: while a breaker is not closed, the jobs concerned are not claimed.';
+COMMENT ON COLUMN redrive.breakers.name IS 'A dependency, as handlers name it; or `queue:` and a queue, for all jobs of that queue.';
+COMMENT ON COLUMN redrive.breakers.cause IS 'outage: handlers reported it; flood: a worker wrote too many letters; operator: by hand.';
+COMMENT ON COLUMN redrive.breakers.kinds IS 'The kinds that need this dependency, as workers reported them; empty for a queue.';
+COMMENT ON COLUMN redrive.breakers.outages IS 'Outages in a row: those that opened it, and failed probes since.';
+COMMENT ON COLUMN redrive.breakers.delay_ms IS 'The wait before a probe. A failed probe doubles it.';
+COMMENT ON COLUMN redrive.breakers.probe_at IS 'When the next probe may start; infinity: an operator must close the breaker.';
+
+-- Raises a clear error for an invalid breaker name.
+CREATE FUNCTION redrive.check_breaker_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF name LIKE 'queue:%' THEN
+        PERFORM redrive.check_name('queue', substr(name, 7));
+    ELSE
+        PERFORM redrive.check_name('dependency', name);
+    END IF;
+END
+$$;
+
+-- Opens a breaker by hand, which pauses its jobs: for `duration`, after which a probe decides; or, if NULL,
+-- until it is closed. Returns the id of the audit record.
+CREATE FUNCTION redrive.open_breaker(
+    name text, duration interval DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(open_breaker.name);
+    IF open_breaker.duration <= '0' OR open_breaker.duration > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', open_breaker.duration
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
+    VALUES (open_breaker.name, 'open', 'operator', left(open_breaker.reason, 1024), 1000,
+            coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))
+    ON CONFLICT ON CONSTRAINT breakers_pkey DO UPDATE
+    SET state = 'open', cause = 'operator', message = excluded.message, delay_ms = excluded.delay_ms,
+        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
+        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END, prober = NULL,
+        opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
+        probe_at = excluded.probe_at, changed_at = clock_timestamp();
+    PERFORM pg_notify('redrive_breaker', open_breaker.name);
+    RETURN redrive.record_act('open_breaker', open_breaker.person, open_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', open_breaker.name, 'duration', open_breaker.duration));
+END
+$$;
+
+-- Closes a breaker by hand, even if workers opened it. Returns whether it was open.
+CREATE FUNCTION redrive.close_breaker(name text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(close_breaker.name);
+    UPDATE redrive.breakers b
+    SET state = 'closed', probe_at = NULL, prober = NULL, changed_at = clock_timestamp()
+    WHERE b.name = close_breaker.name AND b.state <> 'closed';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('close_breaker', close_breaker.person, close_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', close_breaker.name));
+    PERFORM pg_notify('redrive_breaker', close_breaker.name);
+    RETURN true;
+END
+$$;
+
+-- Returns whether a breaker stops claims of this queue and kind. A caller can check this before it sends
+-- letters into an outage.
+CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.breakers b
+        WHERE b.state <> 'closed'
+            AND (b.name = 'queue:' || is_gated.queue
+                 OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,140 @@
+-- Purpose: Sending letters back as jobs.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Checks the arguments of redrives and runs.
+CREATE FUNCTION redrive.check_redrive(
+    to_queue text, priority integer, max_attempts integer, forced boolean, reason text
+) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF to_queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', to_queue);
+    END IF;
+    IF priority NOT BETWEEN -1000 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', priority
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+        RAISE EXCEPTION 'redrive: redriving quarantined letters needs a reason'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
+-- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with
+-- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
+-- `refused_letters` explains the ids that are missing.
+--
+-- It takes open letters with JSON, and quarantined ones if `forced`. Letters locked by another session
+-- are skipped, so nothing waits or deadlocks. `ordinals` are the run members, parallel to `ids`.
+CREATE FUNCTION redrive.send_back(
+    ids          bigint[],
+    event        jsonb,
+    to_queue     text     DEFAULT NULL,
+    priority     integer  DEFAULT NULL,
+    max_attempts integer  DEFAULT NULL,
+    forced       boolean  DEFAULT false,
+    run_id       bigint   DEFAULT NULL,
+    ordinals     bigint[] DEFAULT NULL,
+    policy_id    bigint   DEFAULT NULL
+) RETURNS TABLE (id bigint, ordinal bigint, result text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    -- The join with the arrays must use the primary key, regardless of statistics.
+    SET enable_seqscan = off
+    SET enable_hashjoin = off
+    SET enable_mergejoin = off
+    SET jit = off
+    -- A batch of letters is materialized three times.
+    SET work_mem = '32MB'
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH held AS MATERIALIZED (
+        SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
+        FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
+        JOIN redrive.dead_letters l ON l.id = a.id
+        WHERE (l.state = 'open' OR send_back.forced AND l.state = 'quarantined') AND l.payload IS NOT NULL
+        FOR UPDATE OF l SKIP LOCKED
+    ),
+    -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
+    keyed AS (
+        INSERT INTO redrive.unique_keys (queue, key, job_id)
+        SELECT h.queue, h.unique_key, h.id
+        FROM held h
+        WHERE h.unique_key IS NOT NULL
+        -- In a fixed order, so that two operators cannot deadlock.
+        ORDER BY h.queue, h.unique_key, h.died_at, h.id
+        ON CONFLICT DO NOTHING
+        RETURNING job_id
+    ),
+    redriving AS (
+        UPDATE redrive.dead_letters l
+        SET state = 'redriving', changed_at = clock_timestamp(),
+            -- Not coalesce, whose result would be checked against the domain for every letter.
+            queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
+            run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
+            events = redrive.add_event(l.events, send_back.event)
+        FROM held h
+        WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
+        RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
+                  l.generation, l.enqueued_at, l.unique_key, l.headers, l.group_key
+    ),
+    ready AS (
+        INSERT INTO redrive.jobs
+            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT (SELECT r.segment FROM redrive.ring r), d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        RETURNING queue
+    ),
+    woken AS MATERIALIZED (
+        SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q
+    )
+    SELECT d.id, d.ordinal, 'sent' FROM redriving d WHERE (SELECT count(*) FROM woken) >= 0
+    UNION ALL
+    SELECT h.id, h.ordinal, 'conflict' FROM held h
+    WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
+END
+$$;
+
+-- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
+-- `quarantined` (needs force), `no_json` (captured bytes that are not JSON), `conflict`, or `locked`
+-- (another session held it; a retry may succeed).
+CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
+    RETURNS TABLE (id bigint, result text)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_hashjoin = off
+    SET enable_mergejoin = off
+AS $$
+    SELECT a.id, CASE
+        WHEN l.id IS NULL THEN 'gone'
+        WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
+        WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.unique_key IS NOT NULL AND EXISTS (
+            SELECT FROM redrive.unique_keys k
+            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
+        ) THEN 'conflict'
+        ELSE 'locked'
+    END
+    FROM unnest(refused_letters.ids) AS a (id)
+    LEFT JOIN redrive.dead_letters l ON l.id = a.id
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,161 @@
+-- Purpose: Redrive runs: redrives that survive the process that started them.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- A redrive run. Creating it freezes its members in `run_letters`; its driver moves the cursor over
+-- them. `term` is the fence: only a step of the current driver and term counts. `recovered`,
+-- `died_alike` and `died_differently` are totals of folded `run_deltas`, as are `cursor`, `sent` and
+-- `skipped` of a run in chunks. Read them through the view `runs`.
+CREATE TABLE redrive.redrive_runs (
+    id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    state             text        COLLATE "C" NOT NULL DEFAULT 'running'
+        CHECK (state IN ('running', 'paused', 'halted', 'cancelled', 'finished')),
+    filter            jsonb       NOT NULL,
+    person            text,
+    reason               text,
+    forced            boolean     NOT NULL DEFAULT false,
+    to_queue          redrive.name,
+    priority          smallint    CHECK (priority BETWEEN -1000 AND 1000),
+    max_attempts      integer     CHECK (max_attempts BETWEEN 1 AND 1000),
+    rate              integer     CHECK (rate BETWEEN 1 AND 1000000),
+    canary            bigint      NOT NULL DEFAULT 0 CHECK (canary >= 0),
+    stage             integer     NOT NULL DEFAULT 0 CHECK (stage >= 0),
+    stage_to          bigint,
+    stage_sent        bigint      NOT NULL DEFAULT 0,
+    stage_recovered   bigint      NOT NULL DEFAULT 0,
+    stage_died        bigint      NOT NULL DEFAULT 0,
+    driver            uuid,
+    driver_expires_at timestamptz,
+    term              bigint      NOT NULL DEFAULT 0,
+    next_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    total             bigint      NOT NULL DEFAULT 0,
+    cursor            bigint      NOT NULL DEFAULT 0 CHECK (cursor BETWEEN 0 AND total),
+    sweeps            smallint    NOT NULL DEFAULT 0,
+    sent              bigint      NOT NULL DEFAULT 0,
+    skipped           bigint      NOT NULL DEFAULT 0,
+    recovered         bigint      NOT NULL DEFAULT 0,
+    died_alike        bigint      NOT NULL DEFAULT 0,
+    died_differently  bigint      NOT NULL DEFAULT 0,
+    halted_because    text,
+    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_at        timestamptz,
+    ended_at          timestamptz,
+    CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
+COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary, no ramp, no automatic halt.';
+COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
+COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
+COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
+COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
+COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
+COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
+
+CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
+CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)
+    WHERE state IN ('running', 'paused', 'halted');
+
+-- The members of a run, oldest death first. A member without an outcome is behind the cursor and
+-- waiting, or before it and live.
+CREATE TABLE redrive.run_letters (
+    run_id    bigint NOT NULL,
+    ordinal   bigint NOT NULL,
+    letter_id bigint NOT NULL,
+    outcome   text   COLLATE "C" CHECK (outcome IN (
+        'recovered', 'died_alike', 'died_differently', 'skipped_gone', 'skipped_not_open',
+        'skipped_quarantined', 'skipped_no_json', 'skipped_conflict', 'skipped_locked')),
+    PRIMARY KEY (run_id, ordinal)
+) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.1);
+
+-- An unlimited run is split into chunks, which its driver sends over several connections. The sender
+-- locks the row of its chunk and moves the cursor or deletes the row in the transaction of the letters,
+-- so a driver that dies leaves the chunk unchanged.
+CREATE TABLE redrive.run_chunks (
+    run_id bigint NOT NULL,
+    upto   bigint NOT NULL,
+    cursor bigint NOT NULL,
+    PRIMARY KEY (run_id, upto),
+    CONSTRAINT run_chunks_have_a_member_left CHECK (cursor < upto)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON COLUMN redrive.run_chunks.upto IS 'The last member of the chunk.';
+COMMENT ON COLUMN redrive.run_chunks.cursor IS 'The last member that was tried.';
+
+-- Changes of the totals of a run, inserted by each settle and each step of a chunk, so that they never
+-- wait for each other. The driver folds them into `redrive_runs`.
+CREATE TABLE redrive.run_deltas (
+    run_id           bigint NOT NULL,
+    tried            bigint NOT NULL DEFAULT 0,
+    sent             bigint NOT NULL DEFAULT 0,
+    skipped          bigint NOT NULL DEFAULT 0,
+    recovered        bigint NOT NULL DEFAULT 0,
+    died_alike       bigint NOT NULL DEFAULT 0,
+    died_differently bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Without a key, a publication of all tables would reject the DELETE of a fold.
+ALTER TABLE redrive.run_deltas REPLICA IDENTITY FULL;
+
+CREATE INDEX run_deltas_by_run ON redrive.run_deltas (run_id);
+
+-- Records the outcome of a member in the statement that ends its job. The first state after `redriving` is
+-- the outcome. `reopen` has set `alike`.
+CREATE FUNCTION redrive.record_run_outcomes() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM became b WHERE b.run_id IS NOT NULL AND b.state <> 'redriving') THEN
+        RETURN NULL;
+    END IF;
+    WITH told AS (
+        UPDATE redrive.run_letters m
+        SET outcome = CASE
+            WHEN b.state = 'recovered' THEN 'recovered'
+            WHEN b.alike > 0 THEN 'died_alike'
+            ELSE 'died_differently'
+        END
+        FROM became b
+        WHERE b.run_id IS NOT NULL AND b.state <> 'redriving'
+            AND m.run_id = b.run_id AND m.ordinal = b.run_ordinal AND m.outcome IS NULL
+        RETURNING m.run_id, m.outcome
+    )
+    INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently)
+    SELECT t.run_id, count(*) FILTER (WHERE t.outcome = 'recovered'),
+           count(*) FILTER (WHERE t.outcome = 'died_alike'),
+           count(*) FILTER (WHERE t.outcome = 'died_differently')
+    FROM told t
+    GROUP BY t.run_id;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
+    REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
+
+CREATE VIEW redrive.runs AS
+    SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue::text AS to_queue, r.priority,
+           r.max_attempts, r.rate, r.canary, r.stage, r.stage_to, r.driver,
+           coalesce(r.driver_expires_at > statement_timestamp(), false) AS is_driven,
+           r.total, r.cursor + coalesce(n.tried, 0) AS cursor, r.sent + coalesce(n.sent, 0) AS sent,
+           r.skipped + coalesce(n.skipped, 0) AS skipped,
+           r.recovered + coalesce(n.recovered, 0) AS recovered,
+           r.died_alike + coalesce(n.died_alike, 0) AS died_alike,
+           r.died_differently + coalesce(n.died_differently, 0) AS died_differently,
+           r.sent - r.recovered - r.died_alike - r.died_differently
+               + coalesce(n.sent - n.recovered - n.died_alike - n.died_differently, 0) AS still_running,
+           r.halted_because, r.created_at, r.started_at, r.ended_at
+    FROM redrive.redrive_runs r
+    LEFT JOIN LATERAL (
+        SELECT sum(d.tried)::bigint AS tried, sum(d.sent)::bigint AS sent, sum(d.skipped)::bigint AS skipped,
+               sum(d.recovered)::bigint AS recovered, sum(d.died_alike)::bigint AS died_alike,
+               sum(d.died_differently)::bigint AS died_differently
+        FROM redrive.run_deltas d
+        WHERE d.run_id = r.id
+    ) n ON true;
+
+COMMENT ON VIEW redrive.runs IS 'Redrive runs with exact numbers: recovered, died alike, died differently, still running.';
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

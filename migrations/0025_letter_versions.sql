@@ -1,0 +1,196 @@
+-- Purpose: Editing letters, with every version kept.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- The content of a letter before each of its edits. Version 0 is what died or was captured. The current
+-- content is in the letter, and `edits` is its version.
+CREATE TABLE redrive.letter_versions (
+    letter_id bigint      NOT NULL,
+    version   integer     NOT NULL CHECK (version >= 0),
+    payload   jsonb,
+    raw       bytea,
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    role      text        NOT NULL DEFAULT session_user,
+    person    text,
+    reason       text,
+    PRIMARY KEY (letter_id, version),
+    CONSTRAINT letter_versions_keep_something CHECK (payload IS NOT NULL OR raw IS NOT NULL)
+);
+
+COMMENT ON TABLE redrive.letter_versions IS 'The content of letters before their edits.';
+COMMENT ON COLUMN redrive.letter_versions.at IS 'When the edit replaced it.';
+COMMENT ON COLUMN redrive.letter_versions.person IS 'The operator as named by the program; role is the database role.';
+COMMENT ON COLUMN redrive.letter_versions.reason IS 'The explanation that the operator gave.';
+
+-- Deletes the versions of deleted letters. A foreign key would look for versions once per letter, and a
+-- prune deletes a thousand letters of which few were edited.
+CREATE FUNCTION redrive.delete_versions() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.letter_versions v
+    WHERE v.letter_id = ANY (ARRAY(SELECT r.id FROM removed r WHERE r.edits > 0));
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_versions();
+
+-- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
+CREATE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_state text;
+    found_edits integer;
+BEGIN
+    SELECT l.state, l.edits INTO found_state, found_edits
+    FROM redrive.dead_letters l WHERE l.id = lock_for_edit.id FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % does not exist', lock_for_edit.id USING ERRCODE = 'invalid_parameter_value';
+    ELSIF found_state NOT IN ('open', 'quarantined') THEN
+        RAISE EXCEPTION 'redrive: letter % is %; only open and quarantined letters can be edited',
+            lock_for_edit.id, found_state
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN found_edits;
+END
+$$;
+
+-- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
+-- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged.
+-- Returns the edited letters with their versions.
+--
+-- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
+-- audit, which is never deleted.
+CREATE FUNCTION redrive.edit_letters(
+    ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text,
+    filter jsonb, how text
+) RETURNS TABLE (id bigint, version integer)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    edited bigint;
+BEGIN
+    -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
+    -- one sees the letters as they are under the lock.
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.id, g.payload, g.raw, l.edits AS version
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws, edit_letters.expected)
+            AS g (id, payload, raw, expected)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits
+    ),
+    kept AS (
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, person, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, left(edit_letters.person, 200), left(edit_letters.reason, 1024)
+        FROM given g
+        JOIN redrive.dead_letters l ON l.id = g.id
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = g.payload, raw = g.raw, edits = g.version + 1, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
+            'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
+    FROM given g
+    WHERE l.id = g.id
+    RETURNING l.id, l.edits;
+    GET DIAGNOSTICS edited = ROW_COUNT;
+    IF edited > 0 THEN
+        PERFORM redrive.record_act('edit', edit_letters.person, edit_letters.reason, edit_letters.filter,
+                                   edited, jsonb_build_object('how', edit_letters.how));
+    END IF;
+END
+$$;
+
+-- Replaces the payload of one letter, keeps the old one and returns the version. With `expected_edits`, it
+-- fails if the letter was edited since.
+CREATE FUNCTION redrive.edit_letter(
+    id             bigint,
+    payload        jsonb,
+    reason            text    DEFAULT NULL,
+    person         text    DEFAULT NULL,
+    expected_edits integer DEFAULT NULL
+) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer;
+    new_version integer;
+BEGIN
+    IF edit_letter.payload IS NULL THEN
+        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    found_edits := redrive.lock_for_edit(edit_letter.id);
+    IF found_edits <> edit_letter.expected_edits THEN
+        RAISE EXCEPTION 'redrive: letter % was edited in the meantime: it has % edits, expected %',
+            edit_letter.id, found_edits, edit_letter.expected_edits
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.version INTO new_version
+    FROM redrive.edit_letters(
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload], NULL, NULL, edit_letter.reason, edit_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
+    RETURN new_version;
+END
+$$;
+
+-- Restores a version of a letter; NULL: the one before the last edit. This is an edit too. Returns the
+-- version.
+CREATE FUNCTION redrive.restore_letter(
+    id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
+) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer := redrive.lock_for_edit(restore_letter.id);
+    wanted integer := coalesce(restore_letter.version, found_edits - 1);
+    kept redrive.letter_versions;
+    new_version integer;
+BEGIN
+    SELECT v.* INTO kept FROM redrive.letter_versions v
+    WHERE v.letter_id = restore_letter.id AND v.version = wanted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
+            restore_letter.id, found_edits, wanted
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.version INTO new_version
+    FROM redrive.edit_letters(
+        ARRAY[restore_letter.id], ARRAY[kept.payload], ARRAY[kept.raw], NULL, restore_letter.reason,
+        restore_letter.person, jsonb_build_object('ids', jsonb_build_array(restore_letter.id)), 'restore') e;
+    RETURN new_version;
+END
+$$;
+
+-- Returns one page of editable letters: the payload (NULL if it is not JSON) and the number of edits.
+CREATE FUNCTION redrive.page_editable(
+    filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload jsonb, OUT edits integer
+) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT l.id, l.payload, l.edits FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state IN (''open'', ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

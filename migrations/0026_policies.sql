@@ -1,0 +1,142 @@
+-- Purpose: Policies: automatic redrives.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+CREATE TABLE redrive.policies (
+    id           bigint           GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name         redrive.name     NOT NULL UNIQUE,
+    filter       jsonb            NOT NULL CHECK (jsonb_typeof(filter) = 'object'),
+    every        interval         NOT NULL CHECK (every BETWEEN '1 second' AND '366 days'),
+    growth       double precision NOT NULL CHECK (growth BETWEEN 1 AND 100),
+    max_delay      interval         NOT NULL CHECK (max_delay >= every AND max_delay <= '3660 days'),
+    batch        integer          NOT NULL CHECK (batch BETWEEN 1 AND 10000),
+    generations  integer          NOT NULL CHECK (generations BETWEEN 1 AND 100000),
+    from_hour    smallint         CHECK (from_hour BETWEEN 0 AND 23),
+    to_hour      smallint         CHECK (to_hour BETWEEN 0 AND 23),
+    while_closed boolean          NOT NULL,
+    mode         text             COLLATE "C" NOT NULL CHECK (mode IN ('active', 'dry_run', 'paused')),
+    created_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    next_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    last_at      timestamptz,
+    last_letters bigint           NOT NULL DEFAULT 0 CHECK (last_letters >= 0),
+    last_error text,
+    sent         bigint           NOT NULL DEFAULT 0 CHECK (sent >= 0),
+    term         bigint           NOT NULL DEFAULT 0,
+    holder       uuid,
+    lease_until  timestamptz,
+    CONSTRAINT policies_hours_have_two_ends
+        CHECK ((from_hour IS NULL) = (to_hour IS NULL) AND from_hour IS DISTINCT FROM to_hour OR from_hour IS NULL),
+    CONSTRAINT policies_leases_end CHECK ((holder IS NULL) = (lease_until IS NULL))
+);
+
+COMMENT ON TABLE redrive.policies IS 'Automatic redrives: each tick redrives the oldest open letters that are due.';
+COMMENT ON COLUMN redrive.policies.every IS 'Time between ticks.';
+COMMENT ON COLUMN redrive.policies.growth IS 'Factor by which the delay of a letter grows with each generation.';
+COMMENT ON COLUMN redrive.policies.max_delay IS 'Upper bound of that delay.';
+COMMENT ON COLUMN redrive.policies.batch IS 'How many letters a tick redrives at most.';
+COMMENT ON COLUMN redrive.policies.generations IS 'A letter that was redriven this many times is skipped.';
+COMMENT ON COLUMN redrive.policies.from_hour IS 'First hour of the day (UTC) with ticks; they end before `to_hour`. The range may span midnight.';
+COMMENT ON COLUMN redrive.policies.while_closed IS 'Skip queues whose breaker is not closed.';
+COMMENT ON COLUMN redrive.policies.last_letters IS 'How many letters the last tick redrove, or would have redriven in a dry run.';
+COMMENT ON COLUMN redrive.policies.last_error IS 'The error of the last tick; NULL: it succeeded.';
+COMMENT ON COLUMN redrive.policies.term IS 'The fence: it grows when another process takes over, and a tick of an older term has no effect.';
+COMMENT ON COLUMN redrive.policies.holder IS 'The worker that runs it until `lease_until`.';
+
+-- Adds or changes a policy and returns its id. A new policy ticks at once. `max_delay` defaults to a week, or
+-- to `every` if that is longer.
+CREATE FUNCTION redrive.set_policy(
+    name text, filter jsonb, every interval, batch integer DEFAULT 50, generations integer DEFAULT 10,
+    growth double precision DEFAULT 1, max_delay interval DEFAULT NULL,
+    from_hour integer DEFAULT NULL, to_hour integer DEFAULT NULL, while_closed boolean DEFAULT true,
+    mode text DEFAULT 'active', person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    longest_wait interval := coalesce(max_delay, greatest(every, interval '7 days'));
+    error   text;
+    found_id  bigint;
+BEGIN
+    PERFORM redrive.check_name('policy', set_policy.name), redrive.filter_letters(set_policy.filter);
+    error := CASE
+        WHEN set_policy.filter ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
+        WHEN every IS NULL OR every NOT BETWEEN '1 second' AND '366 days' THEN 'needs an interval of 1 second to 366 days'
+        WHEN batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
+        WHEN generations IS NULL OR generations NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
+        WHEN growth IS NULL OR growth NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
+        WHEN longest_wait < every OR longest_wait > '3660 days' THEN 'needs a max_delay delay between its interval and 3660 days'
+        WHEN (from_hour IS NULL) <> (to_hour IS NULL) OR from_hour = to_hour
+            OR from_hour NOT BETWEEN 0 AND 23 OR to_hour NOT BETWEEN 0 AND 23
+            THEN 'needs two different hours between 0 and 23, or none'
+        WHEN while_closed IS NULL THEN 'needs while_closed to be true or false'
+        WHEN mode IS NULL OR mode NOT IN ('active', 'dry_run', 'paused') THEN 'needs the mode active, dry_run or paused'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.policies AS p
+        (name, filter, every, growth, max_delay, batch, generations, from_hour, to_hour, while_closed, mode)
+    VALUES
+        (set_policy.name, set_policy.filter, set_policy.every, set_policy.growth, longest_wait, set_policy.batch,
+         set_policy.generations, set_policy.from_hour, set_policy.to_hour, set_policy.while_closed, set_policy.mode)
+    ON CONFLICT ON CONSTRAINT policies_name_key DO UPDATE
+    SET filter = excluded.filter, every = excluded.every, growth = excluded.growth,
+        max_delay = excluded.max_delay, batch = excluded.batch, generations = excluded.generations,
+        from_hour = excluded.from_hour, to_hour = excluded.to_hour,
+        while_closed = excluded.while_closed, mode = excluded.mode,
+        next_at = least(p.next_at, clock_timestamp() + excluded.every)
+    RETURNING p.id INTO found_id;
+    PERFORM redrive.record_act(
+        'set_policy', person, reason, set_policy.filter, 0, jsonb_build_object(
+            'policy', set_policy.name, 'mode', set_policy.mode, 'every', set_policy.every,
+            'batch', set_policy.batch, 'generations', set_policy.generations, 'growth', set_policy.growth,
+            'max_delay', longest_wait, 'from_hour', set_policy.from_hour, 'to_hour', set_policy.to_hour,
+            'while_closed', set_policy.while_closed));
+    RETURN found_id;
+END
+$$;
+
+-- Sets the mode of a policy: `active`, `dry_run` or `paused`. Returns whether the policy exists.
+CREATE FUNCTION redrive.set_policy_mode(name text, mode text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    filter jsonb;
+BEGIN
+    IF set_policy_mode.mode IS NULL OR set_policy_mode.mode NOT IN ('active', 'dry_run', 'paused') THEN
+        RAISE EXCEPTION 'redrive: a policy needs the mode active, dry_run or paused' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    UPDATE redrive.policies p SET mode = set_policy_mode.mode
+    WHERE p.name = set_policy_mode.name
+    RETURNING p.filter INTO filter;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('set_policy_mode', person, reason, filter, 0, jsonb_build_object(
+        'policy', set_policy_mode.name, 'mode', set_policy_mode.mode));
+    RETURN true;
+END
+$$;
+
+-- Deletes a policy. Letters that it redrove are not affected. Returns whether the policy existed.
+CREATE FUNCTION redrive.remove_policy(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    filter jsonb;
+BEGIN
+    DELETE FROM redrive.policies p WHERE p.name = remove_policy.name RETURNING p.filter INTO filter;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_policy', person, reason, filter, 0, jsonb_build_object('policy', remove_policy.name));
+    RETURN true;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,179 @@
+-- Purpose: Gauges that are looked up: live jobs, letters and their ages. Nothing scans jobs or letters.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Returns up to 1,000 queues that have jobs, by index skip scan.
+CREATE FUNCTION redrive.metrics_job_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
+                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+    );
+END
+$$;
+
+-- Returns the queues that have letters, failures, workers or rules, by the same method. It does not read
+-- jobs, so dead rows of jobs that cannot be vacuumed do not slow it down.
+CREATE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT l.queue::text FROM redrive.dead_letters l
+                 WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+                (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+        UNION
+        SELECT w.queue::text FROM redrive.workers w
+        UNION
+        SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
+    );
+END
+$$;
+
+-- Returns how many rows are counted per queue: 10,000 divided by the number of queues, at least 100.
+CREATE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
+
+-- Returns the live jobs of each queue and their ages.
+CREATE FUNCTION redrive.metrics_queues()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[] := redrive.metrics_job_queues();
+    cap    bigint := redrive.metrics_cap(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    WITH counted AS MATERIALIZED (
+        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at
+        FROM unnest(queues) AS k (queue)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (SELECT FROM redrive.jobs j WHERE j.queue = k.queue LIMIT cap + 1) few
+        ) ready
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
+        ) late
+        LEFT JOIN LATERAL (
+            SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
+            ORDER BY (-j.priority), j.id LIMIT 1
+        ) head ON true
+    ),
+    -- Uses the columns beside `jobs`, which is not unpacked.
+    leased AS MATERIALIZED (
+        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs,
+               min(l.claimed_at) AS claimed_at,
+               count(*) FILTER (WHERE coalesce(w.expires_at, l.claimed_at + interval '1 minute')
+                                      < statement_timestamp()) AS overdue
+        FROM redrive.leases l
+        LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
+        GROUP BY l.queue
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM counted c
+    FULL JOIN leased l ON l.queue = c.queue
+    CROSS JOIN LATERAL (SELECT coalesce(c.queue, l.queue) AS queue) q
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], least(coalesce(c.ready, 0), cap)::double precision),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(c.delayed, 0), cap)),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
+        ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.ready_at))),
+        ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
+        ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
+    ) v (metric, labels, value);
+END
+$$;
+
+-- Returns the ages of the open letters of each queue, and their retention.
+CREATE FUNCTION redrive.metrics_letters()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    -- Letters are large, so a page holds few of them.
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
+BEGIN
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM unnest(queues) AS q (queue)
+    LEFT JOIN LATERAL (
+        SELECT l.died_at FROM redrive.dead_letters l
+        WHERE l.state = 'open' AND l.queue = q.queue
+        ORDER BY l.died_at LIMIT 1
+    ) oldest ON true
+    -- One pass over the oldest letters: those older than a week are also older than a day.
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS hour,
+               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '1 day') AS day,
+               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '7 days') AS week
+        FROM (
+            SELECT l.died_at FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = q.queue
+                AND l.died_at < statement_timestamp() - interval '1 hour'
+            ORDER BY l.died_at LIMIT cap
+        ) few
+    ) older
+    LEFT JOIN LATERAL (
+        SELECT r.keep FROM redrive.retention r
+        WHERE r.state = 'open' AND (r.queue = q.queue OR r.queue IS NULL)
+        ORDER BY r.queue NULLS LAST LIMIT 1
+    ) kept ON true
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - oldest.died_at))::double precision),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1d'], older.day),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '7d'], older.week),
+        ('redrive_dlq_retention_seconds', ARRAY[q.queue], coalesce(extract(epoch FROM kept.keep), 0))
+    ) v (metric, labels, value);
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,114 @@
+-- Purpose: Gauges of workers, breakers, failure groups and redrive runs.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+CREATE FUNCTION redrive.metrics_operations()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    cap    bigint := redrive.metrics_cap(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    SELECT 'redrive_workers', ARRAY[w.queue, CASE
+               WHEN w.expires_at <= statement_timestamp() THEN 'expired'
+               WHEN w.waiting THEN 'waiting'
+               ELSE 'busy' END], count(*)::double precision
+    FROM redrive.workers w
+    GROUP BY 2;
+
+    -- A worker with at least as many jobs as slots has no free slot.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[s.queue], v.value::double precision
+    FROM (
+        SELECT w.queue::text AS queue, sum(w.slots) AS slots, sum(least(w.slots, coalesce(l.jobs, 0))) AS busy
+        FROM redrive.workers w
+        LEFT JOIN (
+            SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
+            FROM redrive.leases h GROUP BY h.worker_id
+        ) l ON l.worker_id = w.worker_id
+        WHERE w.expires_at > statement_timestamp()
+        GROUP BY w.queue
+    ) s
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)
+    ) v (metric, value);
+
+    -- The breaker of a dependency counts for each queue with a worker for a kind that needs it.
+    RETURN QUERY
+    SELECT 'redrive_breakers', ARRAY[held.queue, b.state], count(*)::double precision
+    FROM redrive.breakers b
+    CROSS JOIN LATERAL (
+        SELECT substr(b.name, 7) AS queue WHERE b.name LIKE 'queue:%'
+        UNION ALL
+        (SELECT DISTINCT w.queue::text FROM redrive.workers w
+         WHERE b.name NOT LIKE 'queue:%' AND w.expires_at > statement_timestamp()
+             AND (w.kinds IS NULL OR w.kinds && b.kinds))
+        UNION ALL
+        SELECT '__other__' WHERE b.name NOT LIKE 'queue:%' AND NOT EXISTS (
+            SELECT FROM redrive.workers w
+            WHERE w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR w.kinds && b.kinds))
+    ) held
+    WHERE b.state <> 'closed'
+    GROUP BY 2;
+
+    RETURN QUERY
+    SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
+    FROM unnest(queues) AS q (queue)
+    CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups
+        FROM (SELECT FROM redrive.groups g WHERE g.queue = q.queue AND g.state = s.state LIMIT cap) f
+    ) few;
+
+    RETURN QUERY
+    SELECT 'redrive_group_regressions_total', ARRAY[r.queue], sum(r.regressions)::double precision
+    FROM (
+        SELECT g.queue::text AS queue, g.regressions FROM redrive.groups g WHERE g.regressions > 0
+        UNION ALL
+        SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
+    ) r
+    GROUP BY r.queue;
+
+    RETURN QUERY
+    SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('running', 'paused', 'halted')
+    GROUP BY r.state;
+
+    RETURN QUERY
+    SELECT 'redrive_run_letters_waiting', '{}'::text[], coalesce(sum(r.total - r.cursor), 0)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('running', 'paused', 'halted');
+
+    -- One row per run, plus outcomes that are not folded yet.
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM (
+        SELECT coalesce(sum(r.sent), 0) AS sent, coalesce(sum(r.recovered), 0) AS recovered,
+               coalesce(sum(r.died_alike), 0) AS alike, coalesce(sum(r.died_differently), 0) AS differently
+        FROM redrive.redrive_runs r
+    ) a
+    CROSS JOIN (
+        SELECT coalesce(sum(d.recovered), 0) AS recovered, coalesce(sum(d.died_alike), 0) AS alike,
+               coalesce(sum(d.died_differently), 0) AS differently
+        FROM redrive.run_deltas d
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_run_letters_unsettled', '{}'::text[],
+            a.sent - a.recovered - a.alike - a.differently - n.recovered - n.alike - n.differently),
+        ('redrive_run_outcomes_total', '{recovered}', a.recovered + n.recovered),
+        ('redrive_run_outcomes_total', '{died_alike}', a.alike + n.alike),
+        ('redrive_run_outcomes_total', '{died_differently}', a.differently + n.differently)
+    ) v (metric, labels, value);
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,134 @@
+-- Purpose: Least privilege: grants for each kind of role.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Grants a role what a profession needs:
+--   enqueuer  enqueues, and reads no payload
+--   worker    runs jobs and does chores; enqueues only if it is an enqueuer too
+--   operator  acts on letters, runs, policies, breakers and waiting jobs; reads everything; appends to the
+--             audit but cannot change it; can create jobs, because redriving does
+--   reader    sees numbers and the states of jobs and letters, but no payload or error text
+--   exporter  what grant_metrics grants
+-- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. A role may have several professions. Grant again
+-- after a migration, because a newer version may need more. REVOKE and DROP OWNED BY undo it. Returns what
+-- remains to be done; empty: nothing.
+CREATE FUNCTION redrive.grant_role(role text, profession text) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    everybody CONSTANT text[] := ARRAY[
+        'USAGE ON SCHEMA redrive',
+        'SELECT ON redrive.migrations'];
+    -- Only these columns: a role that writes the others could change how often a job is attempted.
+    enqueuer CONSTANT text[] := ARRAY[
+        'USAGE ON SEQUENCE redrive.job_id',
+        'SELECT (id), INSERT (id, segment, queue, kind, payload, priority, max_attempts, unique_key, headers, '
+            'group_key) ON redrive.jobs',
+        'INSERT (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key) '
+            'ON redrive.jobs_delayed',
+        'SELECT, INSERT ON redrive.unique_keys',
+        'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
+        'SELECT ON redrive.ring, redrive.metric_ring',
+        'SELECT (queue, waiting, expires_at) ON redrive.workers',
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.check_name, redrive.wake'];
+    -- Needed to write, move, count and delete letters.
+    letters CONSTANT text[] := ARRAY[
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
+            'redrive.details, redrive.failure_hours, redrive.letter_deltas, redrive.run_deltas, '
+            'redrive.run_letters, redrive.run_chunks, redrive.breakers',
+        'SELECT, INSERT, DELETE ON redrive.unique_keys',
+        -- To lock the row of a task; no other name is valid.
+        'SELECT, UPDATE (task) ON redrive.exclusive_tasks',
+        'SELECT (id), INSERT ON redrive.audit',
+        'INSERT ON redrive.archived_letters',
+        'SELECT, INSERT ON redrive.metric_deltas',
+        'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
+        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
+            'redrive.redactions, redrive.runs, redrive.failure_groups',
+        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.mask, redrive.fingerprint, '
+            'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
+            'redrive.full_history, redrive.is_same_failure, redrive.metric_bucket, redrive.fold_letters, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
+            'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
+            'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
+            'redrive.prune_groups, redrive.is_drained'];
+    worker CONSTANT text[] := ARRAY[
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.turn_ring, redrive.fold_metrics, redrive.run_policies, '
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
+    operator CONSTANT text[] := ARRAY[
+        -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
+        'SELECT, UPDATE (cancelled) ON redrive.leases',
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+            'redrive.audit, redrive.archived_letters',
+        'INSERT ON redrive.redrive_runs',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
+            'redrive.list_letters, '
+            'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
+            'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
+            'redrive.check_redrive, redrive.preview_redrive, redrive.unserved_letters, redrive.discard, '
+            'redrive.discard_letters, redrive.create_run, redrive.change_run, redrive.edit_letter, '
+            'redrive.edit_letters, redrive.restore_letter, redrive.lock_for_edit, redrive.set_group_state, '
+            'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
+            'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
+            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
+            'redrive.policy_wait, redrive.is_hour_allowed'];
+    -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
+    reader CONSTANT text[] := ARRAY[
+        'SELECT ON redrive.queues, redrive.workers',
+        'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
+            'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
+        'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, max_attempts, '
+            'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
+            'alike, run_id, policy_id) ON redrive.letters',
+        'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
+            'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
+            'ON redrive.failure_groups',
+        'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
+        'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
+            'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
+        'EXECUTE ON FUNCTION redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+            'redrive.metrics_operations, redrive.metrics_tables'];
+    granted text[];
+    each_grant text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_role.role) THEN
+        RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_role.role), 'NULL')
+            USING ERRCODE = 'undefined_object', HINT = 'CREATE ROLE ... LOGIN';
+    END IF;
+    IF grant_role.profession = 'exporter' THEN
+        RETURN redrive.grant_metrics(grant_role.role);
+    END IF;
+    granted := CASE grant_role.profession
+        WHEN 'enqueuer' THEN enqueuer
+        WHEN 'worker' THEN letters || worker
+        WHEN 'operator' THEN letters || operator
+        WHEN 'reader' THEN reader
+    END;
+    IF granted IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'Expected enqueuer, worker, operator, reader or exporter.';
+    END IF;
+    FOREACH each_grant IN ARRAY everybody || granted LOOP
+        EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
+    END LOOP;
+    RETURN '';
+END
+$$;
+
+-- PUBLIC has no privileges.
+REVOKE ALL ON SCHEMA redrive FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA redrive FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

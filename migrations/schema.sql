@@ -1,0 +1,6472 @@
+-- The schema as the migrations create it, dumped from PostgreSQL 15. A test keeps it
+-- up to date; see README.md. Do not edit it.
+
+-- Name: redrive; Type: SCHEMA; Schema: -; Owner: -
+
+CREATE SCHEMA redrive;
+
+-- Name: SCHEMA redrive; Type: COMMENT; Schema: -; Owner: -
+
+COMMENT ON SCHEMA redrive IS 'redrive: jobs, leases and dead letters';
+
+-- Name: attempt_limit; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.attempt_limit AS integer
+    CONSTRAINT attempt_limit_check CHECK (((VALUE >= 1) AND (VALUE <= 1000)));
+
+-- Name: counter; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.counter AS integer
+    CONSTRAINT counter_check CHECK ((VALUE >= 0));
+
+-- Name: group_key; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.group_key AS text COLLATE pg_catalog."C"
+    CONSTRAINT group_key_check CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 200)));
+
+-- Name: headers; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.headers AS jsonb
+    CONSTRAINT headers_check CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (octet_length((VALUE)::text) <= 65536)));
+
+-- Name: leased_job; Type: TYPE; Schema: redrive; Owner: -
+
+CREATE TYPE redrive.leased_job AS (
+    id bigint,
+    kind text,
+    priority smallint,
+    payload jsonb,
+    attempt integer,
+    max_attempts integer,
+    generation integer,
+    crashes smallint,
+    refunds smallint,
+    enqueued_at timestamp with time zone,
+    history jsonb,
+    unique_key text,
+    outage_since timestamp with time zone,
+    headers jsonb,
+    group_key text
+);
+
+-- Name: metric_tally; Type: TYPE; Schema: redrive; Owner: -
+
+CREATE TYPE redrive.metric_tally AS (
+    queue text,
+    key text,
+    label text,
+    cause text,
+    bucket smallint,
+    count bigint,
+    sum double precision,
+    first_at timestamp with time zone,
+    last_at timestamp with time zone
+);
+
+-- Name: name; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.name AS text COLLATE pg_catalog."C"
+    CONSTRAINT name_check CHECK ((((length(VALUE) >= 1) AND (length(VALUE) <= 100)) AND (VALUE = btrim(VALUE)) AND (VALUE !~ '[[:cntrl:]]'::text)));
+
+-- Name: priority; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.priority AS smallint
+    CONSTRAINT priority_check CHECK (((VALUE >= '-1000'::integer) AND (VALUE <= 1000)));
+
+-- Name: run_time; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.run_time AS timestamp with time zone
+    CONSTRAINT run_time_check CHECK (((VALUE > '2000-01-01 00:00:00+00'::timestamp with time zone) AND (VALUE < '3000-01-01 00:00:00+00'::timestamp with time zone)));
+
+-- Name: short_text; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.short_text AS text COLLATE pg_catalog."C"
+    CONSTRAINT short_text_check CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 100)));
+
+-- Name: small_counter; Type: DOMAIN; Schema: redrive; Owner: -
+
+CREATE DOMAIN redrive.small_counter AS smallint
+    CONSTRAINT small_counter_check CHECK ((VALUE >= 0));
+
+-- Name: history_before(jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.history_before(history jsonb, attempt jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
+    facts CONSTANT text[] := '{attempt,run_ms,ended_at}';
+    last jsonb := history -> -1;
+BEGIN
+    IF last IS NULL THEN
+        RETURN '[]';
+    END IF;
+    IF NOT last ?& words THEN
+        last := (SELECT coalesce(jsonb_object_agg(w, NULL), '{}') FROM unnest(words) w WHERE attempt ? w) || last;
+    END IF;
+    last := last - ARRAY[
+        CASE WHEN last -> 'generation' = attempt -> 'generation' THEN 'generation' END,
+        CASE WHEN last -> 'outcome' = attempt -> 'outcome' THEN 'outcome' END,
+        CASE WHEN last -> 'error_class' = attempt -> 'error_class' THEN 'error_class' END,
+        CASE WHEN last -> 'error_message' = attempt -> 'error_message' THEN 'error_message' END,
+        CASE WHEN last -> 'worker' = attempt -> 'worker' THEN 'worker' END,
+        CASE WHEN last -> 'host' = attempt -> 'host' THEN 'host' END,
+        CASE WHEN last -> 'version' = attempt -> 'version' THEN 'version' END,
+        CASE WHEN last -> 'pid' = attempt -> 'pid' THEN 'pid' END];
+    IF last ?& facts AND last - facts - 'outcome' = '{}' THEN
+        last := jsonb_build_array(last -> 'attempt', last -> 'run_ms', to_char(
+            (last ->> 'ended_at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+            || CASE WHEN last ? 'outcome' THEN jsonb_build_array(last -> 'outcome') ELSE '[]' END;
+    END IF;
+    RETURN redrive.cut_history((history - -1) || jsonb_build_array(last), 19);
+END
+$$;
+
+-- Name: add_attempt(jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_attempt(history jsonb, attempt jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (redrive.history_before(history, attempt) || jsonb_build_array(attempt));
+END;
+
+-- Name: add_counts(bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_counts(one bigint[], other bigint[]) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (other IS NULL) THEN one
+             WHEN (one IS NULL) THEN other
+             ELSE ( SELECT array_agg((COALESCE(b.one, (0)::bigint) + COALESCE(b.other, (0)::bigint)) ORDER BY b.place) AS array_agg
+                FROM UNNEST(add_counts.one, add_counts.other) WITH ORDINALITY b(one, other, place))
+         END AS array_agg;
+END;
+
+-- Name: add_event(jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_event(events jsonb, event jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (
+         CASE
+             WHEN (jsonb_array_length(events) < 50) THEN events
+             ELSE (events - 5)
+         END || event);
+END;
+
+-- Name: add_redaction(text, text, text[], text[], text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_redaction(queue text, kind text, paths text[] DEFAULT '{}'::text[], patterns text[] DEFAULT '{}'::text[], person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    added bigint;
+BEGIN
+    IF add_redaction.queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', add_redaction.queue);
+    END IF;
+    IF add_redaction.kind IS NOT NULL THEN
+        PERFORM redrive.check_name('kind', add_redaction.kind);
+    END IF;
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns)
+    VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
+            coalesce(add_redaction.patterns, '{}'))
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns)));
+    RETURN added;
+END
+$$;
+
+-- Name: apply_retention(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.apply_retention(max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait'::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    chosen record;
+    moved  bigint;
+    taken  bigint := 0;
+BEGIN
+    IF if_busy IN ('wait', 'skip') IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: if_busy must be wait or skip, not %', coalesce(if_busy, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT EXISTS (SELECT FROM redrive.retention) THEN
+        RETURN 0;
+    END IF;
+    IF if_busy = 'skip' THEN
+        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+    ELSE
+        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
+    END IF;
+    -- In random order, so that no queue is always last.
+    FOR chosen IN SELECT r.* FROM redrive.retention_by_queue() r ORDER BY random() LOOP
+        EXIT WHEN taken >= max_letters;
+        moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
+        IF moved > 0 THEN
+            PERFORM redrive.record_act(
+                'apply_retention', person, reason, jsonb_build_object('queue', chosen.queue, 'state', chosen.state), moved,
+                jsonb_build_object('rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep));
+        END IF;
+        taken := taken + moved;
+    END LOOP;
+    IF taken BETWEEN 1 AND max_letters - 1 THEN
+        PERFORM redrive.prune_groups('90 days');
+    END IF;
+    RETURN taken;
+END
+$$;
+
+-- Name: job_id; Type: SEQUENCE; Schema: redrive; Owner: -
+
+CREATE SEQUENCE redrive.job_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+-- Name: dead_letters; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.dead_letters (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    queue redrive.name NOT NULL,
+    kind redrive.name NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL COLLATE pg_catalog."C",
+    cause text NOT NULL COLLATE pg_catalog."C",
+    error_class text NOT NULL COLLATE pg_catalog."C",
+    error_message text NOT NULL,
+    error_detail text,
+    payload jsonb,
+    raw bytea,
+    content_type text,
+    headers redrive.headers,
+    source text COLLATE pg_catalog."C",
+    "position" text COLLATE pg_catalog."C",
+    seen bigint DEFAULT 1 NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 5 NOT NULL,
+    generation integer DEFAULT 0 NOT NULL,
+    crashes smallint DEFAULT 0 NOT NULL,
+    history jsonb DEFAULT '[]'::jsonb NOT NULL,
+    worker_id uuid,
+    host text,
+    version text,
+    discard_reason text,
+    enqueued_at timestamp with time zone NOT NULL,
+    died_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    group_id bigint NOT NULL,
+    detail_id bigint,
+    pid integer,
+    run_ms integer,
+    deaths integer DEFAULT 1 NOT NULL,
+    alike smallint DEFAULT 0 NOT NULL,
+    edits integer DEFAULT 0 NOT NULL,
+    events jsonb DEFAULT '[]'::jsonb NOT NULL,
+    run_id bigint,
+    run_ordinal bigint,
+    policy_id bigint,
+    unique_key text COLLATE pg_catalog."C",
+    group_key redrive.group_key,
+    CONSTRAINT dead_letters_alike_check CHECK ((alike >= 0)),
+    CONSTRAINT dead_letters_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT dead_letters_captured_have_a_source CHECK ((((source IS NULL) = ("position" IS NULL)) AND ((cause <> 'captured'::text) OR (source IS NOT NULL)))),
+    CONSTRAINT dead_letters_cause_check CHECK ((cause = ANY (ARRAY['exhausted'::text, 'rejected'::text, 'undecodable'::text, 'unhandled'::text, 'timeout'::text, 'worker_lost'::text, 'expired'::text, 'captured'::text, 'manual'::text]))),
+    CONSTRAINT dead_letters_crashes_check CHECK ((crashes >= 0)),
+    CONSTRAINT dead_letters_deaths_check CHECK ((deaths > 0)),
+    CONSTRAINT dead_letters_discarded_have_a_reason CHECK (((state = 'discarded'::text) = (discard_reason IS NOT NULL))),
+    CONSTRAINT dead_letters_edits_check CHECK ((edits >= 0)),
+    CONSTRAINT dead_letters_events_check CHECK ((jsonb_typeof(events) = 'array'::text)),
+    CONSTRAINT dead_letters_generation_check CHECK ((generation >= 0)),
+    CONSTRAINT dead_letters_history_check CHECK ((jsonb_typeof(history) = 'array'::text)),
+    CONSTRAINT dead_letters_keep_what_failed CHECK (((payload IS NOT NULL) OR (raw IS NOT NULL))),
+    CONSTRAINT dead_letters_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
+    CONSTRAINT dead_letters_priority_check CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
+    CONSTRAINT dead_letters_run_ms_check CHECK ((run_ms >= 0)),
+    CONSTRAINT dead_letters_seen_check CHECK ((seen > 0)),
+    CONSTRAINT dead_letters_state_check CHECK ((state = ANY (ARRAY['open'::text, 'redriving'::text, 'recovered'::text, 'discarded'::text, 'quarantined'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_analyze_scale_factor='0.02');
+
+-- Name: COLUMN dead_letters.cause; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last.';
+
+-- Name: COLUMN dead_letters.raw; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
+
+-- Name: COLUMN dead_letters.headers; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
+
+-- Name: COLUMN dead_letters."position"; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters."position" IS 'Where in the source it was (topic, partition and offset; a delivery id).';
+
+-- Name: COLUMN dead_letters.seen; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.seen IS 'How many times this position was captured while its job was not live.';
+
+-- Name: COLUMN dead_letters.history; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.history IS 'Attempts of all generations, the oldest and the newest. The last attempt is missing if run_ms is set.';
+
+-- Name: COLUMN dead_letters.detail_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.detail_id IS 'The long detail, in redrive.details; error_detail is NULL then.';
+
+-- Name: COLUMN dead_letters.run_ms; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.run_ms IS 'Duration of the fatal attempt, which the other columns describe; NULL: the history has it, or there was no attempt.';
+
+-- Name: COLUMN dead_letters.alike; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.alike IS 'How many times in a row an operator redrove it and it died of the same error. At 3 it is quarantined.';
+
+-- Name: COLUMN dead_letters.events; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.events IS 'Events between its deaths (died, edited, redriven, forced), the oldest and the newest.';
+
+-- Name: COLUMN dead_letters.run_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that redrove it last; NULL: none.';
+
+-- Name: COLUMN dead_letters.policy_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that redrove it last; NULL: an operator did, or it was never redriven.';
+
+-- Name: COLUMN dead_letters.unique_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job. A letter does not hold the key: a redrive takes it again, or leaves the letter open.';
+
+-- Name: COLUMN dead_letters.group_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
+
+-- Name: archive_json(redrive.dead_letters, text, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    whole redrive.dead_letters := letter;
+    told  jsonb;
+BEGIN
+    -- Nulls inside of these are kept, and bytes are not written in the format of to_jsonb.
+    letter.payload := NULL;
+    letter.raw := NULL;
+    letter.headers := NULL;
+    letter.history := NULL;
+    letter.run_ms := NULL;
+    letter.events := NULL;
+    letter.detail_id := NULL;
+    letter.error_detail := coalesce(letter.error_detail, detail);
+    told := jsonb_strip_nulls(to_jsonb(letter))
+        || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events);
+    IF whole.payload IS NOT NULL THEN
+        told := told || jsonb_build_object('payload', whole.payload);
+    END IF;
+    IF whole.headers IS NOT NULL THEN
+        told := told || jsonb_build_object('headers', whole.headers);
+    END IF;
+    IF whole.raw IS NOT NULL THEN
+        told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
+    END IF;
+    IF versions IS NOT NULL THEN
+        told := told || jsonb_build_object('versions', versions);
+    END IF;
+    RETURN told;
+END
+$$;
+
+-- Name: assign_group(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.assign_group(group_id bigint, owner text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET owner = left(nullif(btrim(assign_group.owner), ''), 200)
+    WHERE g.id = assign_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('assign_group', person, reason, NULL, 0,
+        jsonb_build_object('group', assign_group.group_id, 'owner', left(assign_group.owner, 200)));
+    RETURN true;
+END
+$$;
+
+-- Name: audit_counters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.audit_counters() RETURNS TABLE(queue text, set text, rows bigint, total bigint, drift bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM redrive.require_read_committed('audit_counters');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
+    -- As in metric_totals; `jobs` is truncated too.
+    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    DELETE FROM redrive.metric_drift;
+    RETURN QUERY
+    WITH counted AS (
+        SELECT v.queue, v.key, v.label, v.value FROM redrive.metric_values v
+        UNION ALL
+        SELECT d.queue, u.key, coalesce(u.label, ''), u.count
+        FROM redrive.metric_deltas d
+        CROSS JOIN LATERAL unnest(d.keys, d.labels, d.counts) AS u (key, label, count)
+    ),
+    sides AS (
+        SELECT j.queue::text AS queue, 'live' AS set, '' AS state, count(*) AS rows, 0::bigint AS total
+        FROM redrive.jobs j GROUP BY 1
+        UNION ALL
+        SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
+        UNION ALL
+        SELECT l.queue::text, 'live', '', sum(cardinality(l.jobs) - cardinality(l.done))::bigint, 0
+        FROM redrive.leases l GROUP BY 1
+        UNION ALL
+        SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3
+        UNION ALL
+        SELECT c.queue, 'live', '', 0,
+               sum(CASE WHEN c.key IN ('enqueued', 'returned') THEN c.value ELSE -c.value END)::bigint
+        FROM counted c
+        WHERE c.key IN ('enqueued', 'returned', 'succeeded', 'ended')
+        GROUP BY 1
+        UNION ALL
+        SELECT c.queue, 'dlq', c.label, 0, sum(c.value)::bigint
+        FROM counted c
+        WHERE c.key = 'letters'
+        GROUP BY 1, 3
+    ),
+    by_state AS (
+        SELECT coalesce(n.name, '__other__') AS queue, s.set, s.state,
+               sum(s.rows)::bigint AS rows, sum(s.total)::bigint AS total
+        FROM sides s
+        LEFT JOIN redrive.metric_slots n ON n.label = 'queue' AND n.queue = '' AND n.name = s.queue
+        GROUP BY 1, 2, 3
+    ),
+    found AS (
+        INSERT INTO redrive.metric_drift (queue, set, rows, total, drift)
+        SELECT b.queue, b.set, sum(b.rows), sum(b.total),
+               CASE WHEN sum(b.rows) = sum(b.total) THEN sum(abs(b.rows - b.total))
+                    ELSE sum(b.rows) - sum(b.total) END
+        FROM by_state b
+        GROUP BY 1, 2
+        RETURNING metric_drift.queue, metric_drift.set, metric_drift.rows, metric_drift.total, metric_drift.drift
+    )
+    SELECT f.queue, f.set, f.rows, f.total, f.drift FROM found f ORDER BY 1, 2 DESC;
+END
+$$;
+
+-- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    parsed jsonb;
+BEGIN
+    PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
+    IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
+        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    BEGIN
+        parsed := convert_from(capture.raw, 'UTF8')::jsonb;
+    EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+        parsed := NULL;
+    END;
+    capture.is_new := false;
+    LOOP
+        SELECT l.id INTO capture.id
+        FROM redrive.dead_letters l
+        WHERE l.source = capture.source AND l."position" = capture."position";
+        EXIT WHEN FOUND;
+        INSERT INTO redrive.dead_letters AS l
+            (source, "position", queue, kind, cause, raw, payload, content_type, headers,
+             error_class, error_message, error_detail, group_key, enqueued_at)
+        VALUES
+            (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
+             parsed, capture.content_type, capture.headers,
+             redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
+             redrive.clip(coalesce(capture.error_message, ''), 8192),
+             redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
+        ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+        RETURNING l.id INTO capture.id;
+        capture.is_new := FOUND;
+        -- Not found: another session stored the letter in between.
+        EXIT WHEN FOUND;
+    END LOOP;
+    UPDATE redrive.dead_letters l
+    SET seen = l.seen + 1
+    WHERE l.id = capture.id AND NOT capture.is_new AND l.state <> 'redriving';
+END
+$$;
+
+-- Name: capture_letters(text[], text[], text[], text[], bytea[], jsonb[], text[], jsonb[], text[], text[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    new_ids bigint[] := '{}';
+    inserted bigint[];
+    found_ids bigint[];
+    known_ids bigint[];
+BEGIN
+    IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    LOOP
+        WITH given AS MATERIALIZED (
+            -- Assign ids in the given order, so that paging by id keeps it.
+            SELECT g.*, nextval('redrive.job_id') AS id
+            FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                      error_class, error_message, error_detail, group_key, place)
+        ),
+        firsts AS (
+            SELECT DISTINCT ON (g.source, g."position") g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
+            FROM given g
+            -- An insert would wait for a session that updates the letter, and would find its group first.
+            WHERE NOT EXISTS (
+                SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
+            ORDER BY g.source, g."position", g.place
+        ),
+        captured AS (
+            INSERT INTO redrive.dead_letters AS l
+                (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                 error_class, error_message, error_detail, group_key, enqueued_at, seen)
+            SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+                   coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+                   redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+                   redrive.clip(coalesce(f.error_message, ''), 8192),
+                   redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+            FROM firsts f
+            -- In one order, so that two captures cannot deadlock.
+            ORDER BY f.source, f."position"
+            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+            RETURNING l.id
+        )
+        SELECT coalesce(array_agg(c.id), '{}') INTO inserted FROM captured c;
+        new_ids := new_ids || inserted;
+        SELECT coalesce(array_agg(l.id ORDER BY g.place), '{}') INTO found_ids
+        FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
+        JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
+        -- Fewer: a letter was deleted in between.
+        EXIT WHEN cardinality(found_ids) = cardinality(sources);
+    END LOOP;
+    -- By id, the lock order of every statement that locks several letters.
+    SELECT coalesce(array_agg(k.id), '{}') INTO known_ids
+    FROM (
+        SELECT o.id
+        FROM redrive.dead_letters o
+        WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+        ORDER BY o.id
+        FOR NO KEY UPDATE
+    ) k;
+    UPDATE redrive.dead_letters l
+    SET seen = l.seen + t.times
+    FROM (SELECT f.id, count(*) AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id) t
+    WHERE l.id = ANY (known_ids) AND l.id = t.id;
+    RETURN QUERY
+    SELECT f.place, f.id, f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
+    FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
+    ORDER BY f.place;
+END
+$$;
+
+-- Name: change_run(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.change_run(run bigint, verb text, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, OUT was text, OUT became text) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    allowed text[];
+BEGIN
+    allowed := CASE verb
+        WHEN 'pause' THEN '{running}'::text[]
+        WHEN 'resume' THEN '{paused,halted}'::text[]
+        WHEN 'cancel' THEN '{running,paused,halted}'::text[]
+    END;
+    IF allowed IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown verb %; expected pause, resume or cancel', verb
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT r.state INTO was FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    became := was;
+    IF was IS NULL OR was <> ALL (allowed) THEN
+        RETURN;
+    END IF;
+    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'resume' THEN 'running' ELSE 'cancelled' END;
+    UPDATE redrive.redrive_runs r
+    SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
+        halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
+        next_at = clock_timestamp(),
+        stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
+        stage_to = CASE was WHEN 'halted' THEN r.cursor + r.canary ELSE r.stage_to END,
+        stage_sent = CASE was WHEN 'halted' THEN r.sent ELSE r.stage_sent END,
+        stage_recovered = CASE was WHEN 'halted' THEN n.recovered ELSE r.stage_recovered END,
+        stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
+    FROM redrive.runs n
+    WHERE r.id = run AND n.id = run;
+    IF verb = 'cancel' THEN
+        DELETE FROM redrive.run_chunks s WHERE s.run_id = run;
+    END IF;
+    PERFORM redrive.record_act(verb || '_run', person, reason, NULL, 0, jsonb_build_object('run', run));
+END
+$$;
+
+-- Name: check_breaker_name(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_breaker_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF name LIKE 'queue:%' THEN
+        PERFORM redrive.check_name('queue', substr(name, 7));
+    ELSE
+        PERFORM redrive.check_name('dependency', name);
+    END IF;
+END
+$$;
+
+-- Name: check_name(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_name(subject text, name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF name IS NULL OR length(name) NOT BETWEEN 1 AND 100 OR name <> btrim(name)
+        OR name ~ '[[:cntrl:]]'
+    THEN
+        RAISE EXCEPTION 'redrive: invalid % name; it must have 1 to 100 characters, no control characters and no blank at either end', subject
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Name: check_redaction(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_redaction() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    pointer text;
+    pattern text;
+BEGIN
+    IF cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN
+        RAISE EXCEPTION 'redrive: a redaction needs a path or a pattern' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOREACH pointer IN ARRAY NEW.paths LOOP
+        IF coalesce(pointer NOT LIKE '/%' OR pointer ~ '~($|[^01])', true) THEN
+            RAISE EXCEPTION 'redrive: % is not a JSON pointer; expected for example /card/number', coalesce(pointer, 'NULL')
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+    FOREACH pattern IN ARRAY NEW.patterns LOOP
+        IF coalesce(pattern, '') = '' THEN
+            RAISE EXCEPTION 'redrive: a redaction pattern is empty' USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        BEGIN
+            PERFORM regexp_replace('', pattern, '', 'g');
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'redrive: invalid redaction pattern %: %', pattern, SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END LOOP;
+    RETURN NEW;
+END
+$_$;
+
+-- Name: check_redrive(text, integer, integer, boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_redrive(to_queue text, priority integer, max_attempts integer, forced boolean, reason text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF to_queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', to_queue);
+    END IF;
+    IF priority NOT BETWEEN -1000 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', priority
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+        RAISE EXCEPTION 'redrive: redriving quarantined letters needs a reason'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Name: clear_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.clear_segment(segment smallint) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    is_noted boolean;
+    occupied boolean;
+    xid      xid8;
+BEGIN
+    -- One statement, so that `xid` belongs to the snapshot that sees no job.
+    EXECUTE format('SELECT EXISTS (SELECT FROM redrive.jobs_%s), pg_snapshot_xmax(pg_current_snapshot())', segment)
+        INTO occupied, xid;
+    SELECT s.drained_at IS NOT NULL INTO is_noted FROM redrive.ring_segments s WHERE s.segment = clear_segment.segment;
+    IF NOT occupied AND NOT is_noted THEN
+        UPDATE redrive.ring_segments s
+        SET drained_at = clock_timestamp(), drained_xid = xid, refusals = 0
+        WHERE s.segment = clear_segment.segment;
+        RETURN 'drained';
+    END IF;
+    IF NOT occupied AND redrive.truncate_segment(segment) THEN
+        UPDATE redrive.ring_segments s
+        SET truncated_at = clock_timestamp(), drained_at = NULL, drained_xid = NULL, refusals = 0
+        WHERE s.segment = clear_segment.segment;
+        RETURN 'truncated';
+    END IF;
+    UPDATE redrive.ring_segments s
+    SET drained_at = CASE WHEN NOT occupied THEN s.drained_at END,
+        drained_xid = CASE WHEN NOT occupied THEN s.drained_xid END,
+        refusals = least(s.refusals + 1, 7),
+        retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
+    WHERE s.segment = clear_segment.segment;
+    RETURN 'nothing';
+END
+$$;
+
+-- Name: clip(text, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (octet_length(full_text) <= limit_bytes) THEN full_text
+             ELSE (("left"(full_text, (limit_bytes / 8)) || '
+[... cut ...]
+'::text) || "right"(full_text, (limit_bytes / 8)))
+         END AS "case";
+END;
+
+-- Name: close_breaker(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.close_breaker(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(close_breaker.name);
+    UPDATE redrive.breakers b
+    SET state = 'closed', probe_at = NULL, prober = NULL, changed_at = clock_timestamp()
+    WHERE b.name = close_breaker.name AND b.state <> 'closed';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('close_breaker', close_breaker.person, close_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', close_breaker.name));
+    PERFORM pg_notify('redrive_breaker', close_breaker.name);
+    RETURN true;
+END
+$$;
+
+-- Name: complete_letter(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.complete_letter() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    stamp text := statement_timestamp();
+    looked text := current_setting('redrive.looked', true);
+    key text;
+    slot text;
+    kept text;
+    head text;
+    line text;
+    frames text;
+BEGIN
+    IF looked IS NULL OR NOT starts_with(looked, stamp) THEN
+        looked := set_config('redrive.looked', stamp || CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN '!' ELSE '' END, true);
+    END IF;
+    IF looked <> stamp THEN
+        NEW := redrive.redact(NEW);
+    END IF;
+    IF octet_length(NEW.error_message) > 2048 THEN
+        NEW.error_detail := redrive.clip(concat_ws(E'\n', NEW.error_message, NEW.error_detail), 65536);
+        NEW.error_message := redrive.clip(NEW.error_message, 2048);
+    END IF;
+
+    key := concat_ws(E'\x1f', stamp, NEW.queue, NEW.kind, NEW.error_class, redrive.mask(NEW.error_message), '');
+    slot := 'redrive.group_' || (hashtext(key) & 63);
+    kept := current_setting(slot, true);
+    IF kept IS NOT NULL AND starts_with(kept, key) THEN
+        NEW.group_id := substr(kept, length(key) + 1);
+    ELSE
+        NEW.group_id := redrive.group_of(NEW.queue, NEW.kind, NEW.error_class, NEW.error_message, NEW.version);
+        PERFORM set_config(slot, key || NEW.group_id, true);
+    END IF;
+
+    IF octet_length(NEW.error_detail) > 256 THEN
+        -- Details of one failure differ in their cause, which comes first. Below the first line a detail
+        -- usually equals the previous one and needs no masking. (Measured: this saves a seventh of the time
+        -- of such a death.)
+        head := left(NEW.error_detail, 250);
+        line := split_part(head, E'\n', 1);
+        frames := substr(head, length(line) + 1);
+        line := regexp_replace(line, '\w*[0-9]\w*', '?', 'g');
+        key := concat_ws(E'\x1f', stamp, NEW.group_id, line || frames, '');
+        slot := 'redrive.detail_' || (hashtext(key) & 63);
+        kept := current_setting(slot, true);
+        IF kept IS NULL OR NOT starts_with(kept, key) THEN
+            line := line || regexp_replace(frames, '\w*[0-9]\w*', '?', 'g');
+            kept := key || coalesce(redrive.detail_of(NEW.group_id, line, NEW.error_detail)::text, '');
+            PERFORM set_config(slot, kept, true);
+        END IF;
+        NEW.detail_id := nullif(substr(kept, length(key) + 1), '');
+        -- If the detail is not stored, the letter keeps its start and its end.
+        NEW.error_detail := CASE WHEN NEW.detail_id IS NULL THEN redrive.clip(NEW.error_detail, 1024) END;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Name: count_added_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_added_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at), sum(a.deaths),
+           count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
+           count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
+           count(*) FILTER (WHERE a.state = 'quarantined')
+    FROM added a
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+-- Name: count_changed_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_changed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    lowest  text;
+    highest text;
+BEGIN
+    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
+    -- A redrive: all are `redriving` now, and their groups did not change.
+    IF lowest = 'redriving' AND highest = 'redriving' THEN
+        INSERT INTO redrive.letter_deltas
+            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT w.group_id, NULL, NULL, 0, -count(*) FILTER (WHERE w.state = 'open'), count(*), 0, 0,
+               -count(*) FILTER (WHERE w.state = 'quarantined')
+        FROM was w
+        WHERE w.state IN ('open', 'quarantined')
+        GROUP BY 1;
+        RETURN NULL;
+    END IF;
+    -- A letter that died is open or quarantined. Redrives, recoveries and discards need no join.
+    IF NOT EXISTS (SELECT FROM became b WHERE b.state IN ('open', 'quarantined')) THEN
+        INSERT INTO redrive.letter_deltas
+            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT c.group_id, NULL, NULL, 0,
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
+        FROM (SELECT w.group_id, w.state, -1 AS sign FROM was w
+              UNION ALL
+              SELECT b.group_id, b.state, 1 FROM became b) c
+        GROUP BY 1
+        HAVING sum(c.sign) <> 0 OR min(c.state) <> max(c.state);
+        RETURN NULL;
+    END IF;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, date_trunc('hour', c.died_at, 'UTC'), max(c.died_at), sum(c.deaths),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
+    FROM was
+    -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
+    -- be strict: the planner would turn it into an inner join with nested loops.
+    FULL JOIN became ON became.id = was.id
+    CROSS JOIN LATERAL (VALUES
+        (was.group_id, NULL::timestamptz, 0, was.state, -1),
+        (became.group_id,
+         CASE WHEN became.deaths > was.deaths THEN became.died_at END,
+         became.deaths - was.deaths, became.state, 1)
+    ) AS c (group_id, died_at, deaths, state, sign)
+    WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+        OR was.group_id IS DISTINCT FROM became.group_id
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+-- Name: count_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_letters(filter jsonb, OUT letters bigint, OUT redrivable bigint) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    conditions text := redrive.filter_letters(filter);
+    states text[] := redrive.filter_values(filter -> 'state');
+    groups bigint[] := redrive.filter_group_ids(filter);
+    not_json bigint;
+BEGIN
+    IF states <@ '{open,quarantined}' AND filter - '{queue,kind,class,group,state}'::text[] = '{}' THEN
+        SELECT coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END
+                            + CASE WHEN 'quarantined' = ANY (states) THEN f.quarantined ELSE 0 END), 0),
+               coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END), 0)
+        INTO letters, redrivable
+        FROM redrive.failure_groups f
+        WHERE (groups IS NULL OR f.id = ANY (groups))
+            AND f.queue = coalesce(filter ->> 'queue', f.queue) AND f.kind = coalesce(filter ->> 'kind', f.kind);
+        IF redrivable > 0 THEN
+            EXECUTE 'SELECT count(*) FROM redrive.dead_letters l'
+                    ' WHERE l.state = ''open'' AND l.payload IS NULL AND ' || conditions
+                INTO not_json USING filter;
+            redrivable := redrivable - not_json;
+        END IF;
+        RETURN;
+    END IF;
+    EXECUTE 'SELECT count(*), count(*) FILTER (WHERE l.state = ''open'' AND l.payload IS NOT NULL)'
+            ' FROM redrive.dead_letters l WHERE ' || conditions
+        INTO letters, redrivable USING filter;
+END
+$$;
+
+-- Name: count_own_run(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_own_run() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT r.segment, NEW.queue, '{run,end_to_end}', '{succeeded,NULL}',
+           ARRAY[redrive.metric_bucket(run.bounds, o.run), redrive.metric_bucket(whole.bounds, o.whole)],
+           '{1,1}', ARRAY[o.run, o.whole]
+    FROM redrive.metric_ring r
+    CROSS JOIN (VALUES (
+        date_part('epoch', clock_timestamp() - NEW.began_at),
+        date_part('epoch', clock_timestamp() - NEW.born_at))) AS o (run, whole)
+    JOIN redrive.counter_keys run ON run.key = 'run'
+    JOIN redrive.counter_keys whole ON whole.key = 'end_to_end';
+    RETURN NULL;
+END
+$$;
+
+-- Name: count_removed_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_removed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT r.group_id, NULL, NULL, 0,
+           -count(*) FILTER (WHERE r.state = 'open'), -count(*) FILTER (WHERE r.state = 'redriving'),
+           -count(*) FILTER (WHERE r.state = 'recovered'), -count(*) FILTER (WHERE r.state = 'discarded'),
+           -count(*) FILTER (WHERE r.state = 'quarantined')
+    FROM removed r
+    GROUP BY 1;
+    RETURN NULL;
+END
+$$;
+
+-- Name: create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.create_run(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint, rate integer DEFAULT 100, canary bigint DEFAULT 0, driver uuid DEFAULT NULL::uuid, lease_ms integer DEFAULT 10000, OUT id bigint, OUT letters bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+BEGIN
+    PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
+                                  force, create_run.reason);
+    IF create_run.rate NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
+    END IF;
+    IF create_run.canary IS NULL OR create_run.canary < 0 THEN
+        RAISE EXCEPTION 'redrive: the canary is %; it must be a number of letters or 0', create_run.canary
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
+    EXECUTE
+        'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
+        ' SELECT $2, row_number() OVER (ORDER BY l.died_at, l.id), l.id FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
+        || redrive.filter_letters(create_run.filter) ||
+        ' ORDER BY l.died_at, l.id LIMIT $3'
+        USING create_run.filter, create_run.id, create_run.max_letters, force;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters = 0 THEN
+        create_run.id := NULL;
+        RETURN;
+    END IF;
+    INSERT INTO redrive.redrive_runs
+        (id, filter, person, reason, forced, to_queue, priority, max_attempts, rate, canary, stage_to,
+         driver, driver_expires_at, term, total)
+    OVERRIDING SYSTEM VALUE VALUES
+        (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
+         create_run.to_queue, create_run.priority, create_run.max_attempts, create_run.rate,
+         create_run.canary, nullif(create_run.canary, 0), create_run.driver,
+         CASE WHEN create_run.driver IS NOT NULL
+             THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
+         CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
+    IF create_run.rate IS NULL AND create_run.canary = 0 THEN
+        INSERT INTO redrive.run_chunks (run_id, upto, cursor)
+        SELECT create_run.id, least(s.before + 5000, letters), s.before
+        FROM generate_series(0, letters - 1, 5000) AS s (before);
+    END IF;
+    PERFORM redrive.record_act('create_run', create_run.person, create_run.reason, create_run.filter, 0,
+        jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
+            'to', create_run.to_queue, 'priority', create_run.priority,
+            'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
+            'canary', nullif(create_run.canary, 0), 'forced', nullif(force, false))));
+END
+$_$;
+
+-- Name: cut_history(jsonb, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.cut_history(history jsonb, max_records integer) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
+    cut   jsonb := history;
+    left_over jsonb;
+BEGIN
+    WHILE jsonb_array_length(cut) > max_records LOOP
+        left_over := (
+            SELECT jsonb_object_agg(e.key, e.value)
+            FROM jsonb_each(redrive.expand_record(cut -> 5)) e
+            WHERE e.key = ANY (words));
+        IF left_over IS NOT NULL THEN
+            cut := jsonb_set(cut, '{4}', left_over || redrive.expand_record(cut -> 4));
+        END IF;
+        cut := cut - 5;
+    END LOOP;
+    RETURN cut;
+END
+$$;
+
+-- Name: delete_versions(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_versions() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.letter_versions v
+    WHERE v.letter_id = ANY (ARRAY(SELECT r.id FROM removed r WHERE r.edits > 0));
+    RETURN NULL;
+END
+$$;
+
+-- Name: detail_of(bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.detail_of(group_id bigint, masked text, detail text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    print uuid := redrive.fingerprint('', '', '', masked);
+    found_id bigint;
+BEGIN
+    SELECT d.id INTO found_id FROM redrive.details d
+    WHERE d.group_id = detail_of.group_id AND d.digest = print;
+    -- Fifty different details describe a failure well enough.
+    IF found_id IS NULL AND 50 > (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.details d WHERE d.group_id = detail_of.group_id LIMIT 50) kept)
+    THEN
+        INSERT INTO redrive.details AS d (group_id, digest, detail)
+        VALUES (detail_of.group_id, print, detail_of.detail)
+        ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO UPDATE SET digest = excluded.digest
+        RETURNING d.id INTO found_id;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Name: discard(jsonb, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.discard(filter jsonb, reason text, person text DEFAULT NULL::text, max_letters bigint DEFAULT NULL::bigint) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT count(*)
+    FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
+$_$;
+
+-- Name: discard_letters(jsonb, timestamp with time zone, bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.discard_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, reason text, person text) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    chosen bigint[];
+    event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
+        'by', coalesce(person, session_user), 'reason', reason);
+BEGIN
+    IF coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+        RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
+        discard_letters.filter, '{open,quarantined}', as_of, max_letters) AS c);
+    IF cardinality(chosen) = 0 THEN
+        RETURN;
+    END IF;
+    UPDATE redrive.dead_letters l
+    SET state = 'discarded', discard_reason = redrive.clip(discard_letters.reason, 1024),
+        changed_at = clock_timestamp(), events = redrive.add_event(l.events, event)
+    WHERE l.id = ANY (chosen);
+    PERFORM redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen));
+    RETURN QUERY SELECT unnest(chosen);
+END
+$$;
+
+-- Name: drive_chunk(bigint, uuid, bigint, integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.drive_chunk(run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint, OUT status text, OUT sent_now bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    r        redrive.redrive_runs;
+    mine     redrive.run_chunks;
+    until    bigint;
+    ids      bigint[];
+    ordinals bigint[];
+BEGIN
+    sent_now := 0;
+    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR KEY SHARE;
+    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term OR r.state <> 'running' THEN
+        status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
+        RETURN;
+    END IF;
+    SELECT s.* INTO mine FROM redrive.run_chunks s
+    WHERE s.run_id = run
+    ORDER BY s.upto LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        status := 'busy';
+        RETURN;
+    END IF;
+    until := least(mine.cursor + max_letters, mine.upto);
+    IF until = mine.upto THEN
+        DELETE FROM redrive.run_chunks s WHERE s.run_id = run AND s.upto = mine.upto;
+    ELSE
+        UPDATE redrive.run_chunks s SET cursor = until WHERE s.run_id = run AND s.upto = mine.upto;
+    END IF;
+    SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
+    INTO ids, ordinals
+    FROM redrive.run_letters m
+    WHERE m.run_id = run AND m.ordinal > mine.cursor AND m.ordinal <= until;
+    sent_now := redrive.send_members(r, ids, ordinals);
+    INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped)
+    VALUES (run, until - mine.cursor, sent_now, until - mine.cursor - sent_now);
+
+    -- Lock the row of the run before writing it, and skip it if locked, so that two steps cannot deadlock.
+    PERFORM FROM redrive.redrive_runs c
+    WHERE c.id = run
+        AND (c.started_at IS NULL OR c.driver_expires_at < clock_timestamp() + lease_ms * interval '0.5 milliseconds')
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE redrive.redrive_runs c
+        SET started_at = coalesce(c.started_at, clock_timestamp()),
+            driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+        WHERE c.id = run;
+    END IF;
+    PERFORM FROM redrive.run_deltas d WHERE d.run_id = run OFFSET 199 LIMIT 1;
+    IF FOUND THEN
+        PERFORM FROM redrive.redrive_runs c WHERE c.id = run FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
+    IF FOUND THEN
+        WITH folded AS (
+            DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
+        )
+        UPDATE redrive.redrive_runs c
+        SET cursor = c.cursor + n.tried, sent = c.sent + n.sent, skipped = c.skipped + n.skipped,
+            recovered = c.recovered + n.recovered, died_alike = c.died_alike + n.died_alike,
+            died_differently = c.died_differently + n.died_differently
+        FROM (
+            SELECT coalesce(sum(f.tried), 0) AS tried, coalesce(sum(f.sent), 0) AS sent,
+                   coalesce(sum(f.skipped), 0) AS skipped, coalesce(sum(f.recovered), 0) AS recovered,
+                   coalesce(sum(f.died_alike), 0) AS died_alike,
+                   coalesce(sum(f.died_differently), 0) AS died_differently
+            FROM folded f
+        ) n
+        WHERE c.id = run;
+    END IF;
+    status := 'sent';
+END
+$$;
+
+-- Name: drive_run(bigint, uuid, bigint, integer, bigint, text, integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.drive_run(run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint, halt text, next_stage integer, next_stage_to bigint, OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint, OUT stage_recovered bigint, OUT stage_died bigint, OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint, OUT died bigint, OUT chunks bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    r        redrive.redrive_runs;
+    moment   timestamptz;
+    bound    bigint;
+    due      bigint;
+    ids      bigint[] := '{}';
+    ordinals bigint[] := '{}';
+    retried  boolean := false;
+BEGIN
+    sent_now := 0;
+    wait_ms := 0;
+    chunks := 0;
+    -- Check before any lock: two connections that share the lock of the run for a chunk could not upgrade
+    -- it. A finished chunk is visible until its step commits.
+    IF EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+        SELECT d.status, d.sent_now INTO status, sent_now
+        FROM redrive.drive_chunk(run, my_driver, my_term, lease_ms, max_letters) d;
+        IF status NOT IN ('sent', 'busy') THEN
+            RETURN;
+        END IF;
+        canary := 0;
+        stage := 0;
+        stage_sent := 0;
+        stage_recovered := 0;
+        stage_died := 0;
+        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
+        INTO total, cursor, sent, skipped, recovered, died
+        FROM redrive.runs n WHERE n.id = run;
+        chunks := (SELECT count(*) FROM (
+            SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
+        RETURN;
+    END IF;
+    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR UPDATE;
+    moment := clock_timestamp();
+    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term THEN
+        status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
+        RETURN;
+    END IF;
+
+    WITH folded AS (
+        DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
+    )
+    SELECT r.cursor + coalesce(sum(f.tried), 0), r.sent + coalesce(sum(f.sent), 0),
+           r.skipped + coalesce(sum(f.skipped), 0),
+           r.recovered + coalesce(sum(f.recovered), 0), r.died_alike + coalesce(sum(f.died_alike), 0),
+           r.died_differently + coalesce(sum(f.died_differently), 0)
+    INTO r.cursor, r.sent, r.skipped, r.recovered, r.died_alike, r.died_differently
+    FROM folded f;
+
+    IF r.state = 'running' AND halt IS NOT NULL THEN
+        r.state := 'halted';
+        r.halted_because := halt;
+        PERFORM redrive.record_act('halt_run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
+    ELSIF r.state = 'running' THEN
+        IF next_stage = r.stage + 1 THEN
+            r.stage := next_stage;
+            r.stage_to := next_stage_to;
+            r.stage_sent := r.sent;
+            r.stage_recovered := r.recovered;
+            r.stage_died := r.died_alike + r.died_differently;
+        END IF;
+        r.started_at := coalesce(r.started_at, moment);
+        bound := least(r.total, coalesce(r.stage_to, r.total));
+        IF r.rate IS NULL THEN
+            due := max_letters;
+        ELSE
+            -- How many letters are due by the rate. A late driver catches up by at most one second.
+            r.next_at := greatest(r.next_at, moment - interval '1 second');
+            due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
+            due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
+        END IF;
+
+        IF r.cursor < bound AND due > 0 THEN
+            SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
+            INTO ids, ordinals
+            FROM redrive.run_letters m
+            WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
+            r.cursor := least(r.cursor + due, bound);
+        ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
+            -- Retry members that were locked, once per second.
+            SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
+            INTO ids, ordinals
+            FROM (
+                SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
+                WHERE o.run_id = run AND o.outcome = 'skipped_locked'
+                ORDER BY o.ordinal LIMIT max_letters
+            ) m;
+            retried := cardinality(ids) > 0;
+            r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
+        END IF;
+
+        IF cardinality(ids) > 0 THEN
+            IF retried THEN
+                UPDATE redrive.run_letters m SET outcome = NULL
+                WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
+                r.skipped := r.skipped - cardinality(ids);
+            END IF;
+            sent_now := redrive.send_members(r, ids, ordinals);
+            r.skipped := r.skipped + cardinality(ids) - sent_now;
+            r.sent := r.sent + sent_now;
+            IF retried THEN
+                r.next_at := moment + interval '1 second';
+            ELSIF r.rate IS NOT NULL THEN
+                r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+            END IF;
+        END IF;
+        IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
+            r.state := 'finished';
+            r.stage_to := NULL;
+        END IF;
+        wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
+    END IF;
+
+    IF r.state IN ('halted', 'finished') AND r.ended_at IS NULL THEN
+        r.ended_at := clock_timestamp();
+    END IF;
+    UPDATE redrive.redrive_runs c
+    SET state = r.state, halted_because = r.halted_because, started_at = r.started_at,
+        ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
+        stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
+        cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
+        recovered = r.recovered, died_alike = r.died_alike, died_differently = r.died_differently,
+        driver = CASE WHEN r.state = 'running' THEN r.driver END,
+        driver_expires_at = CASE WHEN r.state = 'running'
+            THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
+    WHERE c.id = run;
+
+    status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
+    canary := r.canary;
+    stage := r.stage;
+    stage_to := r.stage_to;
+    stage_sent := r.stage_sent;
+    stage_recovered := r.stage_recovered;
+    stage_died := r.stage_died;
+    total := r.total;
+    cursor := r.cursor;
+    sent := r.sent;
+    skipped := r.skipped;
+    recovered := r.recovered;
+    died := r.died_alike + r.died_differently;
+END
+$$;
+
+-- Name: policies; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.policies (
+    id bigint NOT NULL,
+    name redrive.name NOT NULL,
+    filter jsonb NOT NULL,
+    every interval NOT NULL,
+    growth double precision NOT NULL,
+    max_delay interval NOT NULL,
+    batch integer NOT NULL,
+    generations integer NOT NULL,
+    from_hour smallint,
+    to_hour smallint,
+    while_closed boolean NOT NULL,
+    mode text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    next_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    last_at timestamp with time zone,
+    last_letters bigint DEFAULT 0 NOT NULL,
+    last_error text,
+    sent bigint DEFAULT 0 NOT NULL,
+    term bigint DEFAULT 0 NOT NULL,
+    holder uuid,
+    lease_until timestamp with time zone,
+    CONSTRAINT policies_batch_check CHECK (((batch >= 1) AND (batch <= 10000))),
+    CONSTRAINT policies_check CHECK (((max_delay >= every) AND (max_delay <= '3660 days'::interval))),
+    CONSTRAINT policies_every_check CHECK (((every >= '00:00:01'::interval) AND (every <= '366 days'::interval))),
+    CONSTRAINT policies_filter_check CHECK ((jsonb_typeof(filter) = 'object'::text)),
+    CONSTRAINT policies_from_hour_check CHECK (((from_hour >= 0) AND (from_hour <= 23))),
+    CONSTRAINT policies_generations_check CHECK (((generations >= 1) AND (generations <= 100000))),
+    CONSTRAINT policies_growth_check CHECK (((growth >= (1)::double precision) AND (growth <= (100)::double precision))),
+    CONSTRAINT policies_hours_have_two_ends CHECK (((((from_hour IS NULL) = (to_hour IS NULL)) AND (from_hour IS DISTINCT FROM to_hour)) OR (from_hour IS NULL))),
+    CONSTRAINT policies_last_letters_check CHECK ((last_letters >= 0)),
+    CONSTRAINT policies_leases_end CHECK (((holder IS NULL) = (lease_until IS NULL))),
+    CONSTRAINT policies_mode_check CHECK ((mode = ANY (ARRAY['active'::text, 'dry_run'::text, 'paused'::text]))),
+    CONSTRAINT policies_sent_check CHECK ((sent >= 0)),
+    CONSTRAINT policies_to_hour_check CHECK (((to_hour >= 0) AND (to_hour <= 23)))
+);
+
+-- Name: TABLE policies; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.policies IS 'Automatic redrives: each tick redrives the oldest open letters that are due.';
+
+-- Name: COLUMN policies.every; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.every IS 'Time between ticks.';
+
+-- Name: COLUMN policies.growth; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.growth IS 'Factor by which the delay of a letter grows with each generation.';
+
+-- Name: COLUMN policies.max_delay; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.max_delay IS 'Upper bound of that delay.';
+
+-- Name: COLUMN policies.batch; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.batch IS 'How many letters a tick redrives at most.';
+
+-- Name: COLUMN policies.generations; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.generations IS 'A letter that was redriven this many times is skipped.';
+
+-- Name: COLUMN policies.from_hour; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.from_hour IS 'First hour of the day (UTC) with ticks; they end before `to_hour`. The range may span midnight.';
+
+-- Name: COLUMN policies.while_closed; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.while_closed IS 'Skip queues whose breaker is not closed.';
+
+-- Name: COLUMN policies.last_letters; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.last_letters IS 'How many letters the last tick redrove, or would have redriven in a dry run.';
+
+-- Name: COLUMN policies.last_error; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.last_error IS 'The error of the last tick; NULL: it succeeded.';
+
+-- Name: COLUMN policies.term; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.term IS 'The fence: it grows when another process takes over, and a tick of an older term has no effect.';
+
+-- Name: COLUMN policies.holder; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.policies.holder IS 'The worker that runs it until `lease_until`.';
+
+-- Name: due_letters(redrive.policies, timestamp with time zone, text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.due_letters(policy redrive.policies, tick timestamp with time zone, without_queues text[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    due bigint[];
+BEGIN
+    EXECUTE
+        'SELECT array_agg(d.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.generation < $2'
+        '    AND ($4 <= 1 OR l.generation = 0'
+        '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
+        '    AND l.queue <> ALL ($6)'
+        '    AND ' || redrive.filter_letters(policy.filter) ||
+        ' ORDER BY l.died_at, l.id LIMIT $7'
+        || CASE WHEN policy.mode = 'active' THEN ' FOR UPDATE SKIP LOCKED' ELSE '' END || ') d'
+        INTO due
+        USING policy.filter, policy.generations, policy.every, policy.growth, policy.max_delay,
+              without_queues, policy.batch, tick;
+    RETURN coalesce(due, '{}');
+END
+$_$;
+
+-- Name: edit_letter(bigint, jsonb, text, text, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.edit_letter(id bigint, payload jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, expected_edits integer DEFAULT NULL::integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer;
+    new_version integer;
+BEGIN
+    IF edit_letter.payload IS NULL THEN
+        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    found_edits := redrive.lock_for_edit(edit_letter.id);
+    IF found_edits <> edit_letter.expected_edits THEN
+        RAISE EXCEPTION 'redrive: letter % was edited in the meantime: it has % edits, expected %',
+            edit_letter.id, found_edits, edit_letter.expected_edits
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.version INTO new_version
+    FROM redrive.edit_letters(
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload], NULL, NULL, edit_letter.reason, edit_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
+    RETURN new_version;
+END
+$$;
+
+-- Name: edit_letters(bigint[], jsonb[], bytea[], integer[], text, text, jsonb, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.edit_letters(ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text, filter jsonb, how text) RETURNS TABLE(id bigint, version integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    edited bigint;
+BEGIN
+    -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
+    -- one sees the letters as they are under the lock.
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.id, g.payload, g.raw, l.edits AS version
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws, edit_letters.expected)
+            AS g (id, payload, raw, expected)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits
+    ),
+    kept AS (
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, person, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, left(edit_letters.person, 200), left(edit_letters.reason, 1024)
+        FROM given g
+        JOIN redrive.dead_letters l ON l.id = g.id
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = g.payload, raw = g.raw, edits = g.version + 1, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
+            'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
+    FROM given g
+    WHERE l.id = g.id
+    RETURNING l.id, l.edits;
+    GET DIAGNOSTICS edited = ROW_COUNT;
+    IF edited > 0 THEN
+        PERFORM redrive.record_act('edit', edit_letters.person, edit_letters.reason, edit_letters.filter,
+                                   edited, jsonb_build_object('how', edit_letters.how));
+    END IF;
+END
+$$;
+
+-- Name: ends_with_jobs(smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.ends_with_jobs(segment smallint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    heap  CONSTANT regclass := format('redrive.jobs_%s', segment);
+    pages CONSTANT bigint := pg_relation_size(heap) / current_setting('block_size')::integer;
+    found boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE ctid >= ''(%s,0)'')', heap, greatest(0, pages - 8))
+        INTO found;
+    RETURN found;
+END
+$$;
+
+-- Name: enqueue(text, text, jsonb, interval, integer, integer, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    new_id bigint := nextval('redrive.job_id');
+    held_by bigint;
+BEGIN
+    PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
+    IF enqueue.payload IS NULL THEN
+        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF enqueue.delay IS NULL OR enqueue.delay < '0' OR enqueue.delay > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the delay is %; it must be between 0 and 3650 days', enqueue.delay
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.priority IS NULL OR enqueue.priority NOT BETWEEN -1000 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', enqueue.priority
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.max_attempts IS NULL OR enqueue.max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', enqueue.max_attempts
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the unique key is % bytes; it must be 1 to 200', octet_length(enqueue.unique_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF enqueue.unique_key IS NOT NULL THEN
+        SELECT k.job_id INTO held_by
+        FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        IF held_by <> new_id THEN
+            INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+            SELECT m.segment, enqueue.queue, '{duplicates}', '{1}' FROM redrive.metric_ring m;
+            RETURN held_by;
+        END IF;
+    END IF;
+
+    IF enqueue.delay > '0' THEN
+        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind, enqueue.payload, enqueue.priority,
+                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key);
+    ELSE
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
+        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, enqueue.payload,
+                enqueue.priority, enqueue.max_attempts, enqueue.unique_key);
+    END IF;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;
+    PERFORM redrive.wake(enqueue.queue);
+    RETURN new_id;
+END
+$$;
+
+-- Name: expand_record(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE jsonb_typeof(record)
+             WHEN 'array'::text THEN (jsonb_build_object('attempt', (record -> 0), 'run_ms', (record -> 1), 'ended_at', (record -> 2)) ||
+             CASE
+                 WHEN ((record -> 3) IS NULL) THEN '{}'::jsonb
+                 ELSE jsonb_build_object('outcome', (record -> 3))
+             END)
+             ELSE record
+         END AS record;
+END;
+
+-- Name: filter_group_ids(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_group_ids(filter jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    ids bigint[] := redrive.filter_values(filter -> 'group')::bigint[];
+    classes text[] := redrive.filter_values(filter -> 'class');
+BEGIN
+    IF classes IS NULL THEN
+        RETURN ids;
+    END IF;
+    RETURN ARRAY(
+        SELECT g.id FROM redrive.groups g
+        WHERE g.error_class = ANY (classes) AND (ids IS NULL OR g.id = ANY (ids))
+            AND g.queue = coalesce(filter ->> 'queue', g.queue) AND g.kind = coalesce(filter ->> 'kind', g.kind));
+END
+$$;
+
+-- Name: filter_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    key        text;
+    value      jsonb;
+    given      text;
+    condition  text;
+    words      text[];
+    conditions text := 'true';
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every letter'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR key, value IN SELECT * FROM jsonb_each(filter) LOOP
+        given := jsonb_typeof(value);
+        CONTINUE WHEN given = 'null';
+        IF given <> 'array' THEN
+            words := ARRAY[value #>> '{}'];
+        ELSE
+            words := ARRAY(SELECT jsonb_array_elements_text(value));
+        END IF;
+        condition := CASE key
+            WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+            WHEN 'group' THEN 'l.group_id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+            WHEN 'class' THEN 'l.group_id = ANY (' || quote_literal(ARRAY(
+                SELECT g.id FROM redrive.groups g WHERE g.error_class = ANY (words))) || '::bigint[])'
+            WHEN 'state' THEN 'l.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+            WHEN 'cause' THEN 'l.cause IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+            WHEN 'queue' THEN 'l.queue = $1 ->> ''queue'''
+            WHEN 'kind' THEN 'l.kind = $1 ->> ''kind'''
+            WHEN 'id_from' THEN 'l.id >= ($1 ->> ''id_from'')::bigint'
+            WHEN 'id_to' THEN 'l.id <= ($1 ->> ''id_to'')::bigint'
+            WHEN 'died_from' THEN 'l.died_at >= ($1 ->> ''died_from'')::timestamptz'
+            WHEN 'died_to' THEN 'l.died_at < ($1 ->> ''died_to'')::timestamptz'
+            WHEN 'older_than_ms' THEN
+                'l.died_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'newer_than_ms' THEN
+                'l.died_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'generation_from' THEN 'l.generation >= ($1 ->> ''generation_from'')::integer'
+            WHEN 'generation_to' THEN 'l.generation <= ($1 ->> ''generation_to'')::integer'
+            WHEN 'payload' THEN 'l.payload @@ ($1 ->> ''payload'')::jsonpath'
+            WHEN 'message' THEN 'position(lower($1 ->> ''message'') IN lower(l.error_message)) > 0'
+            WHEN 'version' THEN 'l.version = $1 ->> ''version'''
+            WHEN 'host' THEN 'l.host = $1 ->> ''host'''
+            WHEN 'source' THEN 'l.source = $1 ->> ''source'''
+            WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
+        END;
+        IF condition IS NULL AND key IN ('state', 'cause') THEN
+            RAISE EXCEPTION 'redrive: the filter key % has no value', key USING ERRCODE = 'invalid_parameter_value';
+        ELSIF condition IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown filter key %', key
+                USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Expected one of ids, id_from, id_to, queue, kind, class, group, cause, state, died_from,'
+                       ' died_to, older_than_ms, newer_than_ms, generation_from, generation_to, payload,'
+                       ' message, version, host, source, run.';
+        ELSIF given = 'array' AND key NOT IN ('ids', 'group', 'class', 'state', 'cause') THEN
+            RAISE EXCEPTION 'redrive: the filter key % takes one value', key
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        conditions := conditions || E'\n    AND ' || condition;
+    END LOOP;
+    RETURN conditions;
+END
+$_$;
+
+-- Name: filter_values(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE coalesce(jsonb_typeof(value), 'null')
+        WHEN 'null' THEN NULL
+        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
+        ELSE ARRAY[value #>> '{}']
+    END
+$$;
+
+-- Name: fingerprint(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, masked text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (encode(SUBSTRING(sha256(convert_to(concat_ws(''::text, queue, kind, error_class, masked), 'UTF8'::name)) FROM 1 FOR 16), 'hex'::text))::uuid AS encode;
+END;
+
+-- Name: fold_letters(integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    folded bigint;
+BEGIN
+    PERFORM redrive.require_read_committed('fold_letters');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM redrive.letter_deltas d
+        WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.letter_deltas n LIMIT max_rows))
+        RETURNING d.*
+    ),
+    hours AS (
+        INSERT INTO redrive.failure_hours AS h (group_id, hour, deaths)
+        SELECT g.group_id, g.hour, sum(g.deaths)
+        FROM gone g
+        WHERE g.hour IS NOT NULL
+        GROUP BY 1, 2
+        ON CONFLICT (group_id, hour) DO UPDATE SET deaths = h.deaths + excluded.deaths
+    ),
+    totals AS (
+        UPDATE redrive.groups g
+        SET deaths = g.deaths + n.deaths, open = g.open + n.open,
+            redriving = g.redriving + n.redriving, recovered = g.recovered + n.recovered,
+            discarded = g.discarded + n.discarded, quarantined = g.quarantined + n.quarantined,
+            last_seen = greatest(g.last_seen, n.died_at),
+            -- A death after the group was resolved reopens it.
+            state = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END,
+            regressed_at = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END,
+            regressions = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
+        FROM (
+            SELECT o.group_id, sum(o.deaths) AS deaths, sum(o.open) AS open,
+                   sum(o.redriving) AS redriving, sum(o.recovered) AS recovered,
+                   sum(o.discarded) AS discarded, sum(o.quarantined) AS quarantined,
+                   max(o.died_at) AS died_at
+            FROM gone o
+            GROUP BY o.group_id
+        ) n
+        WHERE g.id = n.group_id
+    )
+    SELECT count(*) INTO folded FROM gone;
+    IF folded > 0 THEN
+        DELETE FROM redrive.failure_hours h WHERE h.hour < statement_timestamp() - interval '8 days';
+    END IF;
+    RETURN folded;
+END
+$$;
+
+-- Name: fold_metrics(integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, segment_bytes bigint DEFAULT 1048576) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    SET enable_seqscan TO 'on'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    here     smallint;
+    child    smallint;
+    tallies    redrive.metric_tally[];
+    taken    bigint;
+    folded   bigint := 0;
+    occupied boolean;
+    kept     redrive.metric_values[];
+BEGIN
+    PERFORM redrive.require_read_committed('fold_metrics');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT r.segment INTO here FROM redrive.metric_ring r;
+    -- The current child comes last, because it holds the newest rows.
+    FOR step IN 1..3 LOOP
+        child := (here + step) % 3;
+        EXECUTE format(
+            'WITH gone AS ('
+            ' DELETE FROM redrive.metric_deltas_%1$s d'
+            ' WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.metric_deltas_%1$s n LIMIT $1))'
+            ' RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums),'
+            'tallies AS ('
+            ' SELECT g.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count,'
+            '  sum(u.sum) AS sum, min(g.at) AS first_at, max(g.at) AS last_at'
+            ' FROM gone g CROSS JOIN LATERAL'
+            '  unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)'
+            '  AS u (key, label, cause, bucket, count, sum)'
+            ' GROUP BY 1, 2, 3, 4, 5)'
+            ' SELECT (SELECT count(*) FROM gone), array_agg(ROW(c.queue, c.key, c.label, c.cause,'
+            '  c.bucket, c.count, c.sum, c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c',
+            child)
+            INTO taken, tallies USING max_rows - folded;
+        folded := folded + taken;
+        IF taken > 0 THEN
+            PERFORM redrive.grant_metric_slots(tallies);
+            INSERT INTO redrive.metric_values AS v (key, queue, label, cause, value, counts, sum, last_at)
+            SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
+            FROM redrive.place_metric_tallies(tallies) p
+            ON CONFLICT (key, queue, label, cause) DO UPDATE
+            SET value = v.value + excluded.value, counts = redrive.add_counts(v.counts, excluded.counts),
+                sum = v.sum + excluded.sum, last_at = greatest(v.last_at, excluded.last_at);
+        END IF;
+        EXIT WHEN folded >= max_rows;
+    END LOOP;
+
+    -- Truncate drained children. Under the lock no session can write and every committed row is visible;
+    -- a session with an uncommitted write prevents the lock.
+    FOR step IN 1..2 LOOP
+        child := (here + step) % 3;
+        CONTINUE WHEN pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0;
+        BEGIN
+            EXECUTE format('LOCK TABLE redrive.metric_deltas_%s IN ACCESS EXCLUSIVE MODE', child);
+            EXECUTE format('SELECT EXISTS (SELECT FROM redrive.metric_deltas_%s)', child) INTO occupied;
+            IF occupied THEN
+                RAISE lock_not_available;
+            END IF;
+            EXECUTE format('TRUNCATE redrive.metric_deltas_%s', child);
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
+    END LOOP;
+
+    IF pg_relation_size(format('redrive.metric_deltas_%s', here)::regclass) >= segment_bytes THEN
+        FOR step IN 1..2 LOOP
+            child := (here + step) % 3;
+            IF pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0 THEN
+                UPDATE redrive.metric_ring SET segment = child, turned_at = clock_timestamp();
+                EXIT;
+            END IF;
+        END LOOP;
+    END IF;
+
+    -- While a transaction holds the xmin horizon, every fold leaves dead versions of the totals. Once they
+    -- are many times larger than the live rows, rewrite the totals.
+    IF folded > 0 AND pg_relation_size('redrive.metric_values'::regclass) > 4 * segment_bytes
+        AND pg_relation_size('redrive.metric_values'::regclass)
+            > 8 * (SELECT coalesce(sum(pg_column_size(v)), 0) FROM redrive.metric_values v)
+    THEN
+        BEGIN
+            LOCK TABLE redrive.metric_values IN ACCESS EXCLUSIVE MODE;
+            kept := ARRAY(SELECT v FROM redrive.metric_values v);
+            TRUNCATE redrive.metric_values;
+            INSERT INTO redrive.metric_values SELECT (k).* FROM unnest(kept) k;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+    END IF;
+    RETURN folded;
+END
+$_$;
+
+-- Name: fold_runs(integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    run    bigint := 0;
+    folded bigint := 0;
+    batch  bigint;
+BEGIN
+    LOOP
+        SELECT min(d.run_id) INTO run FROM redrive.run_deltas d WHERE d.run_id > run;
+        EXIT WHEN run IS NULL OR folded >= max_rows;
+        -- The driver of a run folds its deltas.
+        PERFORM FROM redrive.redrive_runs r WHERE r.id = run AND r.state <> 'running' FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        WITH gone AS (
+            DELETE FROM redrive.run_deltas d
+            WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = run LIMIT max_rows - folded))
+            RETURNING d.recovered, d.died_alike, d.died_differently
+        ),
+        added AS (
+            UPDATE redrive.redrive_runs r
+            SET recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
+                died_differently = r.died_differently + n.died_differently
+            FROM (
+                SELECT sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
+                       sum(g.died_differently) AS died_differently
+                FROM gone g
+            ) n
+            WHERE r.id = run AND n.recovered IS NOT NULL
+        )
+        SELECT count(*) INTO batch FROM gone;
+        folded := folded + batch;
+    END LOOP;
+    RETURN folded;
+END
+$$;
+
+-- Name: full_history(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.full_history(letter redrive.dead_letters) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF letter.run_ms IS NULL THEN
+        RETURN letter.history;
+    END IF;
+    RETURN letter.history || jsonb_build_object(
+        'generation', letter.generation, 'attempt', letter.attempts, 'outcome', letter.cause,
+        'run_ms', letter.run_ms, 'error_class', letter.error_class,
+        'error_message', left(letter.error_message, 1000), 'worker', letter.worker_id,
+        'host', letter.host, 'version', letter.version, 'pid', letter.pid, 'ended_at', letter.died_at);
+END
+$$;
+
+-- Name: grant_metric_slots(redrive.metric_tally[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.grant_metric_slots(tallies redrive.metric_tally[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    over  record;
+    known bit(65536);
+    place integer;
+BEGIN
+    INSERT INTO redrive.metric_slots (label, queue, name)
+    SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
+    FOR over IN
+        SELECT n.label, array_agg(hashtext(n.queue || E'\x1f' || n.name) & 65535) AS places
+        FROM (
+            SELECT DISTINCT 'queue' AS label, '' AS queue, c.queue AS name FROM unnest(tallies) c
+            UNION
+            SELECT w.labels[1], c.queue, c.label
+            FROM unnest(tallies) c
+            JOIN redrive.counter_keys w ON w.key = c.key
+            WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+        ) n
+        WHERE NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
+            -- A kind of a queue without a slot may have a slot under `__other__`.
+            AND NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = n.label AND s.queue = '__other__' AND s.name = n.name
+                    AND NOT EXISTS (
+                        SELECT FROM redrive.metric_slots q
+                        WHERE q.label = 'queue' AND q.queue = '' AND q.name = n.queue))
+        GROUP BY n.label
+    LOOP
+        SELECT f.names INTO known FROM redrive.metric_folded f WHERE f.label = over.label;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM unnest(over.places) p WHERE get_bit(known, p) = 0);
+        FOREACH place IN ARRAY over.places LOOP
+            known := set_bit(known, place, 1);
+        END LOOP;
+        UPDATE redrive.metric_folded f SET names = known WHERE f.label = over.label;
+    END LOOP;
+END
+$$;
+
+-- Name: grant_metrics(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.grant_metrics(role text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    each_function regprocedure;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_metrics.role) THEN
+        RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_metrics.role), 'NULL')
+            USING ERRCODE = 'undefined_object',
+                  HINT = 'CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA redrive TO %I', role);
+    EXECUTE format('GRANT SELECT ON redrive.migrations TO %I', role);
+    FOR each_function IN
+        SELECT p.oid FROM pg_proc p
+        WHERE p.pronamespace = 'redrive'::regnamespace AND p.proname IN (
+            'metric_totals', 'metrics_queues', 'metrics_letters', 'metrics_operations', 'metrics_tables',
+            'metrics_bloat', 'metrics_server')
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', each_function, role);
+    END LOOP;
+    IF pg_has_role(role, 'pg_read_all_stats', 'USAGE') THEN
+        RETURN '';
+    END IF;
+    BEGIN
+        EXECUTE format('GRANT pg_monitor TO %I', role);
+        RETURN '';
+    EXCEPTION WHEN insufficient_privilege THEN
+        RETURN format('as a superuser: GRANT pg_monitor TO %I', role);
+    END;
+END
+$$;
+
+-- Name: grant_role(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.grant_role(role text, profession text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    everybody CONSTANT text[] := ARRAY[
+        'USAGE ON SCHEMA redrive',
+        'SELECT ON redrive.migrations'];
+    -- Only these columns: a role that writes the others could change how often a job is attempted.
+    enqueuer CONSTANT text[] := ARRAY[
+        'USAGE ON SEQUENCE redrive.job_id',
+        'SELECT (id), INSERT (id, segment, queue, kind, payload, priority, max_attempts, unique_key, headers, '
+            'group_key) ON redrive.jobs',
+        'INSERT (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key) '
+            'ON redrive.jobs_delayed',
+        'SELECT, INSERT ON redrive.unique_keys',
+        'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
+        'SELECT ON redrive.ring, redrive.metric_ring',
+        'SELECT (queue, waiting, expires_at) ON redrive.workers',
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.check_name, redrive.wake'];
+    -- Needed to write, move, count and delete letters.
+    letters CONSTANT text[] := ARRAY[
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
+            'redrive.details, redrive.failure_hours, redrive.letter_deltas, redrive.run_deltas, '
+            'redrive.run_letters, redrive.run_chunks, redrive.breakers',
+        'SELECT, INSERT, DELETE ON redrive.unique_keys',
+        -- To lock the row of a task; no other name is valid.
+        'SELECT, UPDATE (task) ON redrive.exclusive_tasks',
+        'SELECT (id), INSERT ON redrive.audit',
+        'INSERT ON redrive.archived_letters',
+        'SELECT, INSERT ON redrive.metric_deltas',
+        'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
+        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
+            'redrive.redactions, redrive.runs, redrive.failure_groups',
+        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.mask, redrive.fingerprint, '
+            'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
+            'redrive.full_history, redrive.is_same_failure, redrive.metric_bucket, redrive.fold_letters, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
+            'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
+            'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
+            'redrive.prune_groups, redrive.is_drained'];
+    worker CONSTANT text[] := ARRAY[
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.turn_ring, redrive.fold_metrics, redrive.run_policies, '
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
+    operator CONSTANT text[] := ARRAY[
+        -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
+        'SELECT, UPDATE (cancelled) ON redrive.leases',
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+            'redrive.audit, redrive.archived_letters',
+        'INSERT ON redrive.redrive_runs',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
+            'redrive.list_letters, '
+            'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
+            'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
+            'redrive.check_redrive, redrive.preview_redrive, redrive.unserved_letters, redrive.discard, '
+            'redrive.discard_letters, redrive.create_run, redrive.change_run, redrive.edit_letter, '
+            'redrive.edit_letters, redrive.restore_letter, redrive.lock_for_edit, redrive.set_group_state, '
+            'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
+            'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
+            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
+            'redrive.policy_wait, redrive.is_hour_allowed'];
+    -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
+    reader CONSTANT text[] := ARRAY[
+        'SELECT ON redrive.queues, redrive.workers',
+        'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
+            'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
+        'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, max_attempts, '
+            'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
+            'alike, run_id, policy_id) ON redrive.letters',
+        'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
+            'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
+            'ON redrive.failure_groups',
+        'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
+        'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
+            'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
+        'EXECUTE ON FUNCTION redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+            'redrive.metrics_operations, redrive.metrics_tables'];
+    granted text[];
+    each_grant text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_role.role) THEN
+        RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_role.role), 'NULL')
+            USING ERRCODE = 'undefined_object', HINT = 'CREATE ROLE ... LOGIN';
+    END IF;
+    IF grant_role.profession = 'exporter' THEN
+        RETURN redrive.grant_metrics(grant_role.role);
+    END IF;
+    granted := CASE grant_role.profession
+        WHEN 'enqueuer' THEN enqueuer
+        WHEN 'worker' THEN letters || worker
+        WHEN 'operator' THEN letters || operator
+        WHEN 'reader' THEN reader
+    END;
+    IF granted IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'Expected enqueuer, worker, operator, reader or exporter.';
+    END IF;
+    FOREACH each_grant IN ARRAY everybody || granted LOOP
+        EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
+    END LOOP;
+    RETURN '';
+END
+$$;
+
+-- Name: group_of(text, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.group_of(queue text, kind text, error_class text, error_message text, version text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    masked text := redrive.mask(error_message);
+    print uuid := redrive.fingerprint(queue, kind, error_class, masked);
+    found_id bigint;
+BEGIN
+    SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_id IS NULL AND 1000 <= (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.groups g
+            WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
+            LIMIT 1000) same_class)
+    THEN
+        masked := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, masked);
+        SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, masked,
+                left(group_of.error_message, 2048), group_of.version)
+        ON CONFLICT (fingerprint) DO NOTHING
+        RETURNING g.id INTO found_id;
+        IF found_id IS NULL THEN
+            SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+        END IF;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Name: is_drained(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
+    RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
+        AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
+        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
+END
+$$;
+
+-- Name: is_gated(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.breakers b
+        WHERE b.state <> 'closed'
+            AND (b.name = 'queue:' || is_gated.queue
+                 OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
+$$;
+
+-- Name: is_hour_allowed(integer, integer, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_hour_allowed(from_hour integer, to_hour integer, hour integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((from_hour IS NULL) OR (to_hour IS NULL)) THEN true
+             WHEN (from_hour < to_hour) THEN ((hour >= from_hour) AND (hour < to_hour))
+             ELSE ((hour >= from_hour) OR (hour < to_hour))
+         END AS "case";
+END;
+
+-- Name: groups; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.groups (
+    id bigint NOT NULL,
+    fingerprint uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    kind redrive.name NOT NULL,
+    error_class text NOT NULL COLLATE pg_catalog."C",
+    title text NOT NULL,
+    sample text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL COLLATE pg_catalog."C",
+    note text,
+    owner text,
+    first_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    first_version text,
+    last_seen timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    resolved_at timestamp with time zone,
+    regressed_at timestamp with time zone,
+    regressions integer DEFAULT 0 NOT NULL,
+    deaths bigint DEFAULT 0 NOT NULL,
+    open bigint DEFAULT 0 NOT NULL,
+    redriving bigint DEFAULT 0 NOT NULL,
+    recovered bigint DEFAULT 0 NOT NULL,
+    discarded bigint DEFAULT 0 NOT NULL,
+    quarantined bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT groups_regressions_check CHECK ((regressions >= 0)),
+    CONSTRAINT groups_state_check CHECK ((state = ANY (ARRAY['open'::text, 'acknowledged'::text, 'resolved'::text, 'ignored'::text])))
+)
+WITH (fillfactor='70');
+
+-- Name: COLUMN groups.title; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.groups.title IS 'The masked message.';
+
+-- Name: COLUMN groups.sample; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
+
+-- Name: COLUMN groups.deaths; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
+
+-- Name: is_same_failure(bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_same_failure(one bigint, other bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+ SELECT (EXISTS ( SELECT
+            FROM (redrive.groups a
+              JOIN redrive.groups b ON ((((b.kind)::text = (a.kind)::text) AND (b.error_class = a.error_class) AND (b.title = a.title))))
+           WHERE ((a.id = is_same_failure.one) AND (b.id = is_same_failure.other)))) AS "exists";
+END;
+
+-- Name: is_seen_drained(timestamp with time zone, xid8); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_seen_drained(drained_at timestamp with time zone, drained_xid xid8) RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT is_seen_drained.drained_at < clock_timestamp() - interval '10 seconds' OR NOT EXISTS (
+        SELECT FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+            AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
+$$;
+
+-- Name: json_of(bytea); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN convert_from(raw, 'UTF8')::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+
+-- Name: details; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.details (
+    id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    digest uuid NOT NULL,
+    detail text NOT NULL
+);
+
+-- Name: COLUMN details.digest; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so that ids and addresses make no difference.';
+
+-- Name: letters; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.letters AS
+ SELECT l.id,
+    (l.queue)::text AS queue,
+    (l.kind)::text AS kind,
+    l.state,
+    l.cause,
+    l.error_class,
+    l.error_message,
+    COALESCE(l.error_detail, d.detail) AS error_detail,
+    l.payload,
+    l.raw,
+    l.content_type,
+    l.headers,
+    l.source,
+    l."position",
+    l.seen,
+    l.priority,
+    l.attempts,
+    l.max_attempts,
+    l.generation,
+    l.crashes,
+        CASE
+            WHEN (l.run_ms IS NULL) THEN l.history
+            ELSE (l.history || jsonb_build_object('generation', l.generation, 'attempt', l.attempts, 'outcome', l.cause, 'run_ms', l.run_ms, 'error_class', l.error_class, 'error_message', "left"(l.error_message, 1000), 'worker', l.worker_id, 'host', l.host, 'version', l.version, 'pid', l.pid, 'ended_at', l.died_at))
+        END AS history,
+    l.worker_id,
+    l.host,
+    l.version,
+    l.discard_reason,
+    l.enqueued_at,
+    l.died_at,
+    l.changed_at,
+    l.group_id,
+    l.pid,
+    l.deaths,
+    l.alike,
+    l.edits,
+    l.events,
+    l.run_id,
+    l.run_ordinal,
+    l.policy_id,
+    l.detail_id,
+    l.unique_key,
+    l.group_key
+   FROM (redrive.dead_letters l
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)));
+
+-- Name: VIEW letters; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
+
+-- Name: list_letters(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL::bigint, max_letters bigint DEFAULT 50) RETURNS SETOF redrive.letters
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $_$
+DECLARE
+    conditions text := redrive.filter_letters(filter);
+    groups bigint[] := redrive.filter_group_ids(filter);
+    states text[] := coalesce(
+        redrive.filter_values(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
+    matching text :=
+        'SELECT l.id, l.died_at FROM redrive.dead_letters l'
+        ' WHERE ($2 IS NULL OR (l.died_at, l.id) <'
+        '   (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2))'
+        '    AND ' || conditions;
+    in_order CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
+    page text := matching || ' AND l.state <> ''redriving''' || in_order;
+    on_their_way text := matching || ' AND l.state = ''redriving''' || in_order;
+BEGIN
+    IF groups IS NOT NULL THEN
+        -- Read each group and state in index order.
+        page := 'SELECT w.id, w.died_at FROM unnest($4) AS g (id) CROSS JOIN unnest($5) AS s (state) CROSS JOIN LATERAL ('
+            || matching || ' AND l.group_id = g.id AND l.state = s.state AND l.state <> ''redriving'''
+            || ' ORDER BY l.group_id, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
+            || ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3';
+    END IF;
+    page := CASE
+        WHEN 'redriving' <> ALL (states) THEN page
+        WHEN 'redriving' = ALL (states) THEN on_their_way
+        ELSE 'SELECT l.id, l.died_at FROM ((' || page || ') UNION ALL (' || on_their_way || ')) l' || in_order
+    END;
+    RETURN QUERY EXECUTE
+        'SELECT v.* FROM (' || page || ') page'
+        ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
+        USING filter, after, max_letters, groups, states;
+END
+$_$;
+
+-- Name: lock_for_edit(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found_state text;
+    found_edits integer;
+BEGIN
+    SELECT l.state, l.edits INTO found_state, found_edits
+    FROM redrive.dead_letters l WHERE l.id = lock_for_edit.id FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % does not exist', lock_for_edit.id USING ERRCODE = 'invalid_parameter_value';
+    ELSIF found_state NOT IN ('open', 'quarantined') THEN
+        RAISE EXCEPTION 'redrive: letter % is %; only open and quarantined letters can be edited',
+            lock_for_edit.id, found_state
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN found_edits;
+END
+$$;
+
+-- Name: lock_letters(jsonb, text[], timestamp with time zone, bigint, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamp with time zone, max_letters bigint, needs_json boolean DEFAULT false) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
+        || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
+        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND ' || redrive.filter_letters(filter) ||
+        ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
+        USING filter, as_of, max_letters, needs_json;
+END
+$_$;
+
+-- Name: mask(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask(message text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    -- The start of a message identifies the failure.
+    masked text := left(message, 500);
+BEGIN
+    -- A quotation mark may be an apostrophe. Distinguishing them takes ten times as long.
+    IF position('''' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '(^|\W)''[^'']*''(?!\w)', '\1?', 'g');
+    END IF;
+    masked := regexp_replace(masked,
+        '"[^"]*"|`[^`]*`|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+'
+        '|\w*[0-9]\w*(?:[.,:+/-]\w*[0-9]\w*)*',
+        '?', 'g');
+    IF position('?, ?' IN masked) > 0 THEN
+        masked := regexp_replace(masked, '\?(, \?)+', '?', 'g');
+    END IF;
+    RETURN masked;
+END
+$$;
+
+-- Name: metric_bucket(double precision[], double precision); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metric_bucket(bounds double precision[], observed double precision) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (count(*))::smallint AS count
+    FROM unnest(metric_bucket.bounds) b(bound)
+   WHERE (b.bound < metric_bucket.observed);
+END;
+
+-- Name: metric_totals(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metric_totals() RETURNS TABLE(metric text, labels text[], value double precision, counts bigint[], sum double precision)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    SET synchronize_seqscans TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    tallies redrive.metric_tally[];
+    age   double precision;
+BEGIN
+    PERFORM redrive.require_read_committed('metric_totals');
+    LOCK TABLE redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    RETURN QUERY
+    WITH deltas AS MATERIALIZED (
+        SELECT d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
+        FROM redrive.metric_deltas d
+        LIMIT 5000
+    ),
+    tallies AS (
+        SELECT d.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
+               min(d.at) AS first_at, max(d.at) AS last_at
+        FROM deltas d
+        CROSS JOIN LATERAL unnest(d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums)
+            AS u (key, label, cause, bucket, count, sum)
+        GROUP BY 1, 2, 3, 4, 5
+    ),
+    placed AS (
+        SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
+        FROM redrive.place_metric_tallies((
+            SELECT array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
+                                 c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c)) p
+    ),
+    series AS MATERIALIZED (
+        SELECT coalesce(v.key, p.key) AS key, coalesce(v.queue, p.queue) AS queue,
+               coalesce(v.label, p.label) AS label, coalesce(v.cause, p.cause) AS cause,
+               coalesce(v.value, 0) + coalesce(p.value, 0) AS value,
+               CASE WHEN p.counts IS NULL THEN v.counts ELSE redrive.add_counts(v.counts, p.counts) END AS counts,
+               coalesce(v.sum, 0) + coalesce(p.sum, 0) AS sum,
+               greatest(v.last_at, p.last_at) AS last_at
+        FROM redrive.metric_values v
+        FULL JOIN placed p ON p.key = v.key AND p.queue = v.queue AND p.label = v.label AND p.cause = v.cause
+    )
+    SELECT w.metric,
+           ARRAY[s.queue] || (ARRAY[s.label, s.cause])[1:cardinality(w.labels)],
+           CASE WHEN w.bounds IS NULL THEN s.value::double precision END,
+           s.counts,
+           CASE WHEN w.bounds IS NOT NULL THEN s.sum END
+    FROM series s
+    JOIN redrive.counter_keys w ON w.key = s.key
+    WHERE w.metric IS NOT NULL
+    UNION ALL
+    SELECT 'redrive_queue_live_jobs', ARRAY[s.queue],
+           sum(CASE WHEN s.key IN ('enqueued', 'returned') THEN s.value ELSE -s.value END)::double precision,
+           NULL, NULL
+    FROM series s
+    WHERE s.key IN ('enqueued', 'returned', 'succeeded', 'ended')
+    GROUP BY s.queue
+    UNION ALL
+    SELECT 'redrive_queue_last_success_timestamp_seconds', ARRAY[s.queue],
+           date_part('epoch', max(s.last_at)), NULL, NULL
+    FROM series s
+    WHERE s.key = 'succeeded'
+    GROUP BY s.queue
+    UNION ALL
+    SELECT 'redrive_fold_age_seconds', '{}'::text[],
+           coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
+    FROM deltas d
+    UNION ALL
+    SELECT 'redrive_audit_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
+    FROM redrive.metric_drift f
+    UNION ALL
+    -- Estimate the number of names from the number of set bits.
+    SELECT 'redrive_series_folded', ARRAY[f.label],
+           round((-65536 * ln(1 - least(bit_count(f.names), 65535) / 65536.0))::numeric), NULL, NULL
+    FROM redrive.metric_folded f;
+END
+$$;
+
+-- Name: metrics_bloat(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_bloat() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    extension_schema text;
+    each_heap record;
+    free_bytes double precision;
+    measured jsonb := '{}';
+BEGIN
+    RETURN QUERY
+    WITH heaps AS MATERIALIZED (
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname,
+               pg_relation_size(c.oid)::double precision AS bytes,
+               -- After a crash the statistics are empty; use the result of the last vacuum.
+               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
+                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
+               END::double precision AS live,
+               pg_stat_get_dead_tuples(c.oid)::double precision AS dead,
+               coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
+                         WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+    ),
+    widths AS MATERIALIZED (
+        SELECT s.tablename, sum((1 - s.null_frac) * s.avg_width)::double precision AS width,
+               count(*) AS columns
+        FROM pg_stats s WHERE s.schemaname = 'redrive' AND NOT s.inherited
+        GROUP BY s.tablename
+    )
+    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[h.name, 'stats'], sum(greatest(0, h.bytes - CASE
+        -- A line pointer and a header with the NULL bitmap, both aligned to 8 bytes.
+        WHEN w.width IS NOT NULL
+            THEN h.live * (4 + 8 * ceil((23 + ceil(w.columns / 8.0)) / 8) + 8 * ceil(w.width / 8)) / h.filled
+        -- Never analyzed: assume that dead rows are as wide as live ones.
+        WHEN h.live > 0 THEN h.bytes * h.live / (h.live + h.dead)
+        ELSE 0 END))
+    FROM heaps h
+    LEFT JOIN widths w ON w.tablename = h.relname
+    GROUP BY h.name;
+
+    SELECT quote_ident(n.nspname) INTO extension_schema
+    FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'pgstattuple';
+    IF extension_schema IS NULL
+        OR NOT has_function_privilege(format('%s.pgstattuple_approx(regclass)', extension_schema), 'EXECUTE')
+    THEN
+        RETURN;
+    END IF;
+    FOR each_heap IN
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+            -- It reads the pages that are not all-visible: limit these to 128 MB.
+            AND pg_relation_size(c.oid) / 8192 - c.relallvisible < 16384
+        ORDER BY pg_relation_size(c.oid)
+    LOOP
+        EXIT WHEN clock_timestamp() - statement_timestamp() > interval '2 seconds';
+        EXECUTE format('SELECT a.dead_tuple_len + a.approx_free_space FROM %s.pgstattuple_approx($1) a',
+                       extension_schema)
+            INTO free_bytes USING each_heap.oid::regclass;
+        measured := measured || jsonb_build_object(
+            each_heap.name, coalesce((measured ->> each_heap.name)::double precision, 0) + free_bytes);
+    END LOOP;
+    RETURN QUERY
+    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[m.key, 'pgstattuple'], m.value::double precision
+    FROM jsonb_each_text(measured) m;
+END
+$_$;
+
+-- Name: metrics_cap(integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (GREATEST(100, (10000 / GREATEST(queues, 1))))::bigint;
+
+-- Name: metrics_job_queues(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_job_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
+                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+    );
+END
+$$;
+
+-- Name: metrics_letter_queues(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT l.queue::text FROM redrive.dead_letters l
+                 WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+                (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+        UNION
+        SELECT w.queue::text FROM redrive.workers w
+        UNION
+        SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
+    );
+END
+$$;
+
+-- Name: metrics_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_letters() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    -- Letters are large, so a page holds few of them.
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
+BEGIN
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM unnest(queues) AS q (queue)
+    LEFT JOIN LATERAL (
+        SELECT l.died_at FROM redrive.dead_letters l
+        WHERE l.state = 'open' AND l.queue = q.queue
+        ORDER BY l.died_at LIMIT 1
+    ) oldest ON true
+    -- One pass over the oldest letters: those older than a week are also older than a day.
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS hour,
+               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '1 day') AS day,
+               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '7 days') AS week
+        FROM (
+            SELECT l.died_at FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = q.queue
+                AND l.died_at < statement_timestamp() - interval '1 hour'
+            ORDER BY l.died_at LIMIT cap
+        ) few
+    ) older
+    LEFT JOIN LATERAL (
+        SELECT r.keep FROM redrive.retention r
+        WHERE r.state = 'open' AND (r.queue = q.queue OR r.queue IS NULL)
+        ORDER BY r.queue NULLS LAST LIMIT 1
+    ) kept ON true
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - oldest.died_at))::double precision),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1d'], older.day),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '7d'], older.week),
+        ('redrive_dlq_retention_seconds', ARRAY[q.queue], coalesce(extract(epoch FROM kept.keep), 0))
+    ) v (metric, labels, value);
+END
+$$;
+
+-- Name: metrics_operations(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_operations() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    cap    bigint := redrive.metrics_cap(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    SELECT 'redrive_workers', ARRAY[w.queue, CASE
+               WHEN w.expires_at <= statement_timestamp() THEN 'expired'
+               WHEN w.waiting THEN 'waiting'
+               ELSE 'busy' END], count(*)::double precision
+    FROM redrive.workers w
+    GROUP BY 2;
+
+    -- A worker with at least as many jobs as slots has no free slot.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[s.queue], v.value::double precision
+    FROM (
+        SELECT w.queue::text AS queue, sum(w.slots) AS slots, sum(least(w.slots, coalesce(l.jobs, 0))) AS busy
+        FROM redrive.workers w
+        LEFT JOIN (
+            SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
+            FROM redrive.leases h GROUP BY h.worker_id
+        ) l ON l.worker_id = w.worker_id
+        WHERE w.expires_at > statement_timestamp()
+        GROUP BY w.queue
+    ) s
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)
+    ) v (metric, value);
+
+    -- The breaker of a dependency counts for each queue with a worker for a kind that needs it.
+    RETURN QUERY
+    SELECT 'redrive_breakers', ARRAY[held.queue, b.state], count(*)::double precision
+    FROM redrive.breakers b
+    CROSS JOIN LATERAL (
+        SELECT substr(b.name, 7) AS queue WHERE b.name LIKE 'queue:%'
+        UNION ALL
+        (SELECT DISTINCT w.queue::text FROM redrive.workers w
+         WHERE b.name NOT LIKE 'queue:%' AND w.expires_at > statement_timestamp()
+             AND (w.kinds IS NULL OR w.kinds && b.kinds))
+        UNION ALL
+        SELECT '__other__' WHERE b.name NOT LIKE 'queue:%' AND NOT EXISTS (
+            SELECT FROM redrive.workers w
+            WHERE w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR w.kinds && b.kinds))
+    ) held
+    WHERE b.state <> 'closed'
+    GROUP BY 2;
+
+    RETURN QUERY
+    SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
+    FROM unnest(queues) AS q (queue)
+    CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups
+        FROM (SELECT FROM redrive.groups g WHERE g.queue = q.queue AND g.state = s.state LIMIT cap) f
+    ) few;
+
+    RETURN QUERY
+    SELECT 'redrive_group_regressions_total', ARRAY[r.queue], sum(r.regressions)::double precision
+    FROM (
+        SELECT g.queue::text AS queue, g.regressions FROM redrive.groups g WHERE g.regressions > 0
+        UNION ALL
+        SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
+    ) r
+    GROUP BY r.queue;
+
+    RETURN QUERY
+    SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('running', 'paused', 'halted')
+    GROUP BY r.state;
+
+    RETURN QUERY
+    SELECT 'redrive_run_letters_waiting', '{}'::text[], coalesce(sum(r.total - r.cursor), 0)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('running', 'paused', 'halted');
+
+    -- One row per run, plus outcomes that are not folded yet.
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM (
+        SELECT coalesce(sum(r.sent), 0) AS sent, coalesce(sum(r.recovered), 0) AS recovered,
+               coalesce(sum(r.died_alike), 0) AS alike, coalesce(sum(r.died_differently), 0) AS differently
+        FROM redrive.redrive_runs r
+    ) a
+    CROSS JOIN (
+        SELECT coalesce(sum(d.recovered), 0) AS recovered, coalesce(sum(d.died_alike), 0) AS alike,
+               coalesce(sum(d.died_differently), 0) AS differently
+        FROM redrive.run_deltas d
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_run_letters_unsettled', '{}'::text[],
+            a.sent - a.recovered - a.alike - a.differently - n.recovered - n.alike - n.differently),
+        ('redrive_run_outcomes_total', '{recovered}', a.recovered + n.recovered),
+        ('redrive_run_outcomes_total', '{died_alike}', a.alike + n.alike),
+        ('redrive_run_outcomes_total', '{died_differently}', a.differently + n.differently)
+    ) v (metric, labels, value);
+END
+$$;
+
+-- Name: metrics_queues(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_queues() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    queues text[] := redrive.metrics_job_queues();
+    cap    bigint := redrive.metrics_cap(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    WITH counted AS MATERIALIZED (
+        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at
+        FROM unnest(queues) AS k (queue)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (SELECT FROM redrive.jobs j WHERE j.queue = k.queue LIMIT cap + 1) few
+        ) ready
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
+        ) late
+        LEFT JOIN LATERAL (
+            SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
+            ORDER BY (-j.priority), j.id LIMIT 1
+        ) head ON true
+    ),
+    -- Uses the columns beside `jobs`, which is not unpacked.
+    leased AS MATERIALIZED (
+        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs,
+               min(l.claimed_at) AS claimed_at,
+               count(*) FILTER (WHERE coalesce(w.expires_at, l.claimed_at + interval '1 minute')
+                                      < statement_timestamp()) AS overdue
+        FROM redrive.leases l
+        LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
+        GROUP BY l.queue
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM counted c
+    FULL JOIN leased l ON l.queue = c.queue
+    CROSS JOIN LATERAL (SELECT coalesce(c.queue, l.queue) AS queue) q
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], least(coalesce(c.ready, 0), cap)::double precision),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(c.delayed, 0), cap)),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
+        ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.ready_at))),
+        ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
+        ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
+    ) v (metric, labels, value);
+END
+$$;
+
+-- Name: metrics_server(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_server() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN QUERY
+    WITH activity AS MATERIALIZED (
+        SELECT a.datname = current_database() AS is_here, a.state, a.backend_type, a.wait_event_type,
+               greatest(age(a.backend_xmin), age(a.backend_xid)) AS xids,
+               extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds
+        FROM pg_stat_activity a
+        WHERE a.pid <> pg_backend_pid()
+    ),
+    -- The catalog_xmin of a logical slot only affects catalog tables.
+    held AS MATERIALIZED (
+        SELECT CASE WHEN a.state LIKE 'idle in transaction%' THEN 'idle_in_transaction' ELSE 'backend' END
+                   AS holder, a.xids, a.seconds
+        FROM activity a
+        WHERE a.is_here AND a.xids IS NOT NULL AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        UNION ALL
+        SELECT 'prepared', age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)
+        FROM pg_prepared_xacts p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'slot', age(s.xmin), NULL FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
+        UNION ALL
+        SELECT 'standby_feedback', age(r.backend_xmin), NULL
+        FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
+    ),
+    slots AS MATERIALIZED (
+        SELECT s.slot_name::text AS name, s.active, s.safe_wal_size,
+               pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                    ELSE pg_current_wal_lsn() END, s.restart_lsn) AS retained
+        FROM pg_replication_slots s
+        ORDER BY 4 DESC NULLS LAST, 1
+        LIMIT 20
+    )
+    SELECT 'redrive_pg_oldest_horizon_age_transactions', ARRAY[k.holder], coalesce(max(h.xids), 0)::double precision
+    FROM unnest('{backend,idle_in_transaction,prepared,slot,standby_feedback}'::text[]) AS k (holder)
+    LEFT JOIN held h ON h.holder = k.holder
+    GROUP BY k.holder
+    UNION ALL
+    -- The library measures the age of slots and standbys, which have no timestamp.
+    SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[k.holder],
+           greatest(0, coalesce(max(h.seconds), 0))::double precision
+    FROM unnest('{backend,idle_in_transaction,prepared}'::text[]) AS k (holder)
+    LEFT JOIN held h ON h.holder = k.holder
+    GROUP BY k.holder
+    UNION ALL
+    SELECT 'redrive_pg_oldest_transaction_age_seconds', '{}', greatest(0, coalesce(max(a.seconds), 0))::double precision
+    FROM activity a
+    WHERE a.is_here AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_active', ARRAY[s.name], s.active::integer FROM slots s
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_retained_wal_bytes', ARRAY[s.name], greatest(0, coalesce(s.retained, 0))
+    FROM slots s
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_safe_wal_bytes', ARRAY[s.name], s.safe_wal_size
+    FROM slots s WHERE s.safe_wal_size IS NOT NULL
+    UNION ALL
+    SELECT 'redrive_pg_frozen_xid_age', '{}', age(d.datfrozenxid)
+    FROM pg_database d WHERE d.datname = current_database()
+    UNION ALL
+    SELECT 'redrive_pg_lock_waiters', '{}', count(*) FROM activity a WHERE a.is_here AND a.wait_event_type = 'Lock'
+    UNION ALL
+    -- Include this connection, which counts as active.
+    SELECT 'redrive_pg_connections', ARRAY[s.state], sum(s.connections)
+    FROM (
+        SELECT a.state, 1 AS connections FROM activity a
+        WHERE a.backend_type = 'client backend' AND a.state IS NOT NULL
+        UNION ALL
+        VALUES ('active', 1), ('idle', 0), ('idle in transaction', 0)
+    ) s
+    GROUP BY s.state
+    UNION ALL
+    SELECT 'redrive_pg_autovacuum_workers', '{}', count(*) FROM activity a WHERE a.backend_type = 'autovacuum worker'
+    UNION ALL
+    SELECT v.metric, '{}', v.value
+    FROM (VALUES
+        ('redrive_pg_connections_limit', current_setting('max_connections')::double precision),
+        ('redrive_pg_autovacuum_workers_limit', current_setting('autovacuum_max_workers')::double precision),
+        ('redrive_pg_in_recovery', pg_is_in_recovery()::integer),
+        ('redrive_pg_start_timestamp_seconds', extract(epoch FROM pg_postmaster_start_time())),
+        ('redrive_pg_stats_reset_timestamp_seconds', coalesce(extract(epoch FROM greatest(
+            (SELECT d.stats_reset FROM pg_stat_database d WHERE d.datname = current_database()),
+            (SELECT b.stats_reset FROM pg_stat_bgwriter b))), 0))
+    ) v (metric, value);
+END
+$$;
+
+-- Name: metrics_tables(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.metrics_tables() RETURNS TABLE(metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY
+    WITH heaps AS MATERIALIZED (
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.reltoastrelid AS toast,
+               redrive.vacuum_threshold(c.reloptions, c.reltuples) AS threshold
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+    ),
+    indexes AS MATERIALIZED (
+        SELECT h.name, coalesce(whole.relname, i.relname)::text AS index, sum(pg_relation_size(i.oid)) AS bytes
+        FROM heaps h
+        JOIN pg_index x ON x.indrelid = h.oid
+        JOIN pg_class i ON i.oid = x.indexrelid
+        LEFT JOIN pg_inherits p ON p.inhrelid = i.oid
+        LEFT JOIN pg_class whole ON whole.oid = p.inhparent
+        GROUP BY 1, 2
+    ),
+    tables AS MATERIALIZED (
+        SELECT h.name, sum(h.threshold) AS threshold,
+               sum(pg_relation_size(h.oid)) AS heap,
+               sum(CASE WHEN h.toast <> 0 THEN pg_total_relation_size(h.toast) ELSE 0 END) AS toast,
+               sum(pg_stat_get_live_tuples(h.oid)) AS live, sum(pg_stat_get_dead_tuples(h.oid)) AS dead,
+               sum(pg_stat_get_tuples_inserted(h.oid)) AS inserted,
+               sum(pg_stat_get_tuples_updated(h.oid)) AS updated,
+               sum(pg_stat_get_tuples_hot_updated(h.oid)) AS hot_updated,
+               sum(pg_stat_get_tuples_deleted(h.oid)) AS deleted,
+               sum(pg_stat_get_numscans(h.oid)) AS scans,
+               sum(pg_stat_get_autovacuum_count(h.oid)) AS auto_count,
+               sum(pg_stat_get_vacuum_count(h.oid)) AS manual_count,
+               max(pg_stat_get_last_autovacuum_time(h.oid)) AS auto_at,
+               max(pg_stat_get_last_vacuum_time(h.oid)) AS manual_at
+        FROM heaps h
+        GROUP BY h.name
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM tables t
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_table_bytes', ARRAY[t.name, 'heap'], t.heap::double precision),
+        ('redrive_table_bytes', ARRAY[t.name, 'toast'], t.toast),
+        ('redrive_table_bytes', ARRAY[t.name, 'index'],
+            (SELECT coalesce(sum(i.bytes), 0) FROM indexes i WHERE i.name = t.name)),
+        ('redrive_table_live_rows_estimate', ARRAY[t.name], t.live),
+        ('redrive_table_dead_rows_estimate', ARRAY[t.name], t.dead),
+        ('redrive_table_autovacuum_threshold_rows', ARRAY[t.name], t.threshold),
+        ('redrive_table_rows_inserted_total', ARRAY[t.name], t.inserted),
+        ('redrive_table_rows_updated_total', ARRAY[t.name], t.updated),
+        ('redrive_table_rows_hot_updated_total', ARRAY[t.name], t.hot_updated),
+        ('redrive_table_rows_deleted_total', ARRAY[t.name], t.deleted),
+        ('redrive_table_sequential_scans_total', ARRAY[t.name], t.scans),
+        ('redrive_table_vacuums_total', ARRAY[t.name, 'auto'], t.auto_count),
+        ('redrive_table_vacuums_total', ARRAY[t.name, 'manual'], t.manual_count),
+        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'auto'],
+            coalesce(extract(epoch FROM t.auto_at), 0)),
+        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'manual'],
+            coalesce(extract(epoch FROM t.manual_at), 0))
+    ) v (metric, labels, value)
+    UNION ALL
+    SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
+    UNION ALL
+    SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
+    FROM redrive.ring r
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_ring_turned_timestamp_seconds', r.turned_at),
+        ('redrive_ring_truncated_timestamp_seconds', (SELECT max(s.truncated_at) FROM redrive.ring_segments s))
+    ) v (metric, moment)
+    UNION ALL
+    SELECT 'redrive_ring_clean_segments', '{}',
+           (count(*) FILTER (WHERE redrive.segment_bytes(s.segment) = 0))::double precision
+    FROM redrive.ring_segments s;
+END
+$_$;
+
+-- Name: move_stragglers(smallint[], smallint, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.move_stragglers(segments smallint[], to_segment smallint, move_limit integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    each_one smallint;
+    fewest   smallint;
+    jobs     bigint;
+    lowest   bigint := move_limit + 1;
+    moved    bigint;
+BEGIN
+    FOREACH each_one IN ARRAY segments LOOP
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM redrive.jobs_%s LIMIT $1) few', each_one)
+            INTO jobs USING move_limit + 1;
+        IF jobs > move_limit THEN
+            UPDATE redrive.ring_segments s
+            SET refusals = least(s.refusals + 1, 7),
+                retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
+            WHERE s.segment = each_one AND s.retry_at <= clock_timestamp();
+        ELSIF jobs > 0 AND jobs < lowest THEN
+            fewest := each_one;
+            lowest := jobs;
+        END IF;
+    END LOOP;
+    IF fewest IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format(
+        'WITH left_behind AS MATERIALIZED ('
+        '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
+        ' gone AS ('
+        '  DELETE FROM redrive.jobs_%1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
+        '  RETURNING id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '            crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '            headers, group_key)'
+        ' INSERT INTO redrive.jobs'
+        '  (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '   crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '   headers, group_key)'
+        ' SELECT $1, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '        crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '        headers, group_key FROM gone',
+        fewest)
+        USING to_segment;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$_$;
+
+-- Name: new_metric_slots(redrive.metric_tally[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[]) RETURNS TABLE(label text, queue text, name text)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    WITH new_queues AS MATERIALIZED (
+        SELECT n.queue
+        FROM (
+            SELECT c.queue, row_number() OVER (ORDER BY min(c.first_at), c.queue)
+                   + (SELECT count(*) FROM redrive.metric_slots s WHERE s.label = 'queue') AS place
+            FROM unnest(tallies) c
+            WHERE NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
+            GROUP BY c.queue
+        ) n
+        WHERE n.place <= 100
+    ),
+    named AS (
+        SELECT w.labels[1] AS label,
+               CASE WHEN EXISTS (SELECT FROM new_queues n WHERE n.queue = c.queue)
+                        OR EXISTS (SELECT FROM redrive.metric_slots s
+                                   WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
+                    THEN c.queue ELSE '__other__' END AS queue,
+               c.label AS name, min(c.first_at) AS first_at
+        FROM (
+            SELECT u.queue, u.key, u.label, min(u.first_at) AS first_at
+            FROM unnest(tallies) u
+            GROUP BY 1, 2, 3
+        ) c
+        JOIN redrive.counter_keys w ON w.key = c.key
+        WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+        GROUP BY 1, 2, 3
+    )
+    SELECT 'queue', '', n.queue FROM new_queues n
+    UNION ALL
+    SELECT p.label, p.queue, p.name
+    FROM (
+        SELECT n.label, n.queue, n.name,
+               row_number() OVER (PARTITION BY n.label, n.queue ORDER BY n.first_at, n.name)
+               + (SELECT count(*) FROM redrive.metric_slots s
+                  WHERE s.label = n.label AND s.queue = n.queue) AS place
+        FROM named n
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.metric_slots s
+            WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
+    ) p
+    WHERE p.place <= 20
+$$;
+
+-- Name: note_group(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.note_group(group_id bigint, note text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET note = left(nullif(btrim(note_group.note), ''), 4096)
+    WHERE g.id = note_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('note_group', person, reason, NULL, 0,
+        jsonb_build_object('group', note_group.group_id, 'note', left(note_group.note, 4096)));
+    RETURN true;
+END
+$$;
+
+-- Name: open_breaker(text, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.open_breaker(name text, duration interval DEFAULT NULL::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(open_breaker.name);
+    IF open_breaker.duration <= '0' OR open_breaker.duration > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', open_breaker.duration
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
+    VALUES (open_breaker.name, 'open', 'operator', left(open_breaker.reason, 1024), 1000,
+            coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))
+    ON CONFLICT ON CONSTRAINT breakers_pkey DO UPDATE
+    SET state = 'open', cause = 'operator', message = excluded.message, delay_ms = excluded.delay_ms,
+        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
+        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END, prober = NULL,
+        opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
+        probe_at = excluded.probe_at, changed_at = clock_timestamp();
+    PERFORM pg_notify('redrive_breaker', open_breaker.name);
+    RETURN redrive.record_act('open_breaker', open_breaker.person, open_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', open_breaker.name, 'duration', open_breaker.duration));
+END
+$$;
+
+-- Name: page_editable(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.page_editable(filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload jsonb, OUT edits integer) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT l.id, l.payload, l.edits FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state IN (''open'', ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$_$;
+
+-- Name: page_letters(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT l.id FROM redrive.dead_letters l WHERE l.id > $2 AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$_$;
+
+-- Name: place_metric_tallies(redrive.metric_tally[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[]) RETURNS TABLE(key text, queue text, label text, cause text, value bigint, counts bigint[], sum double precision, last_at timestamp with time zone)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    WITH slots AS MATERIALIZED (
+        SELECT s.label, s.queue, s.name FROM redrive.metric_slots s
+        UNION
+        SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
+    ),
+    queued AS (
+        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.bucket, c.count, c.sum,
+               c.last_at, w.bounds,
+               CASE WHEN w.labels[1] IN ('kind', 'error_class') THEN w.labels[1] END AS slotted
+        FROM unnest(tallies) c
+        JOIN redrive.counter_keys w ON w.key = c.key
+        LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
+    ),
+    named AS MATERIALIZED (
+        SELECT q.key, q.queue,
+               CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END AS label,
+               coalesce(q.cause, '') AS cause, q.bucket, q.bounds, sum(q.count)::bigint AS count,
+               sum(q.sum) AS sum, max(q.last_at) AS last_at
+        FROM queued q
+        LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
+        GROUP BY 1, 2, 3, 4, 5, 6
+    )
+    SELECT n.key, n.queue, n.label, n.cause, n.count, NULL::bigint[], 0::double precision, n.last_at
+    FROM named n
+    WHERE n.bounds IS NULL
+    UNION ALL
+    SELECT k.key, k.queue, k.label, k.cause, sum(n.count)::bigint,
+           array_agg(coalesce(n.count, 0) ORDER BY b.bucket), coalesce(sum(n.sum), 0), max(n.last_at)
+    FROM (
+        SELECT DISTINCT n.key, n.queue, n.label, n.cause, cardinality(n.bounds) AS last_bucket
+        FROM named n
+        WHERE n.bounds IS NOT NULL
+    ) k
+    CROSS JOIN LATERAL generate_series(0, k.last_bucket) AS b (bucket)
+    LEFT JOIN named n ON n.key = k.key AND n.queue = k.queue AND n.label = k.label
+        AND n.cause = k.cause AND n.bucket = b.bucket
+    GROUP BY 1, 2, 3, 4
+$$;
+
+-- Name: policy_wait(interval, double precision, interval, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.policy_wait(every interval, growth double precision, max_delay interval, generation integer) RETURNS interval
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((growth <= (1)::double precision) OR (generation <= 0)) THEN '00:00:00'::interval
+             WHEN (((generation)::double precision * ln(growth)) >= ln(((EXTRACT(epoch FROM max_delay))::double precision / (EXTRACT(epoch FROM every))::double precision))) THEN (max_delay - every)
+             ELSE (every * (power(growth, (generation)::double precision) - (1)::double precision))
+         END AS "case";
+END;
+
+-- Name: preview_redrive(jsonb, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.preview_redrive(filter jsonb, forced boolean DEFAULT false) RETURNS TABLE(group_id bigint, queue text, kind text, error_class text, title text, letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT n.group_id, g.queue::text, g.kind::text, g.error_class, g.title, n.letters FROM ('
+        ' SELECT l.group_id, count(*) AS letters FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
+        || redrive.filter_letters(filter) || ' GROUP BY 1) n'
+        ' JOIN redrive.groups g ON g.id = n.group_id ORDER BY n.letters DESC, n.group_id'
+        USING filter, forced;
+END
+$_$;
+
+-- Name: protect_audit(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.protect_audit() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'redrive: the audit is append-only' USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+
+-- Name: prune_groups(interval); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $$
+DECLARE
+    unused bigint[];
+    forgotten bigint;
+BEGIN
+    PERFORM redrive.require_read_committed('prune_groups');
+    IF age IS NULL OR age < '0' THEN
+        RAISE EXCEPTION 'redrive: invalid age % of failure groups; it must not be negative', coalesce(age::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM redrive.fold_letters();
+    unused := ARRAY(
+        SELECT g.id FROM redrive.failure_groups g
+        WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
+            AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+        LIMIT 10000);
+    IF cardinality(unused) = 0 THEN
+        RETURN 0;
+    END IF;
+    BEGIN
+        LOCK TABLE redrive.dead_letters IN SHARE ROW EXCLUSIVE MODE;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN 0;
+    END;
+    -- Check again: under the lock no letter can join these groups.
+    WITH gone AS (
+        DELETE FROM redrive.groups g
+        WHERE g.id = ANY (unused)
+            AND g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
+            AND NOT EXISTS (SELECT FROM redrive.letter_deltas d WHERE d.group_id = g.id)
+        RETURNING g.id
+    ),
+    hours AS (
+        DELETE FROM redrive.failure_hours h USING gone WHERE h.group_id = gone.id
+    ),
+    details AS (
+        DELETE FROM redrive.details d USING gone WHERE d.group_id = gone.id
+    )
+    SELECT count(*) INTO forgotten FROM gone;
+    RETURN forgotten;
+END
+$$;
+
+-- Name: prune_letters(interval, bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.prune_letters(older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    chosen record;
+    taken  bigint := 0;
+BEGIN
+    IF older_than IS NULL OR older_than < '0' THEN
+        RAISE EXCEPTION 'redrive: prune needs an age, and it must not be negative' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR chosen IN
+        SELECT q.queue, s.state
+        FROM redrive.queues_with_letters() AS q (queue)
+        CROSS JOIN (VALUES ('recovered'), ('discarded')) AS s (state)
+        ORDER BY 1, 2
+    LOOP
+        EXIT WHEN taken >= max_letters;
+        taken := taken + redrive.remove_letters(chosen.queue, chosen.state, older_than, 'delete', max_letters - taken);
+    END LOOP;
+    IF taken > 0 THEN
+        PERFORM redrive.record_act(
+            'prune', person, reason, '{"state": ["recovered", "discarded"]}', taken,
+            jsonb_build_object('older_than', older_than));
+    END IF;
+    IF taken BETWEEN 1 AND max_letters - 1 THEN
+        PERFORM redrive.prune_groups('90 days');
+    END IF;
+    RETURN taken;
+END
+$$;
+
+-- Name: queues_with_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+    WITH RECURSIVE closed AS (
+        SELECT s.state, (
+            SELECT l.queue::text FROM redrive.dead_letters l
+            WHERE l.state = s.state AND l.state IN ('recovered', 'discarded')
+            ORDER BY l.queue LIMIT 1) AS queue
+        FROM (VALUES ('recovered'), ('discarded')) AS s (state)
+        UNION ALL
+        SELECT c.state, (
+            SELECT l.queue::text FROM redrive.dead_letters l
+            WHERE l.state = c.state AND l.state IN ('recovered', 'discarded') AND l.queue > c.queue
+            ORDER BY l.queue LIMIT 1)
+        FROM closed c
+        WHERE c.queue IS NOT NULL
+    )
+    SELECT g.queue::text FROM redrive.groups g
+    UNION
+    SELECT c.queue FROM closed c WHERE c.queue IS NOT NULL
+$$;
+
+-- Name: queues_with_open_breaker(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
+    FROM redrive.breakers b
+    WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
+$$;
+
+-- Name: record_act(text, text, text, jsonb, bigint, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.record_act(verb text, person text, reason text, filter jsonb, letters bigint, about jsonb DEFAULT NULL::jsonb) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    INSERT INTO redrive.audit (verb, person, reason, filter, letters, about)
+    VALUES (record_act.verb, left(record_act.person, 200), left(record_act.reason, 1024), record_act.filter,
+            record_act.letters, record_act.about)
+    RETURNING id
+$$;
+
+-- Name: record_run_outcomes(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.record_run_outcomes() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM became b WHERE b.run_id IS NOT NULL AND b.state <> 'redriving') THEN
+        RETURN NULL;
+    END IF;
+    WITH told AS (
+        UPDATE redrive.run_letters m
+        SET outcome = CASE
+            WHEN b.state = 'recovered' THEN 'recovered'
+            WHEN b.alike > 0 THEN 'died_alike'
+            ELSE 'died_differently'
+        END
+        FROM became b
+        WHERE b.run_id IS NOT NULL AND b.state <> 'redriving'
+            AND m.run_id = b.run_id AND m.ordinal = b.run_ordinal AND m.outcome IS NULL
+        RETURNING m.run_id, m.outcome
+    )
+    INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently)
+    SELECT t.run_id, count(*) FILTER (WHERE t.outcome = 'recovered'),
+           count(*) FILTER (WHERE t.outcome = 'died_alike'),
+           count(*) FILTER (WHERE t.outcome = 'died_differently')
+    FROM told t
+    GROUP BY t.run_id;
+    RETURN NULL;
+END
+$$;
+
+-- Name: redact(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    rule redrive.redactions;
+    pointer text;
+    path text[];
+    pattern text;
+BEGIN
+    FOR rule IN
+        SELECT r.* FROM redrive.redactions r
+        WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
+        ORDER BY r.id
+    LOOP
+        FOREACH pointer IN ARRAY rule.paths LOOP
+            -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
+            path := CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+                SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+                FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+                ORDER BY p.place) END;
+            IF letter.payload #> path IS NOT NULL THEN
+                letter.payload := jsonb_set(letter.payload, path, '"[redacted]"');
+                -- The captured bytes contain the same value.
+                letter.raw := NULL;
+            END IF;
+        END LOOP;
+        FOREACH pattern IN ARRAY rule.patterns LOOP
+            letter.error_message := redrive.redact_text(letter.error_message, pattern);
+            letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
+            letter.history := (
+                SELECT coalesce(jsonb_agg(
+                    CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
+                        'error_message', redrive.redact_text(a.attempt ->> 'error_message', pattern))
+                    ELSE a.attempt END ORDER BY a.place), '[]')
+                FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+            IF jsonb_typeof(letter.headers) = 'object' THEN
+                letter.headers := (
+                    SELECT coalesce(jsonb_object_agg(h.name, redrive.redact_text(h.value, pattern)), '{}')
+                    FROM jsonb_each_text(letter.headers) AS h (name, value));
+            END IF;
+            IF letter.payload IS NULL THEN
+                letter.raw := redrive.redact_bytes(letter.raw, pattern);
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN letter;
+END
+$$;
+
+-- Name: redact_bytes(bytea, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redact_bytes(raw bytea, pattern text) RETURNS bytea
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN convert_to(redrive.redact_text(convert_from(raw, 'UTF8'), pattern), 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN CASE
+        WHEN redrive.redact_text(encode(raw, 'escape'), pattern) = encode(raw, 'escape') THEN raw
+        ELSE '[redacted]'
+    END;
+END
+$$;
+
+-- Name: redact_text(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN regexp_replace(plain, pattern, '[redacted]', 'g');
+EXCEPTION WHEN OTHERS THEN
+    RETURN '[redacted]';
+END
+$$;
+
+-- Name: redrive(jsonb, text, text, text, integer, integer, boolean, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redrive(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT count(*) FILTER (WHERE r.result = 'sent')
+    FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), '{}',
+                                 $2, $3, $4, $5, $6, $7) r
+$_$;
+
+-- Name: redrive_letters(jsonb, timestamp with time zone, bigint, bigint[], text, text, text, integer, integer, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redrive_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, passed bigint[], reason text, person text, to_queue text, priority integer, max_attempts integer, forced boolean) RETURNS TABLE(id bigint, result text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    chosen bigint[];
+    tried  bigint[];
+    results text[];
+    sent   bigint := 0;
+    event  jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
+        'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
+BEGIN
+    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason);
+    chosen := ARRAY(
+        SELECT c FROM redrive.lock_letters(
+            redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
+            as_of, max_letters + cardinality(passed), true) AS c
+        WHERE c <> ALL (passed)
+        LIMIT max_letters);
+    FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
+        SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
+        INTO tried, results, sent
+        FROM redrive.send_back(
+            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced) b;
+        RETURN QUERY SELECT * FROM unnest(tried, results);
+    END LOOP;
+    IF sent > 0 THEN
+        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
+            jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
+                'max_attempts', max_attempts, 'forced', nullif(forced, false))));
+    END IF;
+END
+$$;
+
+-- Name: refused_letters(bigint[], boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL::text) RETURNS TABLE(id bigint, result text)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+    SELECT a.id, CASE
+        WHEN l.id IS NULL THEN 'gone'
+        WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
+        WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.unique_key IS NOT NULL AND EXISTS (
+            SELECT FROM redrive.unique_keys k
+            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
+        ) THEN 'conflict'
+        ELSE 'locked'
+    END
+    FROM unnest(refused_letters.ids) AS a (id)
+    LEFT JOIN redrive.dead_letters l ON l.id = a.id
+$$;
+
+-- Name: remove_letters(text, text, interval, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    -- The time from which `keep` counts.
+    since    text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
+    runs     bigint[];
+    members  bigint[];
+    taken    bigint;
+BEGIN
+    EXECUTE format(
+        'WITH old AS MATERIALIZED ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
+        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED),'
+        'gone AS ('
+        ' DELETE FROM redrive.dead_letters l USING old WHERE l.id = old.id AND l.state = %1$L'
+        ' RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter),'
+        'kept AS ('
+        ' INSERT INTO redrive.archived_letters (id, queue, letter)'
+        ' SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, ('
+        '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
+        '   ''person'', v.person, ''reason'', v.reason, ''payload'', v.payload::text,'
+        '   ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', ''''))) ORDER BY v.version)'
+        '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
+        ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
+        ' WHERE $4 = ''archive'')'
+        'SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),'
+        ' array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL) FROM gone g',
+        state, since)
+        INTO taken, runs, members
+        USING queue, keep, max_letters, action;
+    -- Finished runs keep their numbers, but not their members.
+    IF runs IS NOT NULL THEN
+        DELETE FROM redrive.run_letters m
+        USING unnest(runs, members) AS g (run_id, ordinal), redrive.redrive_runs r
+        WHERE m.run_id = g.run_id AND m.ordinal = g.ordinal
+            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled');
+    END IF;
+    RETURN taken;
+END
+$_$;
+
+-- Name: remove_policy(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_policy(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    filter jsonb;
+BEGIN
+    DELETE FROM redrive.policies p WHERE p.name = remove_policy.name RETURNING p.filter INTO filter;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_policy', person, reason, filter, 0, jsonb_build_object('policy', remove_policy.name));
+    RETURN true;
+END
+$$;
+
+-- Name: remove_redaction(bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    gone redrive.redactions;
+BEGIN
+    DELETE FROM redrive.redactions r WHERE r.id = remove_redaction.id RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'redaction', gone.id, 'queue', gone.queue, 'kind', gone.kind, 'paths', gone.paths, 'patterns', gone.patterns)));
+    RETURN true;
+END
+$$;
+
+-- Name: remove_retention(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.retention r
+    WHERE r.queue IS NOT DISTINCT FROM remove_retention.queue AND r.state = remove_retention.state;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(
+        'remove_retention', person, reason,
+        jsonb_strip_nulls(jsonb_build_object('queue', remove_retention.queue, 'state', remove_retention.state)), 0);
+    RETURN true;
+END
+$$;
+
+-- Name: reopen(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.reopen() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    -- A rule may be newer than the first death: redact what that death stored, such as captured bytes.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+    END IF;
+    IF NEW.generation > OLD.generation THEN
+        NEW.history := redrive.cut_history(
+            redrive.full_history(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
+    END IF;
+    NEW.deaths := OLD.deaths + 1;
+    NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
+        'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
+        'error_class', OLD.error_class, 'group', OLD.group_id));
+    NEW.alike := CASE
+        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
+        WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
+        -- Policies limit generations instead.
+        ELSE OLD.alike
+    END;
+    IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
+        NEW.state := 'quarantined';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Name: require_read_committed(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.require_read_committed(operation text) RETURNS void
+    LANGUAGE plpgsql PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'redrive: % cannot run at isolation level %; it would not see what it locked',
+            operation, upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'invalid_transaction_state',
+                  HINT = 'Call it in a transaction with isolation level READ COMMITTED.';
+    END IF;
+END
+$$;
+
+-- Name: restore_letter(bigint, integer, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.restore_letter(id bigint, version integer DEFAULT NULL::integer, reason text DEFAULT NULL::text, person text DEFAULT NULL::text) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer := redrive.lock_for_edit(restore_letter.id);
+    wanted integer := coalesce(restore_letter.version, found_edits - 1);
+    kept redrive.letter_versions;
+    new_version integer;
+BEGIN
+    SELECT v.* INTO kept FROM redrive.letter_versions v
+    WHERE v.letter_id = restore_letter.id AND v.version = wanted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
+            restore_letter.id, found_edits, wanted
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.version INTO new_version
+    FROM redrive.edit_letters(
+        ARRAY[restore_letter.id], ARRAY[kept.payload], ARRAY[kept.raw], NULL, restore_letter.reason,
+        restore_letter.person, jsonb_build_object('ids', jsonb_build_array(restore_letter.id)), 'restore') e;
+    RETURN new_version;
+END
+$$;
+
+-- Name: retention_by_queue(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.retention_by_queue() RETURNS TABLE(queue text, state text, keep interval, action text, rule bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id
+    FROM redrive.queues_with_letters() AS q (queue)
+    JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
+    ORDER BY q.queue, r.state, r.queue NULLS LAST
+$$;
+
+-- Name: retention_due(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.retention_due() RETURNS TABLE(queue text, state text, keep interval, action text, letters bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    -- One query per state, so that each uses its index.
+    SELECT r.queue, r.state, r.keep, r.action, CASE r.state
+        WHEN 'open' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        WHEN 'quarantined' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+        ELSE (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
+                AND l.changed_at < statement_timestamp() - r.keep)
+        END
+    FROM redrive.retention_by_queue() r
+    ORDER BY r.queue, r.state
+$$;
+
+-- Name: run_policies(uuid, interval); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease interval DEFAULT '00:01:00'::interval, OUT policy text, OUT letters bigint, OUT mode text, OUT error text) RETURNS SETOF record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    moment         timestamptz := statement_timestamp();
+    without_queues text[] := redrive.queues_with_open_breaker();
+    due            redrive.policies;
+    tick           timestamptz;
+    ids            bigint[];
+BEGIN
+    -- Renew own leases once half of their time has passed.
+    UPDATE redrive.policies p
+    SET lease_until = moment + run_policies.lease
+    WHERE p.id = ANY (ARRAY(
+        SELECT m.id FROM redrive.policies m
+        WHERE m.holder = run_policies.holder AND m.lease_until > moment
+            AND m.lease_until < moment + run_policies.lease / 2
+        FOR UPDATE SKIP LOCKED));
+
+    SELECT p.* INTO due
+    FROM redrive.policies p
+    WHERE p.mode <> 'paused' AND p.next_at <= moment
+        AND (p.holder IS NULL OR p.holder = run_policies.holder OR p.lease_until <= moment)
+        AND redrive.is_hour_allowed(p.from_hour, p.to_hour, extract(hour FROM moment AT TIME ZONE 'UTC')::integer)
+        -- While its breaker is open the policy waits, and its tick is not consumed.
+        AND NOT (p.while_closed AND coalesce(p.filter ->> 'queue' = ANY (without_queues), false))
+    ORDER BY p.next_at, p.id
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
+    -- The last scheduled tick. Earlier missed ticks are not run.
+    tick := due.next_at
+        + due.every * floor(extract(epoch FROM moment - due.next_at) / extract(epoch FROM due.every))::float8;
+    letters := 0;
+    BEGIN
+        ids := redrive.due_letters(due, tick, CASE WHEN due.while_closed THEN without_queues ELSE '{}' END);
+        letters := cardinality(ids);
+        IF due.mode = 'active' AND letters > 0 THEN
+            SELECT count(*) INTO letters
+            FROM redrive.send_back(ids, jsonb_build_object(
+                'at', clock_timestamp(), 'event', 'redriven', 'by', 'policy ' || due.name), policy_id => due.id) b
+            WHERE b.result = 'sent';
+        END IF;
+        IF letters > 0 THEN
+            PERFORM redrive.record_act(
+                'policy', NULL, NULL, due.filter, CASE due.mode WHEN 'active' THEN letters ELSE 0 END,
+                jsonb_build_object('policy', due.name, 'mode', due.mode, 'letters', letters));
+        END IF;
+    -- A policy that fails or exceeds the statement timeout does not stop the others.
+    EXCEPTION WHEN query_canceled OR OTHERS THEN
+        GET STACKED DIAGNOSTICS error = MESSAGE_TEXT;
+        letters := 0;
+    END;
+
+    UPDATE redrive.policies p
+    SET last_at = moment, last_letters = run_policies.letters, last_error = left(run_policies.error, 1024),
+        sent = p.sent + CASE p.mode WHEN 'active' THEN run_policies.letters ELSE 0 END,
+        -- Retry a failed tick soon.
+        next_at = CASE
+            WHEN run_policies.error IS NULL THEN tick + p.every
+            ELSE least(tick + p.every, moment + interval '1 minute')
+        END,
+        term = p.term + CASE WHEN p.holder IS DISTINCT FROM run_policies.holder THEN 1 ELSE 0 END,
+        holder = run_policies.holder,
+        lease_until = CASE WHEN run_policies.holder IS NOT NULL THEN moment + run_policies.lease END
+    WHERE p.id = due.id AND p.term = due.term;
+    policy := due.name;
+    mode := due.mode;
+    RETURN NEXT;
+END
+$$;
+
+-- Name: save_regressions(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.save_regressions() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.pruned_regressions AS f (queue, regressions)
+    SELECT g.queue, sum(g.regressions) FROM gone g WHERE g.regressions > 0 GROUP BY g.queue
+    ON CONFLICT ON CONSTRAINT pruned_regressions_pkey
+        DO UPDATE SET regressions = f.regressions + excluded.regressions;
+    RETURN NULL;
+END
+$$;
+
+-- Name: segment_bytes(smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
+    LANGUAGE sql STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT pg_relation_size(c.oid) + pg_relation_size(c.reltoastrelid)
+    FROM pg_class c
+    WHERE c.oid = format('redrive.jobs_%s', segment_bytes.segment)::regclass
+$$;
+
+-- Name: segment_holders(smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.segment_holders(segment smallint) RETURNS text[]
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT coalesce(array_agg(l.virtualtransaction), '{}')
+    FROM pg_locks l
+    JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
+    WHERE c.oid = format('redrive.jobs_%s', segment_holders.segment)::regclass
+        AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+$$;
+
+-- Name: send_back(bigint[], jsonb, text, integer, integer, boolean, bigint, bigint[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, forced boolean DEFAULT false, run_id bigint DEFAULT NULL::bigint, ordinals bigint[] DEFAULT NULL::bigint[], policy_id bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, ordinal bigint, result text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    SET work_mem TO '32MB'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH held AS MATERIALIZED (
+        SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
+        FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
+        JOIN redrive.dead_letters l ON l.id = a.id
+        WHERE (l.state = 'open' OR send_back.forced AND l.state = 'quarantined') AND l.payload IS NOT NULL
+        FOR UPDATE OF l SKIP LOCKED
+    ),
+    -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
+    keyed AS (
+        INSERT INTO redrive.unique_keys (queue, key, job_id)
+        SELECT h.queue, h.unique_key, h.id
+        FROM held h
+        WHERE h.unique_key IS NOT NULL
+        -- In a fixed order, so that two operators cannot deadlock.
+        ORDER BY h.queue, h.unique_key, h.died_at, h.id
+        ON CONFLICT DO NOTHING
+        RETURNING job_id
+    ),
+    redriving AS (
+        UPDATE redrive.dead_letters l
+        SET state = 'redriving', changed_at = clock_timestamp(),
+            -- Not coalesce, whose result would be checked against the domain for every letter.
+            queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
+            run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
+            events = redrive.add_event(l.events, send_back.event)
+        FROM held h
+        WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
+        RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
+                  l.generation, l.enqueued_at, l.unique_key, l.headers, l.group_key
+    ),
+    ready AS (
+        INSERT INTO redrive.jobs
+            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT (SELECT r.segment FROM redrive.ring r), d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        RETURNING queue
+    ),
+    woken AS MATERIALIZED (
+        SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q
+    )
+    SELECT d.id, d.ordinal, 'sent' FROM redriving d WHERE (SELECT count(*) FROM woken) >= 0
+    UNION ALL
+    SELECT h.id, h.ordinal, 'conflict' FROM held h
+    WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
+END
+$$;
+
+-- Name: redrive_runs; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.redrive_runs (
+    id bigint NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL COLLATE pg_catalog."C",
+    filter jsonb NOT NULL,
+    person text,
+    reason text,
+    forced boolean DEFAULT false NOT NULL,
+    to_queue redrive.name,
+    priority smallint,
+    max_attempts integer,
+    rate integer,
+    canary bigint DEFAULT 0 NOT NULL,
+    stage integer DEFAULT 0 NOT NULL,
+    stage_to bigint,
+    stage_sent bigint DEFAULT 0 NOT NULL,
+    stage_recovered bigint DEFAULT 0 NOT NULL,
+    stage_died bigint DEFAULT 0 NOT NULL,
+    driver uuid,
+    driver_expires_at timestamp with time zone,
+    term bigint DEFAULT 0 NOT NULL,
+    next_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    total bigint DEFAULT 0 NOT NULL,
+    cursor bigint DEFAULT 0 NOT NULL,
+    sweeps smallint DEFAULT 0 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    recovered bigint DEFAULT 0 NOT NULL,
+    died_alike bigint DEFAULT 0 NOT NULL,
+    died_differently bigint DEFAULT 0 NOT NULL,
+    halted_because text,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT redrive_runs_canary_check CHECK ((canary >= 0)),
+    CONSTRAINT redrive_runs_check CHECK (((cursor >= 0) AND (cursor <= total))),
+    CONSTRAINT redrive_runs_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
+    CONSTRAINT redrive_runs_priority_check CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
+    CONSTRAINT redrive_runs_rate_check CHECK (((rate >= 1) AND (rate <= 1000000))),
+    CONSTRAINT redrive_runs_stage_check CHECK ((stage >= 0)),
+    CONSTRAINT redrive_runs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'halted'::text, 'cancelled'::text, 'finished'::text]))),
+    CONSTRAINT runs_halted_have_a_cause CHECK (((state = 'halted'::text) <= (halted_because IS NOT NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: COLUMN redrive_runs.rate; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
+
+-- Name: COLUMN redrive_runs.canary; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary, no ramp, no automatic halt.';
+
+-- Name: COLUMN redrive_runs.stage_to; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
+
+-- Name: COLUMN redrive_runs.stage_sent; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
+
+-- Name: COLUMN redrive_runs.term; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
+
+-- Name: COLUMN redrive_runs.next_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
+
+-- Name: COLUMN redrive_runs.cursor; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
+
+-- Name: COLUMN redrive_runs.sweeps; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
+
+-- Name: send_members(redrive.redrive_runs, bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.send_members(r redrive.redrive_runs, ids bigint[], ordinals bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    gone_ids bigint[];
+    gone_at  bigint[];
+    sent     bigint;
+BEGIN
+    SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
+    INTO gone_ids, gone_at
+    FROM redrive.send_back(
+        ids, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
+            'by', coalesce(r.person, session_user), 'reason', nullif(r.reason, ''),
+            'run', r.id, 'queue', r.to_queue)),
+        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals) b
+    WHERE b.result = 'sent';
+    sent := cardinality(gone_ids);
+    IF sent < cardinality(ids) THEN
+        -- EXCEPT is hashed or sorted; a join of two arrays might use nested loops.
+        UPDATE redrive.run_letters m
+        SET outcome = 'skipped_' || f.result
+        FROM (
+            SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue)).result
+            FROM (
+                SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
+                EXCEPT
+                SELECT * FROM unnest(gone_ids, gone_at) AS g (id, ordinal)
+            ) x
+        ) f
+        WHERE m.run_id = r.id AND m.ordinal = f.ordinal;
+    END IF;
+    IF sent > 0 THEN
+        PERFORM redrive.record_act('redrive', r.person, r.reason, r.filter, sent, jsonb_build_object('run', r.id));
+    END IF;
+    RETURN sent;
+END
+$$;
+
+-- Name: set_group_state(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_group_state(group_id bigint, state text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF set_group_state.state IS NULL OR set_group_state.state NOT IN ('open', 'acknowledged', 'resolved', 'ignored') THEN
+        RAISE EXCEPTION 'redrive: unknown state % of a failure group; expected open, acknowledged, resolved or ignored',
+            coalesce(quote_literal(set_group_state.state), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Store a regression that is not folded yet, or it would be lost.
+    UPDATE redrive.groups g
+    SET state = set_group_state.state, regressed_at = f.regressed_at, regressions = f.regressions,
+        resolved_at = CASE set_group_state.state WHEN 'resolved' THEN clock_timestamp() ELSE g.resolved_at END
+    FROM redrive.failure_groups f
+    WHERE g.id = set_group_state.group_id AND f.id = g.id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(
+        CASE set_group_state.state WHEN 'open' THEN 'reopen' WHEN 'acknowledged' THEN 'acknowledge'
+                              WHEN 'resolved' THEN 'resolve' ELSE 'ignore' END || '_group',
+        person, reason, NULL, 0, jsonb_build_object('group', set_group_state.group_id));
+    RETURN true;
+END
+$$;
+
+-- Name: set_policy(text, jsonb, interval, integer, integer, double precision, interval, integer, integer, boolean, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_policy(name text, filter jsonb, every interval, batch integer DEFAULT 50, generations integer DEFAULT 10, growth double precision DEFAULT 1, max_delay interval DEFAULT NULL::interval, from_hour integer DEFAULT NULL::integer, to_hour integer DEFAULT NULL::integer, while_closed boolean DEFAULT true, mode text DEFAULT 'active'::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    longest_wait interval := coalesce(max_delay, greatest(every, interval '7 days'));
+    error   text;
+    found_id  bigint;
+BEGIN
+    PERFORM redrive.check_name('policy', set_policy.name), redrive.filter_letters(set_policy.filter);
+    error := CASE
+        WHEN set_policy.filter ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
+        WHEN every IS NULL OR every NOT BETWEEN '1 second' AND '366 days' THEN 'needs an interval of 1 second to 366 days'
+        WHEN batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
+        WHEN generations IS NULL OR generations NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
+        WHEN growth IS NULL OR growth NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
+        WHEN longest_wait < every OR longest_wait > '3660 days' THEN 'needs a max_delay delay between its interval and 3660 days'
+        WHEN (from_hour IS NULL) <> (to_hour IS NULL) OR from_hour = to_hour
+            OR from_hour NOT BETWEEN 0 AND 23 OR to_hour NOT BETWEEN 0 AND 23
+            THEN 'needs two different hours between 0 and 23, or none'
+        WHEN while_closed IS NULL THEN 'needs while_closed to be true or false'
+        WHEN mode IS NULL OR mode NOT IN ('active', 'dry_run', 'paused') THEN 'needs the mode active, dry_run or paused'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.policies AS p
+        (name, filter, every, growth, max_delay, batch, generations, from_hour, to_hour, while_closed, mode)
+    VALUES
+        (set_policy.name, set_policy.filter, set_policy.every, set_policy.growth, longest_wait, set_policy.batch,
+         set_policy.generations, set_policy.from_hour, set_policy.to_hour, set_policy.while_closed, set_policy.mode)
+    ON CONFLICT ON CONSTRAINT policies_name_key DO UPDATE
+    SET filter = excluded.filter, every = excluded.every, growth = excluded.growth,
+        max_delay = excluded.max_delay, batch = excluded.batch, generations = excluded.generations,
+        from_hour = excluded.from_hour, to_hour = excluded.to_hour,
+        while_closed = excluded.while_closed, mode = excluded.mode,
+        next_at = least(p.next_at, clock_timestamp() + excluded.every)
+    RETURNING p.id INTO found_id;
+    PERFORM redrive.record_act(
+        'set_policy', person, reason, set_policy.filter, 0, jsonb_build_object(
+            'policy', set_policy.name, 'mode', set_policy.mode, 'every', set_policy.every,
+            'batch', set_policy.batch, 'generations', set_policy.generations, 'growth', set_policy.growth,
+            'max_delay', longest_wait, 'from_hour', set_policy.from_hour, 'to_hour', set_policy.to_hour,
+            'while_closed', set_policy.while_closed));
+    RETURN found_id;
+END
+$$;
+
+-- Name: set_policy_mode(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_policy_mode(name text, mode text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    filter jsonb;
+BEGIN
+    IF set_policy_mode.mode IS NULL OR set_policy_mode.mode NOT IN ('active', 'dry_run', 'paused') THEN
+        RAISE EXCEPTION 'redrive: a policy needs the mode active, dry_run or paused' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    UPDATE redrive.policies p SET mode = set_policy_mode.mode
+    WHERE p.name = set_policy_mode.name
+    RETURNING p.filter INTO filter;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('set_policy_mode', person, reason, filter, 0, jsonb_build_object(
+        'policy', set_policy_mode.name, 'mode', set_policy_mode.mode));
+    RETURN true;
+END
+$$;
+
+-- Name: set_retention(text, text, interval, text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_retention(queue text, state text, keep interval, action text DEFAULT 'delete'::text, even_open boolean DEFAULT false, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    waits  boolean := set_retention.state IN ('open', 'quarantined');
+    set_id bigint;
+BEGIN
+    IF set_retention.queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', set_retention.queue);
+    END IF;
+    IF set_retention.state IS NULL OR set_retention.state NOT IN ('open', 'quarantined', 'recovered', 'discarded') THEN
+        RAISE EXCEPTION 'redrive: retention needs the state open, quarantined, recovered or discarded'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.keep IS NULL OR set_retention.keep NOT BETWEEN '0' AND '36600 days' THEN
+        RAISE EXCEPTION 'redrive: letters can be kept for 0 to 36600 days'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.action IS NULL OR set_retention.action NOT IN ('delete', 'archive') THEN
+        RAISE EXCEPTION 'redrive: retention needs the action delete or archive' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.action = 'delete' AND waits AND NOT coalesce(set_retention.even_open, false) THEN
+        RAISE EXCEPTION 'redrive: % letters wait for an operator; archive them, or set even_open to delete them',
+            set_retention.state USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.retention AS r (queue, state, keep, action, even_open)
+    VALUES (set_retention.queue, set_retention.state, set_retention.keep, set_retention.action,
+            set_retention.action = 'delete' AND waits)
+    ON CONFLICT (coalesce(queue::text, ''), state) DO UPDATE
+    SET keep = excluded.keep, action = excluded.action, even_open = excluded.even_open
+    RETURNING r.id INTO set_id;
+    PERFORM redrive.record_act(
+        'set_retention', person, reason,
+        jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
+        jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
+    RETURN set_id;
+END
+$$;
+
+-- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+PARTITION BY LIST (segment);
+
+-- Name: TABLE jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
+
+-- Name: COLUMN jobs.attempt; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
+
+-- Name: COLUMN jobs.generation; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
+
+-- Name: COLUMN jobs.crashes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
+
+-- Name: COLUMN jobs.refunds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
+
+-- Name: COLUMN jobs.outage_since; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
+
+-- Name: COLUMN jobs.headers; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
+
+-- Name: COLUMN jobs.group_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
+
+-- Name: take_jobs(smallint, tid[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    CASE segment
+        WHEN 0 THEN RETURN QUERY DELETE FROM redrive.jobs_0 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 1 THEN RETURN QUERY DELETE FROM redrive.jobs_1 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 2 THEN RETURN QUERY DELETE FROM redrive.jobs_2 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 3 THEN RETURN QUERY DELETE FROM redrive.jobs_3 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 4 THEN RETURN QUERY DELETE FROM redrive.jobs_4 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 5 THEN RETURN QUERY DELETE FROM redrive.jobs_5 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 6 THEN RETURN QUERY DELETE FROM redrive.jobs_6 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 7 THEN RETURN QUERY DELETE FROM redrive.jobs_7 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+    END CASE;
+END
+$$;
+
+-- Name: take_keys(text, text[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[]) RETURNS TABLE(key text, job_id bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id
+        FROM unnest(take_keys.keys, take_keys.ids) AS n (key, id)
+        ORDER BY n.key COLLATE "C", n.id
+    LOOP
+        take_keys.key := wanted.key;
+        LOOP
+            INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+            VALUES (take_keys.queue, wanted.key, wanted.id)
+            ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
+            RETURNING k.job_id INTO take_keys.job_id;
+            EXIT WHEN FOUND;
+            SELECT k.job_id INTO take_keys.job_id
+            FROM redrive.unique_keys k
+            WHERE k.queue = take_keys.queue AND k.key = wanted.key;
+            EXIT WHEN FOUND;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Name: take_run(bigint, uuid, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_run(wanted bigint, new_driver uuid, lease_ms integer, OUT id bigint, OUT term bigint) RETURNS record
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    UPDATE redrive.redrive_runs r
+    SET driver = new_driver, term = r.term + 1,
+        driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+    WHERE r.id = (
+        SELECT c.id FROM redrive.redrive_runs c
+        WHERE c.state = 'running' AND (wanted IS NULL OR c.id = wanted)
+            AND (c.driver IS NULL OR c.driver = new_driver OR c.driver_expires_at < statement_timestamp())
+        ORDER BY c.next_at, c.id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED)
+    RETURNING r.id, r.term
+$$;
+
+-- Name: tally_added_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tally_added_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    -- The bounds negated and reversed, because width_bucket counts a value on a bound above it, and it
+    -- belongs below.
+    mirrored double precision[] := ARRAY(
+        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'attempts_dead' ORDER BY 1);
+BEGIN
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT g.queue, x.key, x.label, x.bucket, sum(g.count)::bigint AS count, sum(x.sum) AS sum
+        FROM (
+            SELECT a.queue::text AS queue, a.kind::text AS kind, a.state, a.cause,
+                   left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
+                   CASE WHEN a.cause <> 'captured'
+                       THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
+                   END AS bucket
+            FROM added a
+            GROUP BY 1, 2, 3, 4, 5, 8
+        ) g
+        CROSS JOIN LATERAL (VALUES
+            ('letters', g.state, NULL::smallint, NULL::double precision),
+            ('dead', g.cause, NULL, NULL),
+            ('dead_kind', g.kind, NULL, NULL),
+            ('dead_class', g.class, NULL, NULL),
+            ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
+        ) AS x (key, label, bucket, sum)
+        WHERE x.label IS NOT NULL OR x.bucket IS NOT NULL
+        GROUP BY 1, 2, 3, 4
+    ) c
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, c.queue;
+    RETURN NULL;
+END
+$$;
+
+-- Name: tally_changed_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tally_changed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    lowest   text;
+    highest  text;
+    mirrored double precision[];
+    moment   timestamptz := clock_timestamp();
+    -- A letter that died after the first of these stayed for less than the first bound, and so on.
+    borders  timestamptz[];
+BEGIN
+    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
+    IF highest IS NULL THEN
+        RETURN NULL;
+    END IF;
+    borders := ARRAY(
+        SELECT moment - b * interval '1 second'
+        FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'residence' ORDER BY 1);
+    -- Redrive, recovery and discard move all their letters into one state without a death, so old and
+    -- new rows can be counted separately, without a join.
+    IF lowest = highest AND highest IN ('redriving', 'recovered', 'discarded') THEN
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+        SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+               array_agg(c.count), array_agg(c.sum)
+        FROM (
+            SELECT x.queue, x.key, x.label, x.bucket, sum(x.count)::bigint AS count, sum(x.sum) AS sum
+            FROM (
+                SELECT 'letters' AS key, w.queue, w.state AS label, NULL::smallint AS bucket,
+                       -w.count AS count, NULL::double precision AS sum
+                FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM was o GROUP BY 1, 2) w
+                UNION ALL
+                SELECT y.key, b.queue, y.label, NULL, y.sign * b.count, NULL
+                FROM (SELECT n.queue::text AS queue, count(*) AS count FROM became n GROUP BY 1) b
+                -- A letter that was sent back is a live job again.
+                CROSS JOIN (VALUES ('letters', highest, 1), ('returned', NULL, 1)) AS y (key, label, sign)
+                WHERE y.key <> 'returned' OR highest = 'redriving'
+                UNION ALL
+                -- Letters that were `redriving` before do not count as returned.
+                SELECT 'returned', o.queue::text, NULL, NULL, -count(*), NULL
+                FROM was o
+                WHERE highest = 'redriving' AND o.state = 'redriving'
+                GROUP BY 2
+                UNION ALL
+                SELECT z.key, l.queue, z.label, z.bucket, l.count, z.sum
+                FROM (
+                    SELECT o.queue::text AS queue,
+                           (cardinality(borders) - width_bucket(o.died_at, borders))::smallint AS bucket,
+                           count(*) AS count, sum(moment - o.died_at) AS age
+                    FROM was o
+                    WHERE o.state <> highest
+                    GROUP BY 1, 2
+                ) l
+                CROSS JOIN LATERAL (VALUES
+                    (CASE highest WHEN 'redriving' THEN 'redriven' ELSE highest END,
+                     NULL::text, NULL::smallint, NULL::double precision),
+                    ('residence', CASE highest WHEN 'redriving' THEN 'redriven' ELSE 'discarded' END,
+                     l.bucket, date_part('epoch', l.age))
+                ) AS z (key, label, bucket, sum)
+                WHERE z.key <> 'residence' OR highest <> 'recovered'
+            ) x
+            GROUP BY 1, 2, 3, 4
+            HAVING sum(x.count) <> 0
+        ) c
+        CROSS JOIN redrive.metric_ring r
+        GROUP BY r.segment, c.queue;
+        RETURN NULL;
+    END IF;
+
+    mirrored := ARRAY(
+        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'attempts_dead' ORDER BY 1);
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT x.queue, x.key, x.label, x.bucket, sum(x.sign * g.count)::bigint AS count, sum(x.sum) AS sum
+        FROM (
+            SELECT was.queue::text AS old_queue, was.state AS old_state, became.queue::text AS queue,
+                   became.state, became.kind::text AS kind, became.cause,
+                   left(became.error_class, 200) AS class, became.deaths > was.deaths AS has_died,
+                   cardinality(mirrored) - width_bucket(-became.attempts::double precision, mirrored) AS attempted,
+                   cardinality(borders) - width_bucket(was.died_at, borders) AS stayed,
+                   count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
+            FROM was
+            -- A full join, because it can only be hashed or merged; see count_changed_letters.
+            FULL JOIN became ON became.id = was.id
+            WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+                OR was.queue IS DISTINCT FROM became.queue
+            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+        ) g
+        CROSS JOIN LATERAL (VALUES
+            (true, g.old_queue, 'letters', g.old_state, NULL::integer, -1, NULL::double precision),
+            (true, g.queue, 'letters', g.state, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead_again', NULL, NULL, 1, NULL),
+            (g.has_died, g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
+            (g.state = 'recovered', g.queue, 'recovered', NULL, NULL, 1, NULL),
+            (g.state = 'discarded', g.old_queue, 'discarded', NULL, NULL, 1, NULL),
+            (g.state = 'redriving', g.old_queue, 'redriven', NULL, NULL, 1, NULL),
+            (g.state = 'redriving', g.queue, 'returned', NULL, NULL, 1, NULL),
+            (g.state IN ('redriving', 'discarded'), g.old_queue, 'residence',
+             CASE g.state WHEN 'discarded' THEN 'discarded' ELSE 'redriven' END, g.stayed, 1,
+             date_part('epoch', g.age))
+        ) AS x (happened, queue, key, label, bucket, sign, sum)
+        WHERE x.happened
+            AND (g.old_state <> g.state OR x.key IN ('letters', 'attempts_dead') OR x.key LIKE 'dead%')
+        GROUP BY 1, 2, 3, 4
+        HAVING sum(x.sign * g.count) <> 0
+    ) c
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, c.queue;
+    RETURN NULL;
+END
+$$;
+
+-- Name: tally_removed_letters(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tally_removed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+    SELECT r.segment, g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
+           array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
+    FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM removed o GROUP BY 1, 2) g
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, g.queue;
+    RETURN NULL;
+END
+$$;
+
+-- Name: truncate_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.truncate_segment(segment smallint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $$
+DECLARE
+    heap     CONSTANT regclass := format('redrive.jobs_%s', segment);
+    holders  CONSTANT text[] := redrive.segment_holders(segment);
+    occupied boolean;
+BEGIN
+    -- A waiting ACCESS EXCLUSIVE lock blocks all claims, so wait for the lock only if its holders are
+    -- claims, which end within milliseconds, and not a reader.
+    IF holders <> '{}' THEN
+        PERFORM pg_sleep(0.05);
+        IF holders && redrive.segment_holders(segment) THEN
+            RETURN false;
+        END IF;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
+    -- This sees every committed row, because no other session can write any more.
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', heap) INTO occupied;
+    IF NOT occupied THEN
+        EXECUTE format('TRUNCATE %s', heap);
+        RETURN true;
+    END IF;
+    -- A job was enqueued into it in the meantime: release the lock at once.
+    RAISE lock_not_available;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
+-- Name: turn_ring(bigint, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.turn_ring(segment_bytes bigint, move_limit integer) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    here      smallint;
+    others    smallint[];
+    due       smallint[];
+    candidate smallint;
+    step      text;
+BEGIN
+    PERFORM redrive.require_read_committed('turn_ring');
+    SELECT r.segment INTO here FROM redrive.ring r;
+    -- The used segments that may be searched, the next one first.
+    SELECT array_agg(s.segment ORDER BY (s.segment - here + 8) % 8),
+           array_agg(s.segment ORDER BY (s.segment - here + 8) % 8) FILTER (
+               WHERE s.retry_at <= clock_timestamp() AND redrive.segment_bytes(s.segment) > 0)
+        INTO others, due
+    FROM redrive.ring_segments s
+    WHERE s.segment <> here;
+    IF cardinality(others) = 7 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: the tables ring and ring_segments lack their rows; they need one and eight'
+            USING ERRCODE = 'no_data_found', HINT = 'Was the schema restored without its data?';
+    END IF;
+    -- Search without the lock, because there is usually nothing to do and a row lock costs a commit.
+    SELECT s.segment INTO candidate
+    FROM unnest(due) WITH ORDINALITY AS d (segment, ordinal)
+    JOIN redrive.ring_segments s USING (segment)
+    WHERE CASE WHEN s.drained_at IS NULL THEN NOT redrive.ends_with_jobs(s.segment)
+               ELSE redrive.is_seen_drained(s.drained_at, s.drained_xid) END
+    ORDER BY d.ordinal
+    LIMIT 1;
+    IF candidate IS NULL AND redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM FROM redrive.ring r WHERE r.segment = here FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 'nothing';
+    END IF;
+
+    -- Another session may have truncated the candidate just now.
+    IF redrive.segment_bytes(candidate) > 0 THEN
+        step := redrive.clear_segment(candidate);
+        IF step <> 'nothing' THEN
+            RETURN step;
+        END IF;
+    END IF;
+    IF redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
+        RETURN 'nothing';
+    END IF;
+    FOREACH candidate IN ARRAY others LOOP
+        IF redrive.segment_bytes(candidate) = 0 THEN
+            UPDATE redrive.ring SET segment = candidate, turned_at = clock_timestamp();
+            RETURN 'turned';
+        END IF;
+    END LOOP;
+    -- No segment is clean. A drained one soon will be, and a backlog is left to be drained.
+    IF EXISTS (SELECT FROM redrive.ring_segments s WHERE s.drained_at IS NOT NULL)
+        OR redrive.move_stragglers(coalesce(due, '{}'), here, move_limit) = 0
+    THEN
+        RETURN 'nothing';
+    END IF;
+    RETURN 'moved';
+END
+$$;
+
+-- Name: unserved_letters(jsonb, text, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.unserved_letters(filter jsonb, to_queue text DEFAULT NULL::text, forced boolean DEFAULT false) RETURNS TABLE(queue text, kind text, letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT g.queue, g.kind, g.letters FROM ('
+        ' SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
+        ' FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $3 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
+        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        ' WHERE NOT EXISTS (SELECT FROM redrive.workers w WHERE w.queue = g.queue'
+        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds)))'
+        ' ORDER BY g.letters DESC, g.queue, g.kind'
+        USING filter, to_queue, forced;
+END
+$_$;
+
+-- Name: vacuum_threshold(text[], double precision); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) RETURNS double precision
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN s.maximum >= 0 THEN least(s.maximum, s.base + s.scale * greatest(rows, 0))
+                ELSE s.base + s.scale * greatest(rows, 0) END
+    FROM (
+        SELECT coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold'),
+                        current_setting('autovacuum_vacuum_threshold'))::double precision AS base,
+               coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor'),
+                        current_setting('autovacuum_vacuum_scale_factor'))::double precision AS scale,
+               -- Available since PostgreSQL 18; negative values disable it.
+               coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold'),
+                        current_setting('autovacuum_vacuum_max_threshold', true), '-1')::double precision AS maximum
+        FROM pg_options_to_table(options) o
+    ) s
+$$;
+
+-- Name: wake(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.wake(queue text) RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT pg_notify('redrive_ready', wake.queue) IS NOT NULL
+    FROM redrive.workers w
+    WHERE w.queue = wake.queue AND w.waiting AND w.expires_at > statement_timestamp()
+    LIMIT 1
+$$;
+
+-- Name: archived_letters; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.archived_letters (
+    id bigint NOT NULL,
+    queue redrive.name NOT NULL,
+    archived_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    letter jsonb NOT NULL
+);
+
+-- Name: COLUMN archived_letters.letter; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.archived_letters.letter IS 'The whole letter; captured bytes as base64 in raw_base64.';
+
+-- Name: audit; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    verb text NOT NULL COLLATE pg_catalog."C",
+    role text DEFAULT SESSION_USER NOT NULL,
+    person text,
+    reason text,
+    filter jsonb,
+    letters bigint DEFAULT 0 NOT NULL,
+    about jsonb,
+    CONSTRAINT audit_letters_check CHECK ((letters >= 0)),
+    CONSTRAINT audit_verb_check CHECK ((verb <> ''::text))
+);
+
+-- Name: TABLE audit; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions.';
+
+-- Name: COLUMN audit.role; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.audit.role IS 'The database role of the session.';
+
+-- Name: COLUMN audit.person; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.audit.person IS 'The operator as named by the program, usually user@host.';
+
+-- Name: COLUMN audit.reason; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gave.';
+
+-- Name: COLUMN audit.letters; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.audit.letters IS 'How many letters the action changed.';
+
+-- Name: COLUMN audit.about; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.audit.about IS 'Further facts: the run, the group, the policy, the edit.';
+
+-- Name: audit_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: breakers; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.breakers (
+    name text NOT NULL COLLATE pg_catalog."C",
+    state text NOT NULL COLLATE pg_catalog."C",
+    cause text NOT NULL COLLATE pg_catalog."C",
+    message text,
+    kinds text[] DEFAULT '{}'::text[] NOT NULL COLLATE pg_catalog."C",
+    outages bigint DEFAULT 0 NOT NULL,
+    openings bigint DEFAULT 1 NOT NULL,
+    probes bigint DEFAULT 0 NOT NULL,
+    prober uuid,
+    delay_ms bigint NOT NULL,
+    opened_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    probe_at timestamp with time zone,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT breakers_cause_check CHECK ((cause = ANY (ARRAY['outage'::text, 'flood'::text, 'operator'::text]))),
+    CONSTRAINT breakers_delay_ms_check CHECK ((delay_ms > 0)),
+    CONSTRAINT breakers_have_a_name CHECK ((((length(name) >= 1) AND (length(name) <= 106)) AND (name = btrim(name)) AND (name !~ '[[:cntrl:]]'::text))),
+    CONSTRAINT breakers_openings_check CHECK ((openings > 0)),
+    CONSTRAINT breakers_outages_check CHECK ((outages >= 0)),
+    CONSTRAINT breakers_probe_unless_closed CHECK (((state = 'closed'::text) = (probe_at IS NULL))),
+    CONSTRAINT breakers_probes_check CHECK ((probes >= 0)),
+    CONSTRAINT breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text])))
+)
+WITH (fillfactor='50');
+
+-- Name: TABLE breakers; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.breakers IS 'Outages, past and present: while a breaker is not closed, the jobs concerned are not claimed.';
+
+-- Name: COLUMN breakers.name; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.name IS 'A dependency, as handlers name it; or `queue:` and a queue, for all jobs of that queue.';
+
+-- Name: COLUMN breakers.cause; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.cause IS 'outage: handlers reported it; flood: a worker wrote too many letters; operator: by hand.';
+
+-- Name: COLUMN breakers.kinds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.kinds IS 'The kinds that need this dependency, as workers reported them; empty for a queue.';
+
+-- Name: COLUMN breakers.outages; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.outages IS 'Outages in a row: those that opened it, and failed probes since.';
+
+-- Name: COLUMN breakers.delay_ms; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.delay_ms IS 'The wait before a probe. A failed probe doubles it.';
+
+-- Name: COLUMN breakers.probe_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.breakers.probe_at IS 'When the next probe may start; infinity: an operator must close the breaker.';
+
+-- Name: counter_keys; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.counter_keys (
+    key text NOT NULL COLLATE pg_catalog."C",
+    metric text COLLATE pg_catalog."C",
+    labels text[] DEFAULT '{}'::text[] NOT NULL COLLATE pg_catalog."C",
+    bounds double precision[]
+);
+
+-- Name: COLUMN counter_keys.metric; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.counter_keys.metric IS 'NULL: not published, but part of redrive_queue_live_jobs.';
+
+-- Name: details_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.details_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: jobs_delayed; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_delayed (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    run_at redrive.run_time NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
+
+-- Name: leases; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.leases (
+    lease_id uuid NOT NULL,
+    worker_id uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    jobs redrive.leased_job[] NOT NULL,
+    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
+    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
+    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
+
+-- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
+
+-- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
+
+-- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
+
+-- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.live_jobs AS
+ SELECT j.id,
+    (j.queue)::text AS queue,
+    j.kind,
+    'ready'::text AS state,
+    j.priority,
+    j.payload,
+    j.attempt,
+    j.max_attempts,
+    j.generation,
+    j.crashes,
+    j.ready_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    j.unique_key,
+    j.outage_since,
+    j.headers,
+    j.group_key
+   FROM redrive.jobs j
+UNION ALL
+ SELECT d.id,
+    d.queue,
+    d.kind,
+    'delayed'::text AS state,
+    d.priority,
+    d.payload,
+    d.attempt,
+    d.max_attempts,
+    d.generation,
+    d.crashes,
+    d.run_at,
+    d.enqueued_at,
+    d.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    d.unique_key,
+    d.outage_since,
+    d.headers,
+    d.group_key
+   FROM redrive.jobs_delayed d
+UNION ALL
+ SELECT j.id,
+    l.queue,
+    j.kind,
+    'leased'::text AS state,
+    j.priority,
+    j.payload,
+    j.attempt,
+    j.max_attempts,
+    j.generation,
+    j.crashes,
+    l.claimed_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    l.worker_id,
+    l.lease_id,
+    l.claimed_at,
+    j.unique_key,
+    j.outage_since,
+    j.headers,
+    j.group_key
+   FROM (redrive.leases l
+     CROSS JOIN LATERAL unnest(l.jobs) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
+  WHERE (j.id <> ALL (l.done));
+
+-- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
+
+-- Name: dlq_events; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.dlq_events AS
+ SELECT j.id,
+    j.kind AS event_type,
+    j.payload,
+    COALESCE(((j.history -> '-1'::integer) ->> 'error_message'::text), ((j.history -> '-1'::integer) ->> 'outcome'::text), l.error_message, ''::text) AS error_reason,
+    NULL::text AS error_stacktrace,
+        CASE j.state
+            WHEN 'leased'::text THEN 'PROCESSING'::text
+            ELSE 'PENDING'::text
+        END AS status,
+        CASE j.state
+            WHEN 'leased'::text THEN (j.attempt - 1)
+            ELSE j.attempt
+        END AS retry_count,
+    j.run_at AS retry_after,
+    COALESCE((COALESCE(((e.history -> 0) ->> 'ended_at'::text), ((e.history -> 0) ->> 2)))::timestamp with time zone, l.died_at, j.enqueued_at) AS created_at,
+    COALESCE((((j.history -> '-1'::integer) ->> 'ended_at'::text))::timestamp with time zone, l.changed_at, j.enqueued_at) AS updated_at
+   FROM ((redrive.live_jobs j
+     LEFT JOIN redrive.dead_letters l ON (((j.generation > 0) AND (l.id = j.id))))
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN (l.id IS NULL) THEN j.history
+                    ELSE l.history
+                END AS history) e)
+  WHERE ((j.history IS NOT NULL) OR (j.generation > 0))
+UNION ALL
+ SELECT l.id,
+    (l.kind)::text AS event_type,
+    COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))) AS payload,
+    l.error_message AS error_reason,
+    l.error_detail AS error_stacktrace,
+        CASE l.state
+            WHEN 'recovered'::text THEN 'SUCCEEDED'::text
+            WHEN 'open'::text THEN
+            CASE l.cause
+                WHEN 'captured'::text THEN 'PENDING'::text
+                ELSE 'FAILED_PERMANENTLY'::text
+            END
+            ELSE 'FAILED_PERMANENTLY'::text
+        END AS status,
+    l.attempts AS retry_count,
+    l.died_at AS retry_after,
+    l.died_at AS created_at,
+    l.changed_at AS updated_at
+   FROM redrive.dead_letters l
+  WHERE (l.state <> 'redriving'::text);
+
+-- Name: VIEW dlq_events; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.dlq_events IS 'Failed events in the columns and states of the classic PostgreSQL dead letter table.';
+
+-- Name: exclusive_tasks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.exclusive_tasks (
+    task text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT exclusive_tasks_task_check CHECK ((task = ANY (ARRAY['fold_letters'::text, 'fold_metrics'::text, 'apply_retention'::text, 'audit_counters'::text])))
+);
+
+-- Name: letter_deltas; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.letter_deltas (
+    group_id bigint NOT NULL,
+    hour timestamp with time zone,
+    died_at timestamp with time zone,
+    deaths bigint NOT NULL,
+    open bigint NOT NULL,
+    redriving bigint NOT NULL,
+    recovered bigint NOT NULL,
+    discarded bigint NOT NULL,
+    quarantined bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+
+ALTER TABLE ONLY redrive.letter_deltas REPLICA IDENTITY FULL;
+
+-- Name: COLUMN letter_deltas.hour; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_deltas.hour IS 'Hour of the deaths; NULL: no death, only changes of state.';
+
+-- Name: COLUMN letter_deltas.died_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_deltas.died_at IS 'Time of the last death.';
+
+-- Name: failure_groups; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.failure_groups AS
+ SELECT g.id,
+    g.fingerprint,
+    (g.queue)::text AS queue,
+    (g.kind)::text AS kind,
+    g.error_class,
+    g.title,
+    g.sample,
+        CASE
+            WHEN ((g.state = 'resolved'::text) AND (n.died_at > g.resolved_at)) THEN 'open'::text
+            ELSE g.state
+        END AS state,
+    g.note,
+    g.owner,
+    g.first_seen,
+    g.first_version,
+    GREATEST(g.last_seen, n.died_at) AS last_seen,
+    g.resolved_at,
+        CASE
+            WHEN ((g.state = 'resolved'::text) AND (n.died_at > g.resolved_at)) THEN n.died_at
+            ELSE g.regressed_at
+        END AS regressed_at,
+        CASE
+            WHEN ((g.state = 'resolved'::text) AND (n.died_at > g.resolved_at)) THEN (g.regressions + 1)
+            ELSE g.regressions
+        END AS regressions,
+    (g.deaths + COALESCE(n.deaths, (0)::bigint)) AS deaths,
+    (g.open + COALESCE(n.open, (0)::bigint)) AS open,
+    (g.redriving + COALESCE(n.redriving, (0)::bigint)) AS redriving,
+    (g.recovered + COALESCE(n.recovered, (0)::bigint)) AS recovered,
+    (g.discarded + COALESCE(n.discarded, (0)::bigint)) AS discarded,
+    (g.quarantined + COALESCE(n.quarantined, (0)::bigint)) AS quarantined
+   FROM (redrive.groups g
+     LEFT JOIN ( SELECT d.group_id,
+            (sum(d.deaths))::bigint AS deaths,
+            (sum(d.open))::bigint AS open,
+            (sum(d.redriving))::bigint AS redriving,
+            (sum(d.recovered))::bigint AS recovered,
+            (sum(d.discarded))::bigint AS discarded,
+            (sum(d.quarantined))::bigint AS quarantined,
+            max(d.died_at) AS died_at
+           FROM redrive.letter_deltas d
+          GROUP BY d.group_id) n ON ((n.group_id = g.id)));
+
+-- Name: VIEW failure_groups; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.failure_groups IS 'Letters that died of the same error, with exact numbers.';
+
+-- Name: failure_hours; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.failure_hours (
+    group_id bigint NOT NULL,
+    hour timestamp with time zone NOT NULL,
+    deaths bigint NOT NULL
+);
+
+-- Name: groups_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.groups_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: jobs_0; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_0 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_0 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_0 REPLICA IDENTITY FULL;
+
+-- Name: jobs_1; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_1 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_1 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_1 REPLICA IDENTITY FULL;
+
+-- Name: jobs_2; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_2 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_2 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_2 REPLICA IDENTITY FULL;
+
+-- Name: jobs_3; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_3 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_3 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_3 REPLICA IDENTITY FULL;
+
+-- Name: jobs_4; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_4 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_4 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_4 REPLICA IDENTITY FULL;
+
+-- Name: jobs_5; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_5 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_5 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_5 REPLICA IDENTITY FULL;
+
+-- Name: jobs_6; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_6 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_6 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_6 REPLICA IDENTITY FULL;
+
+-- Name: jobs_7; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_7 (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload jsonb NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_7 ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_7 REPLICA IDENTITY FULL;
+
+-- Name: letter_versions; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.letter_versions (
+    letter_id bigint NOT NULL,
+    version integer NOT NULL,
+    payload jsonb,
+    raw bytea,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    role text DEFAULT SESSION_USER NOT NULL,
+    person text,
+    reason text,
+    CONSTRAINT letter_versions_keep_something CHECK (((payload IS NOT NULL) OR (raw IS NOT NULL))),
+    CONSTRAINT letter_versions_version_check CHECK ((version >= 0))
+);
+
+-- Name: TABLE letter_versions; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.letter_versions IS 'The content of letters before their edits.';
+
+-- Name: COLUMN letter_versions.at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_versions.at IS 'When the edit replaced it.';
+
+-- Name: COLUMN letter_versions.person; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_versions.person IS 'The operator as named by the program; role is the database role.';
+
+-- Name: COLUMN letter_versions.reason; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_versions.reason IS 'The explanation that the operator gave.';
+
+-- Name: metric_deltas; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_deltas (
+    segment smallint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    began_at timestamp with time zone,
+    born_at timestamp with time zone,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    keys text[] NOT NULL COLLATE pg_catalog."C",
+    labels text[] COLLATE pg_catalog."C",
+    causes text[] COLLATE pg_catalog."C",
+    buckets smallint[],
+    counts bigint[] NOT NULL,
+    sums double precision[]
+)
+PARTITION BY LIST (segment);
+
+-- Name: COLUMN metric_deltas.began_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_deltas.began_at IS 'Start of a handler that settles its job in its transaction: the run time is counted at commit.';
+
+-- Name: COLUMN metric_deltas.born_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_deltas.born_at IS 'When that job was first enqueued.';
+
+-- Name: COLUMN metric_deltas.labels; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_deltas.labels IS 'The first label after the queue.';
+
+-- Name: COLUMN metric_deltas.causes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_deltas.causes IS 'The second label after the queue.';
+
+-- Name: COLUMN metric_deltas.buckets; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_deltas.buckets IS 'For histograms: the number of bounds below the observed value.';
+
+-- Name: metric_deltas_0; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_deltas_0 (
+    segment smallint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    began_at timestamp with time zone,
+    born_at timestamp with time zone,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    keys text[] NOT NULL COLLATE pg_catalog."C",
+    labels text[] COLLATE pg_catalog."C",
+    causes text[] COLLATE pg_catalog."C",
+    buckets smallint[],
+    counts bigint[] NOT NULL,
+    sums double precision[]
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+ALTER TABLE ONLY redrive.metric_deltas_0 REPLICA IDENTITY FULL;
+
+-- Name: metric_deltas_1; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_deltas_1 (
+    segment smallint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    began_at timestamp with time zone,
+    born_at timestamp with time zone,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    keys text[] NOT NULL COLLATE pg_catalog."C",
+    labels text[] COLLATE pg_catalog."C",
+    causes text[] COLLATE pg_catalog."C",
+    buckets smallint[],
+    counts bigint[] NOT NULL,
+    sums double precision[]
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+ALTER TABLE ONLY redrive.metric_deltas_1 REPLICA IDENTITY FULL;
+
+-- Name: metric_deltas_2; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_deltas_2 (
+    segment smallint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    began_at timestamp with time zone,
+    born_at timestamp with time zone,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    keys text[] NOT NULL COLLATE pg_catalog."C",
+    labels text[] COLLATE pg_catalog."C",
+    causes text[] COLLATE pg_catalog."C",
+    buckets smallint[],
+    counts bigint[] NOT NULL,
+    sums double precision[]
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+ALTER TABLE ONLY redrive.metric_deltas_2 REPLICA IDENTITY FULL;
+
+-- Name: metric_drift; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_drift (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    set text NOT NULL COLLATE pg_catalog."C",
+    rows bigint NOT NULL,
+    total bigint NOT NULL,
+    drift bigint NOT NULL,
+    audited_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT metric_drift_set_check CHECK ((set = ANY (ARRAY['live'::text, 'dlq'::text])))
+);
+
+-- Name: COLUMN metric_drift.drift; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_drift.drift IS 'Rows minus total; if only the states of letters differ, the sum of their differences.';
+
+-- Name: metric_folded; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_folded (
+    label text NOT NULL COLLATE pg_catalog."C",
+    names bit(65536) NOT NULL
+);
+
+-- Name: COLUMN metric_folded.names; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_folded.names IS 'The hash of a name selects its bit. The number of set bits estimates the number of names.';
+
+-- Name: metric_ring; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_ring (
+    only_row boolean DEFAULT true NOT NULL,
+    segment smallint NOT NULL,
+    turned_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT metric_ring_only_row_check CHECK (only_row),
+    CONSTRAINT metric_ring_segment_check CHECK (((segment >= 0) AND (segment <= 2)))
+);
+
+-- Name: metric_slots; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_slots (
+    label text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT metric_slots_label_check CHECK ((label = ANY (ARRAY['queue'::text, 'kind'::text, 'error_class'::text])))
+);
+
+-- Name: COLUMN metric_slots.queue; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind or an error class; empty for a queue.';
+
+-- Name: metric_values; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.metric_values (
+    key text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    label text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    cause text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    value bigint NOT NULL,
+    counts bigint[],
+    sum double precision DEFAULT 0 NOT NULL,
+    last_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+-- Name: COLUMN metric_values.counts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_values.counts IS 'For a histogram: counts per bucket, not cumulative; value is their sum.';
+
+-- Name: COLUMN metric_values.last_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.metric_values.last_at IS 'When it was last counted.';
+
+-- Name: migrations; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    breaking boolean NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    applied_by text DEFAULT SESSION_USER NOT NULL
+);
+
+-- Name: policies_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.policies ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.policies_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: pruned_regressions; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.pruned_regressions (
+    queue redrive.name NOT NULL,
+    regressions bigint NOT NULL
+);
+
+-- Name: workers; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.workers (
+    worker_id uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    slots integer NOT NULL,
+    kinds text[] COLLATE pg_catalog."C",
+    waiting boolean DEFAULT false NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT workers_slots_check CHECK ((slots > 0))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: COLUMN workers.kinds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
+
+-- Name: COLUMN workers.waiting; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
+
+-- Name: queues; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.queues AS
+ WITH ready AS (
+         SELECT (j.queue)::text AS queue,
+            count(*) AS jobs,
+            min(j.ready_at) AS oldest
+           FROM redrive.jobs j
+          GROUP BY (j.queue)::text
+        ), delayed AS (
+         SELECT (d.queue)::text AS queue,
+            count(*) AS jobs
+           FROM redrive.jobs_delayed d
+          GROUP BY (d.queue)::text
+        ), leased AS (
+         SELECT (l.queue)::text AS queue,
+            sum((l.job_count - cardinality(l.done))) AS jobs
+           FROM redrive.leases l
+          GROUP BY (l.queue)::text
+        ), served AS (
+         SELECT (w.queue)::text AS queue,
+            count(*) AS workers,
+            sum(w.slots) AS slots
+           FROM redrive.workers w
+          WHERE (w.expires_at > statement_timestamp())
+          GROUP BY (w.queue)::text
+        ), dead AS (
+         SELECT g.queue,
+            sum(g.open) AS open,
+            sum(g.redriving) AS redriving,
+            sum(g.recovered) AS recovered,
+            sum(g.discarded) AS discarded,
+            sum(g.quarantined) AS quarantined
+           FROM redrive.failure_groups g
+          GROUP BY g.queue
+        )
+ SELECT queue,
+    COALESCE(ready.jobs, (0)::bigint) AS ready,
+    COALESCE(delayed.jobs, (0)::bigint) AS delayed,
+    COALESCE(leased.jobs, (0)::bigint) AS leased,
+    ready.oldest AS oldest_ready,
+    COALESCE(served.workers, (0)::bigint) AS workers,
+    COALESCE(served.slots, (0)::bigint) AS slots,
+    (COALESCE(dead.open, (0)::numeric))::bigint AS open,
+    (COALESCE(dead.redriving, (0)::numeric))::bigint AS redriving,
+    (COALESCE(dead.recovered, (0)::numeric))::bigint AS recovered,
+    (COALESCE(dead.discarded, (0)::numeric))::bigint AS discarded,
+    (COALESCE(dead.quarantined, (0)::numeric))::bigint AS quarantined
+   FROM ((((ready
+     FULL JOIN delayed USING (queue))
+     FULL JOIN leased USING (queue))
+     FULL JOIN served USING (queue))
+     FULL JOIN dead USING (queue));
+
+-- Name: VIEW queues; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
+
+-- Name: redactions; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.redactions (
+    id bigint NOT NULL,
+    queue redrive.name,
+    kind redrive.name,
+    paths text[] DEFAULT '{}'::text[] NOT NULL,
+    patterns text[] DEFAULT '{}'::text[] NOT NULL
+);
+
+-- Name: COLUMN redactions.queue; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
+
+-- Name: COLUMN redactions.kind; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
+
+-- Name: COLUMN redactions.paths; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number.';
+
+-- Name: COLUMN redactions.patterns; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
+
+-- Name: redactions_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.redactions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.redactions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: redrive_runs_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.redrive_runs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.redrive_runs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: retention; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.retention (
+    id bigint NOT NULL,
+    queue redrive.name,
+    state text NOT NULL COLLATE pg_catalog."C",
+    keep interval NOT NULL,
+    action text NOT NULL COLLATE pg_catalog."C",
+    even_open boolean DEFAULT false NOT NULL,
+    CONSTRAINT retention_action_check CHECK ((action = ANY (ARRAY['delete'::text, 'archive'::text]))),
+    CONSTRAINT retention_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36600 days'::interval))),
+    CONSTRAINT retention_keeps_waiting_letters CHECK (((action = 'archive'::text) OR (state = ANY (ARRAY['recovered'::text, 'discarded'::text])) OR even_open)),
+    CONSTRAINT retention_state_check CHECK ((state = ANY (ARRAY['open'::text, 'quarantined'::text, 'recovered'::text, 'discarded'::text])))
+);
+
+-- Name: TABLE retention; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.retention IS 'How long letters are kept; without a rule, forever.';
+
+-- Name: COLUMN retention.queue; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.retention.queue IS 'NULL: every queue without a rule for this state.';
+
+-- Name: COLUMN retention.keep; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died.';
+
+-- Name: COLUMN retention.even_open; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.retention.even_open IS 'Confirms that letters that wait for an operator are deleted.';
+
+-- Name: retention_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.retention ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.retention_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+-- Name: ring; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.ring (
+    only_row boolean DEFAULT true NOT NULL,
+    segment smallint NOT NULL,
+    turned_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT ring_only_row_check CHECK (only_row),
+    CONSTRAINT ring_segment_check CHECK (((segment >= 0) AND (segment <= 7)))
+);
+
+-- Name: ring_segments; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.ring_segments (
+    segment smallint NOT NULL,
+    truncated_at timestamp with time zone,
+    drained_at timestamp with time zone,
+    drained_xid xid8,
+    retry_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    refusals redrive.small_counter DEFAULT 0 NOT NULL,
+    CONSTRAINT ring_segments_are_drained_at_a_transaction CHECK (((drained_at IS NULL) = (drained_xid IS NULL))),
+    CONSTRAINT ring_segments_segment_check CHECK (((segment >= 0) AND (segment <= 7)))
+);
+
+-- Name: COLUMN ring_segments.truncated_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.truncated_at IS 'When the segment was last truncated; NULL: never.';
+
+-- Name: COLUMN ring_segments.drained_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.drained_at IS 'When the segment was found without a job; NULL: it holds jobs, or nothing at all.';
+
+-- Name: COLUMN ring_segments.drained_xid; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.drained_xid IS 'A snapshot that is not older than this transaction sees that the segment has no job.';
+
+-- Name: COLUMN ring_segments.retry_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.retry_at IS 'When the segment may next be searched or locked.';
+
+-- Name: COLUMN ring_segments.refusals; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.refusals IS 'How often in a row it could not be truncated. Each doubles the wait.';
+
+-- Name: run_chunks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.run_chunks (
+    run_id bigint NOT NULL,
+    upto bigint NOT NULL,
+    cursor bigint NOT NULL,
+    CONSTRAINT run_chunks_have_a_member_left CHECK ((cursor < upto))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: COLUMN run_chunks.upto; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.run_chunks.upto IS 'The last member of the chunk.';
+
+-- Name: COLUMN run_chunks.cursor; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.run_chunks.cursor IS 'The last member that was tried.';
+
+-- Name: run_deltas; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.run_deltas (
+    run_id bigint NOT NULL,
+    tried bigint DEFAULT 0 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    recovered bigint DEFAULT 0 NOT NULL,
+    died_alike bigint DEFAULT 0 NOT NULL,
+    died_differently bigint DEFAULT 0 NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+
+ALTER TABLE ONLY redrive.run_deltas REPLICA IDENTITY FULL;
+
+-- Name: run_letters; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.run_letters (
+    run_id bigint NOT NULL,
+    ordinal bigint NOT NULL,
+    letter_id bigint NOT NULL,
+    outcome text COLLATE pg_catalog."C",
+    CONSTRAINT run_letters_outcome_check CHECK ((outcome = ANY (ARRAY['recovered'::text, 'died_alike'::text, 'died_differently'::text, 'skipped_gone'::text, 'skipped_not_open'::text, 'skipped_quarantined'::text, 'skipped_no_json'::text, 'skipped_conflict'::text, 'skipped_locked'::text])))
+)
+WITH (fillfactor='55', autovacuum_vacuum_scale_factor='0.1');
+
+-- Name: runs; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.runs AS
+ SELECT r.id,
+    r.state,
+    r.filter,
+    r.person,
+    r.reason,
+    r.forced,
+    (r.to_queue)::text AS to_queue,
+    r.priority,
+    r.max_attempts,
+    r.rate,
+    r.canary,
+    r.stage,
+    r.stage_to,
+    r.driver,
+    COALESCE((r.driver_expires_at > statement_timestamp()), false) AS is_driven,
+    r.total,
+    (r.cursor + COALESCE(n.tried, (0)::bigint)) AS cursor,
+    (r.sent + COALESCE(n.sent, (0)::bigint)) AS sent,
+    (r.skipped + COALESCE(n.skipped, (0)::bigint)) AS skipped,
+    (r.recovered + COALESCE(n.recovered, (0)::bigint)) AS recovered,
+    (r.died_alike + COALESCE(n.died_alike, (0)::bigint)) AS died_alike,
+    (r.died_differently + COALESCE(n.died_differently, (0)::bigint)) AS died_differently,
+    ((((r.sent - r.recovered) - r.died_alike) - r.died_differently) + COALESCE((((n.sent - n.recovered) - n.died_alike) - n.died_differently), (0)::bigint)) AS still_running,
+    r.halted_because,
+    r.created_at,
+    r.started_at,
+    r.ended_at
+   FROM (redrive.redrive_runs r
+     LEFT JOIN LATERAL ( SELECT (sum(d.tried))::bigint AS tried,
+            (sum(d.sent))::bigint AS sent,
+            (sum(d.skipped))::bigint AS skipped,
+            (sum(d.recovered))::bigint AS recovered,
+            (sum(d.died_alike))::bigint AS died_alike,
+            (sum(d.died_differently))::bigint AS died_differently
+           FROM redrive.run_deltas d
+          WHERE (d.run_id = r.id)) n ON (true));
+
+-- Name: VIEW runs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.runs IS 'Redrive runs with exact numbers: recovered, died alike, died differently, still running.';
+
+-- Name: unique_keys; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.unique_keys (
+    queue redrive.name NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    job_id bigint NOT NULL,
+    CONSTRAINT unique_keys_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 200)))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE unique_keys; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the live job that holds it.';
+
+-- Name: jobs_0; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_0 FOR VALUES IN ('0');
+
+-- Name: jobs_1; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_1 FOR VALUES IN ('1');
+
+-- Name: jobs_2; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_2 FOR VALUES IN ('2');
+
+-- Name: jobs_3; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_3 FOR VALUES IN ('3');
+
+-- Name: jobs_4; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_4 FOR VALUES IN ('4');
+
+-- Name: jobs_5; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_5 FOR VALUES IN ('5');
+
+-- Name: jobs_6; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_6 FOR VALUES IN ('6');
+
+-- Name: jobs_7; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_7 FOR VALUES IN ('7');
+
+-- Name: metric_deltas_0; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_0 FOR VALUES IN ('0');
+
+-- Name: metric_deltas_1; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_1 FOR VALUES IN ('1');
+
+-- Name: metric_deltas_2; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_2 FOR VALUES IN ('2');
+
+-- Name: archived_letters archived_letters_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.archived_letters
+    ADD CONSTRAINT archived_letters_pkey PRIMARY KEY (id);
+
+-- Name: audit audit_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+-- Name: breakers breakers_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.breakers
+    ADD CONSTRAINT breakers_pkey PRIMARY KEY (name);
+
+-- Name: counter_keys counter_keys_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.counter_keys
+    ADD CONSTRAINT counter_keys_pkey PRIMARY KEY (key);
+
+-- Name: dead_letters dead_letters_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+-- Name: details details_group_id_digest_key; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.details
+    ADD CONSTRAINT details_group_id_digest_key UNIQUE (group_id, digest);
+
+-- Name: details details_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.details
+    ADD CONSTRAINT details_pkey PRIMARY KEY (id);
+
+-- Name: exclusive_tasks exclusive_tasks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.exclusive_tasks
+    ADD CONSTRAINT exclusive_tasks_pkey PRIMARY KEY (task);
+
+-- Name: failure_hours failure_hours_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.failure_hours
+    ADD CONSTRAINT failure_hours_pkey PRIMARY KEY (group_id, hour);
+
+-- Name: groups groups_fingerprint_key; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.groups
+    ADD CONSTRAINT groups_fingerprint_key UNIQUE (fingerprint);
+
+-- Name: groups groups_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.groups
+    ADD CONSTRAINT groups_pkey PRIMARY KEY (id);
+
+-- Name: jobs_delayed jobs_delayed_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs_delayed
+    ADD CONSTRAINT jobs_delayed_pkey PRIMARY KEY (id);
+
+-- Name: leases leases_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.leases
+    ADD CONSTRAINT leases_pkey PRIMARY KEY (lease_id);
+
+-- Name: letter_versions letter_versions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.letter_versions
+    ADD CONSTRAINT letter_versions_pkey PRIMARY KEY (letter_id, version);
+
+-- Name: metric_drift metric_drift_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_drift
+    ADD CONSTRAINT metric_drift_pkey PRIMARY KEY (queue, set);
+
+-- Name: metric_folded metric_folded_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_folded
+    ADD CONSTRAINT metric_folded_pkey PRIMARY KEY (label);
+
+-- Name: metric_ring metric_ring_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_ring
+    ADD CONSTRAINT metric_ring_pkey PRIMARY KEY (only_row);
+
+-- Name: metric_slots metric_slots_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_slots
+    ADD CONSTRAINT metric_slots_pkey PRIMARY KEY (label, queue, name);
+
+-- Name: metric_values metric_values_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.metric_values
+    ADD CONSTRAINT metric_values_pkey PRIMARY KEY (key, queue, label, cause);
+
+-- Name: migrations migrations_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+-- Name: policies policies_name_key; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.policies
+    ADD CONSTRAINT policies_name_key UNIQUE (name);
+
+-- Name: policies policies_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.policies
+    ADD CONSTRAINT policies_pkey PRIMARY KEY (id);
+
+-- Name: pruned_regressions pruned_regressions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.pruned_regressions
+    ADD CONSTRAINT pruned_regressions_pkey PRIMARY KEY (queue);
+
+-- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.redactions
+    ADD CONSTRAINT redactions_pkey PRIMARY KEY (id);
+
+-- Name: redrive_runs redrive_runs_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.redrive_runs
+    ADD CONSTRAINT redrive_runs_pkey PRIMARY KEY (id);
+
+-- Name: retention retention_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.retention
+    ADD CONSTRAINT retention_pkey PRIMARY KEY (id);
+
+-- Name: ring ring_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.ring
+    ADD CONSTRAINT ring_pkey PRIMARY KEY (only_row);
+
+-- Name: ring_segments ring_segments_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.ring_segments
+    ADD CONSTRAINT ring_segments_pkey PRIMARY KEY (segment);
+
+-- Name: run_chunks run_chunks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.run_chunks
+    ADD CONSTRAINT run_chunks_pkey PRIMARY KEY (run_id, upto);
+
+-- Name: run_letters run_letters_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.run_letters
+    ADD CONSTRAINT run_letters_pkey PRIMARY KEY (run_id, ordinal);
+
+-- Name: unique_keys unique_keys_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.unique_keys
+    ADD CONSTRAINT unique_keys_pkey PRIMARY KEY (queue, key);
+
+-- Name: workers workers_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
+
+-- Name: archived_letters_by_queue; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX archived_letters_by_queue ON redrive.archived_letters USING btree (queue, id);
+
+-- Name: dead_letters_by_group; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_by_group ON redrive.dead_letters USING btree (group_id, state, died_at, id) WHERE (state <> 'redriving'::text);
+
+-- Name: dead_letters_captured_once; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX dead_letters_captured_once ON redrive.dead_letters USING btree (source, "position") WHERE (source IS NOT NULL);
+
+-- Name: dead_letters_closed_by_queue; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_closed_by_queue ON redrive.dead_letters USING btree (state, queue, changed_at, id) WHERE (state = ANY (ARRAY['recovered'::text, 'discarded'::text]));
+
+-- Name: dead_letters_for_list; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_for_list ON redrive.dead_letters USING btree (died_at, id) WHERE (state <> 'redriving'::text);
+
+-- Name: dead_letters_open_for_redrive; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters USING btree (queue, died_at, id) WHERE (state = 'open'::text);
+
+-- Name: dead_letters_open_not_json; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_open_not_json ON redrive.dead_letters USING btree (group_id) WHERE ((state = 'open'::text) AND (payload IS NULL));
+
+-- Name: dead_letters_redriving; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_redriving ON redrive.dead_letters USING btree (died_at, id) WHERE (state = 'redriving'::text);
+
+-- Name: groups_by_class; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX groups_by_class ON redrive.groups USING btree (error_class, queue, kind);
+
+-- Name: groups_by_queue; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX groups_by_queue ON redrive.groups USING btree (queue, state);
+
+-- Name: groups_regressed; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX groups_regressed ON redrive.groups USING btree (queue) INCLUDE (regressions) WHERE (regressions > 0);
+
+-- Name: jobs_for_claim; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_for_claim ON ONLY redrive.jobs USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_0_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_0_queue_expr_id_segment_idx ON redrive.jobs_0 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_1_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_1_queue_expr_id_segment_idx ON redrive.jobs_1 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_2_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_2_queue_expr_id_segment_idx ON redrive.jobs_2 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_3_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_3_queue_expr_id_segment_idx ON redrive.jobs_3 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_4_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_4_queue_expr_id_segment_idx ON redrive.jobs_4 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_5_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_5_queue_expr_id_segment_idx ON redrive.jobs_5 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_6_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_6_queue_expr_id_segment_idx ON redrive.jobs_6 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_7_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_7_queue_expr_id_segment_idx ON redrive.jobs_7 USING btree (queue, ((- (priority)::smallint)), id, segment);
+
+-- Name: jobs_delayed_for_promote; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed USING btree (queue, run_at, id);
+
+-- Name: leases_for_reap; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX leases_for_reap ON redrive.leases USING btree (worker_id);
+
+-- Name: redrive_runs_running; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX redrive_runs_running ON redrive.redrive_runs USING btree (next_at) WHERE (state = 'running'::text);
+
+-- Name: redrive_runs_unfinished; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs USING btree (state) WHERE (state = ANY (ARRAY['running'::text, 'paused'::text, 'halted'::text]));
+
+-- Name: retention_one_rule; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX retention_one_rule ON redrive.retention USING btree (COALESCE((queue)::text, ''::text), state);
+
+-- Name: run_deltas_by_run; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX run_deltas_by_run ON redrive.run_deltas USING btree (run_id);
+
+-- Name: unique_keys_by_job; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX unique_keys_by_job ON redrive.unique_keys USING btree (job_id);
+
+-- Name: jobs_0_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_0_queue_expr_id_segment_idx;
+
+-- Name: jobs_1_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_1_queue_expr_id_segment_idx;
+
+-- Name: jobs_2_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_2_queue_expr_id_segment_idx;
+
+-- Name: jobs_3_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_3_queue_expr_id_segment_idx;
+
+-- Name: jobs_4_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_4_queue_expr_id_segment_idx;
+
+-- Name: jobs_5_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_5_queue_expr_id_segment_idx;
+
+-- Name: jobs_6_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_6_queue_expr_id_segment_idx;
+
+-- Name: jobs_7_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_7_queue_expr_id_segment_idx;
+
+-- Name: audit append_only; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON redrive.audit FOR EACH STATEMENT EXECUTE FUNCTION redrive.protect_audit();
+
+-- Name: dead_letters bury; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
+
+-- Name: redactions check_redaction; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.redactions FOR EACH ROW EXECUTE FUNCTION redrive.check_redaction();
+
+-- Name: dead_letters count_added; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER count_added AFTER INSERT ON redrive.dead_letters REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_added_letters();
+
+-- Name: dead_letters count_changed; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER count_changed AFTER UPDATE ON redrive.dead_letters REFERENCING OLD TABLE AS was NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_changed_letters();
+
+-- Name: metric_deltas count_own_run; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE CONSTRAINT TRIGGER count_own_run AFTER INSERT ON redrive.metric_deltas DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.began_at IS NOT NULL)) EXECUTE FUNCTION redrive.count_own_run();
+
+-- Name: dead_letters count_removed; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
+
+-- Name: dead_letters delete_versions; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_versions();
+
+-- Name: dead_letters record_run_outcomes; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
+
+-- Name: dead_letters reopen; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((old.state = 'redriving'::text) AND (new.state = 'open'::text))) EXECUTE FUNCTION redrive.reopen();
+
+-- Name: groups save_regressions; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER save_regressions AFTER DELETE ON redrive.groups REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION redrive.save_regressions();
+
+-- Name: dead_letters tally_added_letters; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER tally_added_letters AFTER INSERT ON redrive.dead_letters REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_added_letters();
+
+-- Name: dead_letters tally_changed_letters; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER tally_changed_letters AFTER UPDATE ON redrive.dead_letters REFERENCING OLD TABLE AS was NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_changed_letters();
+
+-- Name: dead_letters tally_removed_letters; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER tally_removed_letters AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_removed_letters();

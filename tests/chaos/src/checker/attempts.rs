@@ -1,0 +1,269 @@
+//! Compares the handler log with the trace: every attempt has a claim, a lease has one attempt at
+//! each job, and verdicts are what the handlers returned.
+
+use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
+use crate::checker::{Findings, Records, Rule, SuspectAttempt, Terms};
+use crate::history::{HandlerEvent, Phase};
+
+/// An attempt at a job.
+struct Attempt<'a> {
+    begin: &'a HandlerEvent,
+    end: Option<&'a HandlerEvent>,
+    /// The index of its lease in the job's history.
+    lease: Option<usize>,
+}
+
+pub(super) fn check(
+    job: &JobHistory,
+    events: &[HandlerEvent],
+    records: &Records,
+    findings: &mut Findings,
+) {
+    let attempts = attempts(job, events);
+    for attempt in &attempts {
+        check_begin(job, attempt, &records.terms, findings);
+    }
+    let mut by_lease: Vec<Option<&Attempt<'_>>> = vec![None; job.leases.len()];
+    for attempt in &attempts {
+        let Some(lease) = attempt.lease else { continue };
+        // An attempt whose claim was lost may be matched with another claim.
+        let may_be_lost = records.terms.claim_may_be_lost(attempt.begin.at);
+        if by_lease[lease].replace(attempt).is_some() && !may_be_lost {
+            let text = "it ran twice under one lease".to_owned();
+            findings.add(Rule::NoOverlap, Some(job.job), attempt.begin.at, text);
+        }
+    }
+    for (span, attempt) in job.leases.iter().zip(by_lease) {
+        check_verdict(job, span, attempt, &records.terms, findings);
+    }
+    check_overlaps(job, &attempts, &records.terms, findings);
+    check_effects(job, events, records, findings);
+}
+
+/// Reports attempts at jobs that are not in the trace.
+pub(super) fn check_unknown_jobs(events: &[HandlerEvent], terms: &Terms, findings: &mut Findings) {
+    for event in events {
+        if event.phase == Phase::Begin && !terms.claim_may_be_lost(event.at) {
+            let text = format!("{} ran a job that never existed", event.process);
+            findings.add(Rule::NotInvented, Some(event.job), event.at, text);
+        }
+    }
+}
+
+fn is_same(one: &HandlerEvent, other: &HandlerEvent) -> bool {
+    let numbers = |event: &HandlerEvent| (event.generation, event.attempt);
+    numbers(one) == numbers(other) && one.process == other.process
+}
+
+fn attempts<'a>(job: &JobHistory, events: &'a [HandlerEvent]) -> Vec<Attempt<'a>> {
+    let begins = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.phase == Phase::Begin);
+    begins
+        .map(|(at, begin)| {
+            let later = events[at + 1..]
+                .iter()
+                .filter(|event| is_same(event, begin));
+            // Unless the next event begins another attempt, it ends this one.
+            let end = later.take(1).find(|event| event.phase != Phase::Begin);
+            let matches = |span: &LeaseSpan| {
+                (span.generation, span.attempt) == (begin.generation, begin.attempt)
+                    && *span.process == *begin.process
+                    && span.from <= begin.at
+            };
+            Attempt {
+                begin,
+                end,
+                lease: job.leases.iter().rposition(matches),
+            }
+        })
+        .collect()
+}
+
+/// Checks that an attempt begins under a claim, and before its worker returned the job.
+fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings: &mut Findings) {
+    let at = attempt.begin.at;
+    let Some(span) = attempt.lease.map(|lease| &job.leases[lease]) else {
+        if !terms.claim_may_be_lost(at) {
+            let text = format!(
+                "{} ran attempt {} without a claim",
+                attempt.begin.process, attempt.begin.attempt
+            );
+            findings.add(Rule::Attempts, Some(job.job), at, text);
+        }
+        return;
+    };
+    if at > span.to
+        && !terms.claim_may_be_lost(at)
+        && matches!(
+            span.end,
+            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. }
+        )
+    {
+        let text = format!("it began {} µs after its worker returned it", at - span.to);
+        findings.add(Rule::NoOverlap, Some(job.job), at, text);
+    }
+}
+
+/// Checks that a job left its lease as its handler's result demands.
+fn check_verdict(
+    job: &JobHistory,
+    span: &LeaseSpan,
+    attempt: Option<&Attempt<'_>>,
+    terms: &Terms,
+    findings: &mut Findings,
+) {
+    // A result that came after the lease ended does not count.
+    let end = attempt
+        .and_then(|attempt| attempt.end)
+        .filter(|end| end.at <= span.to || span.end == LeaseEnd::Done);
+    let result = end.map(|end| end.phase);
+    let mut add = |rule: Rule, text: String| findings.add(rule, Some(job.job), span.to, text);
+    let handler = || match (attempt, result) {
+        (_, Some(phase)) => format!("its handler returned {phase:?}"),
+        (Some(_), None) => "its handler had not ended".to_owned(),
+        (None, None) => "its handler had not begun".to_owned(),
+    };
+    match (&span.end, result) {
+        (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _) => {}
+        (LeaseEnd::Done, Some(Phase::Done)) => {}
+        (LeaseEnd::Done, _) => add(Rule::Verdict, format!("it succeeded, but {}", handler())),
+        (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {}
+        (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
+            if !is_cancelled(&span.end) =>
+        {
+            add(
+                Rule::OutageFree,
+                format!("attempt {} was charged, but {}", span.attempt, handler()),
+            );
+        }
+        // Its refunds are used up.
+        (LeaseEnd::Charged { refunds }, None)
+            if *refunds >= terms.max_refunds && attempt.is_some() => {}
+        (LeaseEnd::Charged { .. }, _) => add(
+            Rule::Verdict,
+            format!("its attempt was charged, but {}", handler()),
+        ),
+        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => {}
+        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => {}
+        (LeaseEnd::Refunded { .. }, Some(_)) => {
+            add(Rule::Verdict, format!("it was refunded, but {}", handler()));
+        }
+        (LeaseEnd::Refunded { .. }, None)
+            if attempt.is_some() && span.refunds >= terms.max_refunds =>
+        {
+            add(
+                Rule::Attempts,
+                format!("it was refunded {} times", span.refunds + 1),
+            );
+        }
+        (LeaseEnd::Refunded { .. }, None) => {}
+        // The attempt of a handler that ended is charged, unless a fault lost its result.
+        (
+            LeaseEnd::Dead {
+                is_refunded: true, ..
+            },
+            Some(_),
+        ) if terms.is_calm => {
+            add(
+                Rule::Attempts,
+                format!("it was refunded, but {}", handler()),
+            );
+        }
+        (
+            LeaseEnd::Dead {
+                is_refunded: true, ..
+            },
+            _,
+        ) => {}
+        (LeaseEnd::Dead { cause, .. }, result) => {
+            let is_right = match (&**cause, result) {
+                ("rejected", Some(Phase::Reject)) => true,
+                ("exhausted", Some(Phase::Retry)) => true,
+                // Neither refunds nor attempts are left.
+                ("exhausted", None) => span.refunds >= terms.max_refunds,
+                ("manual", Some(phase)) => phase != Phase::Done || !terms.is_calm,
+                // Its refunds are used up.
+                ("manual", None) if attempt.is_some() => span.refunds >= terms.max_refunds,
+                // Its handler's transaction could not begin.
+                ("manual", None) => !terms.is_calm,
+                _ => false,
+            };
+            if !is_right {
+                add(
+                    Rule::Cause,
+                    format!("it died as {cause}, but {}", handler()),
+                );
+            }
+        }
+    }
+}
+
+fn is_cancelled(end: &LeaseEnd) -> bool {
+    matches!(end, LeaseEnd::Dead { cause, .. } if &**cause == "manual")
+}
+
+/// Counts overlapping attempts, which only a fault excuses, and collects those at suspects.
+fn check_overlaps(
+    job: &JobHistory,
+    attempts: &[Attempt<'_>],
+    terms: &Terms,
+    findings: &mut Findings,
+) {
+    for (at, younger) in attempts.iter().enumerate() {
+        let is_open = |older: &&Attempt<'_>| older.end.is_some_and(|end| end.at > younger.begin.at);
+        if let Some(older) = attempts[..at].iter().find(is_open) {
+            findings.totals.overlaps += 1;
+            if terms.is_calm {
+                let text = format!(
+                    "{} ran it while {} did",
+                    younger.begin.process, older.begin.process
+                );
+                findings.add(Rule::NoOverlap, Some(job.job), younger.begin.at, text);
+            }
+        }
+        if let (Some(lease), Some(end)) = (younger.lease, younger.end)
+            && job.leases[lease].crashes > 0
+        {
+            findings.suspects.push(SuspectAttempt {
+                process: younger.begin.process.clone(),
+                begin: younger.begin.at,
+                end: end.at,
+                is_last_chance: job.leases[lease].crashes + 1 >= terms.max_crashes,
+            });
+        }
+    }
+}
+
+/// Checks that a transactional handler's writes and the end of its job were one transaction.
+fn check_effects(
+    job: &JobHistory,
+    events: &[HandlerEvent],
+    records: &Records,
+    findings: &mut Findings,
+) {
+    let written = records
+        .effects
+        .range((job.job, i32::MIN)..=(job.job, i32::MAX));
+    for (&(_, generation), &times) in written {
+        if times != 1 || !job.done.contains(&generation) {
+            let text = format!(
+                "generation {generation} wrote {times} effects, but generations {:?} succeeded",
+                job.done
+            );
+            findings.add(Rule::OneTransaction, Some(job.job), 0, text);
+        }
+    }
+    // After a failover another job may have the same id.
+    let is_transactional =
+        |event: &HandlerEvent| event.is_transactional && !records.terms.claim_may_be_lost(event.at);
+    if events.iter().any(is_transactional) {
+        for generation in &job.done {
+            if !records.effects.contains_key(&(job.job, *generation)) {
+                let text = format!("generation {generation} succeeded without an effect");
+                findings.add(Rule::OneTransaction, Some(job.job), 0, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The history of one job: where it was, when, and how it left.
+
+use std::sync::Arc;
+
+use crate::db_trace::Place;
+
+/// The history of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobHistory {
+    pub(crate) job: i64,
+    /// The key in its payload.
+    pub(crate) key: Option<i64>,
+    pub(crate) enqueuer: Option<Arc<str>>,
+    pub(crate) leases: Vec<LeaseSpan>,
+    /// When it held a unique key.
+    pub(crate) keys: Vec<KeySpan>,
+    /// When it was redriven, and by which process.
+    pub(crate) redriven: Vec<(i64, Arc<str>)>,
+    /// Where it is at the end.
+    pub(crate) end: Option<Place>,
+    pub(crate) is_letter: bool,
+    pub(crate) done: Vec<i32>,
+    pub(crate) deaths: i64,
+    /// When it died because an operator cancelled it.
+    pub(crate) cancelled: Option<i64>,
+}
+
+/// The time during which a job held a unique key.
+#[derive(Clone, Debug)]
+pub(crate) struct KeySpan {
+    pub(crate) key: Arc<str>,
+    /// The number of the row change, and its time.
+    pub(crate) from: (i64, i64),
+    pub(crate) to: (i64, i64),
+    /// Until when other transactions may have seen it live.
+    pub(crate) visible_to: i64,
+}
+
+/// The time during which a job was leased.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseSpan {
+    pub(crate) process: Arc<str>,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) attempt: i32,
+    pub(crate) generation: i32,
+    pub(crate) refunds: i32,
+    pub(crate) crashes: i32,
+    pub(crate) end: LeaseEnd,
+}
+
+/// How a job left a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseEnd {
+    /// It did not.
+    Held,
+    Done,
+    /// It returned, and its attempt counts.
+    Charged {
+        refunds: i32,
+    },
+    /// It returned, and its attempt was refunded.
+    Refunded {
+        refunds: i32,
+    },
+    /// Its worker dead-lettered it. The attempt of a cancelled job that never ran is refunded.
+    Dead {
+        cause: Arc<str>,
+        is_refunded: bool,
+    },
+    /// Its worker was lost, and it returned.
+    Reaped,
+    /// Its worker was lost, and it became a letter.
+    ReapedDead,
+}

@@ -1,0 +1,382 @@
+//! Replays the row changes of a job, and checks every move.
+
+mod settlement;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::checker::job_history::{JobHistory, KeySpan, LeaseEnd, LeaseSpan};
+use crate::checker::{Findings, Rule, Terms};
+use crate::db_trace::{Change, Place, Renewal, RowChange};
+
+/// How long a commit may take, and how long until others see it, in microseconds.
+const IN_FLIGHT: i64 = 250_000;
+
+/// The state of a job between two transactions.
+struct Current<'a> {
+    row: Option<&'a RowChange>,
+    /// The state and generation of its letter.
+    letter: Option<(Arc<str>, i32)>,
+    /// The generation that succeeded last.
+    done: Option<i32>,
+    was_enqueued: bool,
+}
+
+/// Replays the row changes of a job.
+pub(super) fn replay(
+    changes: &[RowChange],
+    terms: &Terms,
+    renewed: &HashMap<Uuid, Vec<&Renewal>>,
+    lease_sizes: &HashMap<Uuid, u32>,
+    findings: &mut Findings,
+) -> JobHistory {
+    let mut replay = Replay {
+        history: JobHistory {
+            job: changes[0].job,
+            cancelled: changes
+                .iter()
+                .find(|change| change.cause.as_deref() == Some("manual"))
+                .map(|change| change.at),
+            ..JobHistory::default()
+        },
+        now: Current {
+            row: None,
+            letter: None,
+            done: None,
+            was_enqueued: false,
+        },
+        granted: HashSet::new(),
+        terms,
+        renewed,
+        lease_sizes,
+        findings,
+    };
+    for transaction in changes.chunk_by(|one, other| one.tx == other.tx) {
+        replay.transaction(transaction);
+    }
+    if let Some(held) = replay.history.keys.last_mut()
+        && replay.now.row.is_some()
+    {
+        held.to = (i64::MAX, i64::MAX);
+        held.visible_to = i64::MAX;
+    }
+    replay.history.end = match (&replay.now.row, &replay.now.letter) {
+        (Some(row), _) => Some(row.place),
+        (None, Some(_)) => Some(Place::Letter),
+        (None, None) => None,
+    };
+    replay.history.is_letter = replay.now.letter.is_some();
+    replay.history
+}
+
+struct Replay<'a, 'f> {
+    history: JobHistory,
+    now: Current<'a>,
+    /// The leases it was granted.
+    granted: HashSet<Uuid>,
+    terms: &'a Terms,
+    renewed: &'a HashMap<Uuid, Vec<&'a Renewal>>,
+    lease_sizes: &'a HashMap<Uuid, u32>,
+    findings: &'f mut Findings,
+}
+
+impl<'a> Replay<'a, '_> {
+    fn violation(&mut self, rule: Rule, at: i64, what: impl Into<String>) {
+        let job = Some(self.history.job);
+        self.findings.add(rule, job, at, what);
+    }
+
+    /// Applies the changes of one transaction.
+    fn transaction(&mut self, changes: &'a [RowChange]) {
+        let at = changes[0].at;
+        for change in changes
+            .iter()
+            .filter(|change| change.change == Change::Truncated)
+        {
+            self.violation(Rule::Kept, change.at, "its segment was truncated");
+        }
+        let live = |kind: Change| {
+            changes
+                .iter()
+                .filter(move |change| change.place != Place::Letter && change.change == kind)
+        };
+        let outs: Vec<&RowChange> = live(Change::Out).collect();
+        let mut ins: Vec<&RowChange> = live(Change::In).collect();
+        // No other transaction sees a row that is inserted and deleted in this one.
+        let left = match (outs.as_slice(), self.now.row) {
+            ([], _) => None,
+            ([out], Some(here)) if out.place == here.place && out.lease == here.lease => Some(here),
+            _ => {
+                let places: Vec<Place> = outs.iter().map(|out| out.place).collect();
+                let here = self.now.row.map(|row| row.place);
+                self.violation(
+                    Rule::OnePlace,
+                    at,
+                    format!("it left {places:?}, but was in {here:?}"),
+                );
+                self.now.row
+            }
+        };
+        if ins.len() > 1 {
+            let places: Vec<Place> = ins.iter().map(|row| row.place).collect();
+            self.violation(Rule::OnePlace, at, format!("it entered {places:?} at once"));
+            ins.truncate(1);
+        }
+        let entered = ins.first().copied();
+        if let (Some(entered), None, Some(here)) = (entered, left, self.now.row) {
+            let text = format!(
+                "it entered {:?} without leaving {:?}",
+                entered.place, here.place
+            );
+            self.violation(Rule::OnePlace, at, text);
+        }
+        let letter = changes.iter().rfind(|change| change.place == Place::Letter);
+        match (left, entered) {
+            (None, None) => self.letter_changes(letter, at),
+            (None, Some(entered)) if self.now.row.is_none() => self.enters(entered, letter),
+            (None, Some(_)) => {}
+            (Some(left), entered) => self.moves(left, entered, letter, changes),
+        }
+        if left.is_some() || entered.is_some() {
+            self.track_key(entered, left, changes);
+            self.now.row = entered;
+        }
+        if let Some(letter) = letter {
+            self.now.letter = match letter.change {
+                Change::Out => None,
+                _ => letter.state.clone().map(|state| (state, letter.generation)),
+            };
+        }
+    }
+
+    /// Checks a job without a row that gets one: an enqueue or a redrive.
+    fn enters(&mut self, entered: &'a RowChange, letter: Option<&RowChange>) {
+        let at = entered.at;
+        if entered.attempt != 0 || entered.crashes != 0 || entered.refunds != 0 {
+            self.violation(
+                Rule::Attempts,
+                at,
+                "it started with attempts, crashes or refunds",
+            );
+        }
+        if entered.place == Place::Leased {
+            self.violation(
+                Rule::NotInvented,
+                at,
+                "it entered a lease without having been ready",
+            );
+        }
+        let redriving = letter.filter(|letter| letter.state.as_deref() == Some("redriving"));
+        match (self.now.letter.clone(), redriving) {
+            (None, None) if !self.now.was_enqueued => {
+                self.history.key = entered.key;
+                self.history.enqueuer = Some(Arc::clone(&entered.process));
+            }
+            (Some((state, generation)), Some(_)) => {
+                if !["open", "quarantined"].contains(&&*state) {
+                    let text = format!("it was redriven although its letter was {state}");
+                    self.violation(Rule::RedriveOnce, at, text);
+                }
+                if entered.generation != generation + 1 {
+                    let text = format!("generation {} follows {generation}", entered.generation);
+                    self.violation(Rule::Lineage, at, text);
+                }
+                self.findings.totals.redriven += 1;
+                self.history
+                    .redriven
+                    .push((at, Arc::clone(&entered.process)));
+            }
+            (Some((state, _)), None) => {
+                let text = format!("it was redriven and its letter stayed {state}");
+                self.violation(Rule::RedriveOnce, at, text);
+            }
+            (None, _) => self.violation(Rule::NotInvented, at, "it reappeared after it had ended"),
+        }
+        self.now.was_enqueued = true;
+    }
+
+    /// Checks a job that moves or ends.
+    fn moves(
+        &mut self,
+        left: &'a RowChange,
+        entered: Option<&'a RowChange>,
+        letter: Option<&RowChange>,
+        changes: &[RowChange],
+    ) {
+        let at = changes[0].at;
+        let died = letter.filter(|letter| {
+            letter.change != Change::Out
+                && ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
+        });
+        match (left.place, entered.map(|entered| entered.place)) {
+            (Place::Ready, Some(Place::Leased)) => {
+                if let Some(entered) = entered {
+                    self.claimed(left, entered);
+                }
+            }
+            (Place::Ready | Place::Delayed, Some(Place::Ready | Place::Delayed)) => {
+                if let Some(entered) = entered {
+                    self.unchanged(left, entered);
+                    let is_promoted = left.place == Place::Delayed && entered.place == Place::Ready;
+                    if let Some(due) = left.due.filter(|due| is_promoted && at < *due) {
+                        self.violation(
+                            Rule::NotEarly,
+                            at,
+                            format!("it became ready {} µs too early", due - at),
+                        );
+                    }
+                }
+            }
+            (Place::Ready | Place::Delayed, None) => match died {
+                Some(letter) if letter.cause.as_deref() == Some("manual") => {
+                    self.dies(letter, left.generation);
+                }
+                Some(letter) => {
+                    let text = format!("it died as {:?} without an attempt", letter.cause);
+                    self.violation(Rule::Cause, at, text);
+                }
+                None => {
+                    self.violation(Rule::Kept, at, format!("it vanished from {:?}", left.place));
+                }
+            },
+            (Place::Leased, _) => {
+                let end = self.settled(left, entered, died, letter, &changes[0]);
+                if let Some(span) = self.history.leases.last_mut() {
+                    span.to = at;
+                    span.end = end;
+                }
+            }
+            (_, place) => {
+                let text = format!("it moved from {:?} to {place:?}", left.place);
+                self.violation(Rule::OnePlace, at, text);
+            }
+        }
+    }
+
+    /// Checks a claim.
+    fn claimed(&mut self, left: &RowChange, entered: &'a RowChange) {
+        let at = entered.at;
+        self.findings.totals.claims += 1;
+        if entered.attempt != left.attempt + 1 {
+            let text = format!(
+                "a claim changed attempt {} to {}",
+                left.attempt, entered.attempt
+            );
+            self.violation(Rule::Attempts, at, text);
+        }
+        if entered.attempt > entered.max_attempts {
+            self.violation(
+                Rule::Attempts,
+                at,
+                format!("attempt {} of {}", entered.attempt, entered.max_attempts),
+            );
+        }
+        if (entered.generation, entered.crashes, entered.refunds)
+            != (left.generation, left.crashes, left.refunds)
+        {
+            self.violation(
+                Rule::Attempts,
+                at,
+                "a claim changed its generation, crashes or refunds",
+            );
+        }
+        if entered.crashes >= self.terms.max_crashes {
+            let text = format!("it was claimed after {} crashes", entered.crashes);
+            self.violation(Rule::Attempts, at, text);
+        }
+        let Some(lease) = entered.lease else { return };
+        if !self.granted.insert(lease) {
+            self.violation(Rule::Fenced, at, format!("lease {lease} was granted twice"));
+        }
+        let jobs = self.lease_sizes.get(&lease).copied().unwrap_or_default();
+        if entered.crashes > 0 && jobs > 1 {
+            let text = format!("a suspect shares its lease with {} jobs", jobs - 1);
+            self.violation(Rule::SuspectsAlone, at, text);
+        }
+        self.history.leases.push(LeaseSpan {
+            process: Arc::clone(&entered.process),
+            from: at,
+            to: i64::MAX,
+            attempt: entered.attempt,
+            generation: entered.generation,
+            refunds: entered.refunds,
+            crashes: entered.crashes,
+            end: LeaseEnd::Held,
+        });
+    }
+
+    /// Checks a move that must change nothing else.
+    fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
+        let counts = |row: &RowChange| {
+            (
+                row.attempt,
+                row.max_attempts,
+                row.generation,
+                row.crashes,
+                row.refunds,
+            )
+        };
+        if counts(left) != counts(entered) {
+            self.violation(
+                Rule::Attempts,
+                entered.at,
+                "a move changed its attempts, generation, crashes or refunds",
+            );
+        }
+    }
+
+    /// Checks a change of only the letter.
+    fn letter_changes(&mut self, letter: Option<&RowChange>, at: i64) {
+        let Some(letter) = letter else { return };
+        let before = self.now.letter.as_ref().map(|(state, _)| &**state);
+        let after = match letter.change {
+            Change::Out => None,
+            _ => letter.state.as_deref(),
+        };
+        match (before, after) {
+            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined")) => {}
+            (Some("recovered" | "discarded"), None) => {}
+            (Some(state), None) => {
+                let text = format!("its letter was deleted while {state}");
+                self.violation(Rule::LawfulPrune, at, text);
+            }
+            (before, after) => {
+                let text =
+                    format!("its letter changed from {before:?} to {after:?} without its job");
+                self.violation(Rule::Lineage, at, text);
+            }
+        }
+    }
+
+    /// Records when it holds a unique key.
+    fn track_key(
+        &mut self,
+        entered: Option<&RowChange>,
+        left: Option<&RowChange>,
+        changes: &[RowChange],
+    ) {
+        let last = &changes[changes.len() - 1];
+        match (left, entered) {
+            (None, Some(entered)) => {
+                if let Some(key) = &entered.unique_key {
+                    let from = (entered.seq, entered.at);
+                    self.history.keys.push(KeySpan {
+                        key: Arc::clone(key),
+                        from,
+                        to: (i64::MAX, i64::MAX),
+                        visible_to: i64::MAX,
+                    });
+                }
+            }
+            (Some(_), None) => {
+                if let Some(held) = self.history.keys.last_mut() {
+                    held.to = (last.seq, last.at);
+                    held.visible_to = last.committed + IN_FLIGHT;
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The database trace: row changes recorded by triggers, by job.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use postgres::Client;
+use postgres::fallible_iterator::FallibleIterator as _;
+use uuid::Uuid;
+
+/// A change of one row, as far as it concerns one job.
+#[derive(Clone, Debug)]
+pub(crate) struct RowChange {
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    /// When the statement started: its decisions use this time.
+    pub(crate) began: i64,
+    /// When the transaction committed. Others may see the change slightly later.
+    pub(crate) committed: i64,
+    pub(crate) tx: i64,
+    /// The `application_name` of the connection.
+    pub(crate) process: Arc<str>,
+    pub(crate) job: i64,
+    pub(crate) place: Place,
+    pub(crate) change: Change,
+    pub(crate) attempt: i32,
+    pub(crate) max_attempts: i32,
+    pub(crate) generation: i32,
+    pub(crate) crashes: i32,
+    pub(crate) refunds: i32,
+    pub(crate) lease: Option<Uuid>,
+    pub(crate) worker: Option<Uuid>,
+    pub(crate) state: Option<Arc<str>>,
+    pub(crate) cause: Option<Arc<str>>,
+    /// The key that its enqueuer put into the payload.
+    pub(crate) key: Option<i64>,
+    pub(crate) unique_key: Option<Arc<str>>,
+    pub(crate) due: Option<i64>,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Ready,
+    Delayed,
+    Leased,
+    Letter,
+}
+
+/// How a row changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    In,
+    Out,
+    Updated,
+    Truncated,
+}
+
+/// A renewal of a worker's lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    pub(crate) at: i64,
+    /// When its statement started. The lease counts from some moment between the two.
+    pub(crate) began: i64,
+    pub(crate) worker: Uuid,
+}
+
+/// Installs the triggers in a migrated database.
+pub(crate) fn install(client: &mut Client) {
+    client
+        .batch_execute(include_str!("db_trace.sql"))
+        .expect("install the trace");
+}
+
+/// Reads the trace, by job and then in order.
+pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
+    let mut texts: HashMap<String, Arc<str>> = HashMap::new();
+    let mut text_of = move |text: String| -> Arc<str> {
+        Arc::clone(
+            texts
+                .entry(text)
+                .or_insert_with_key(|text| Arc::from(text.as_str())),
+        )
+    };
+    let query = "SELECT seq, at, tx, process, job, place::text, change::text, attempt, max_attempts, generation, crashes,
+                        refunds, lease, worker, state, cause, key, unique_key, due, began,
+                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at)
+                 FROM chaos.trace ORDER BY job, seq";
+    let mut rows = client
+        .query_raw(query, std::iter::empty::<i32>())
+        .expect("read the trace");
+    let mut changes = Vec::new();
+    while let Some(row) = rows.next().expect("read the trace") {
+        let number = |at: usize| row.get::<_, Option<i32>>(at).unwrap_or_default();
+        changes.push(RowChange {
+            seq: row.get(0),
+            at: row.get(1),
+            tx: row.get(2),
+            process: text_of(row.get(3)),
+            job: row.get(4),
+            place: match row.get::<_, &str>(5) {
+                "r" => Place::Ready,
+                "d" => Place::Delayed,
+                "l" => Place::Leased,
+                _ => Place::Letter,
+            },
+            change: match row.get::<_, &str>(6) {
+                "i" => Change::In,
+                "o" => Change::Out,
+                "t" => Change::Truncated,
+                _ => Change::Updated,
+            },
+            attempt: number(7),
+            max_attempts: number(8),
+            generation: number(9),
+            crashes: number(10),
+            refunds: number(11),
+            lease: row.get(12),
+            worker: row.get(13),
+            state: row.get::<_, Option<String>>(14).map(&mut text_of),
+            cause: row.get::<_, Option<String>>(15).map(&mut text_of),
+            key: row.get(16),
+            unique_key: row.get::<_, Option<String>>(17).map(&mut text_of),
+            due: row.get(18),
+            began: row.get(19),
+            committed: row.get(20),
+        });
+    }
+    changes
+}
+
+/// Reads the renewals of all workers, in order.
+pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
+    let rows = client.query(
+        "SELECT at, worker, began FROM chaos.renewals ORDER BY seq",
+        &[],
+    );
+    rows.expect("read the renewals")
+        .iter()
+        .map(|row| Renewal {
+            at: row.get(0),
+            worker: row.get(1),
+            began: row.get(2),
+        })
+        .collect()
+}

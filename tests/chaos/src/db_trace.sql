@@ -1,0 +1,137 @@
+-- Records every change of a job's rows, by triggers in the transaction that makes it.
+-- Uses the tables of redrive, but none of its functions.
+CREATE SCHEMA chaos;
+
+CREATE TABLE chaos.trace (
+    seq          bigint  GENERATED ALWAYS AS IDENTITY,
+    at           bigint  NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    began        bigint  NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
+    tx           bigint  NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    process      text    NOT NULL DEFAULT current_setting('application_name'),
+    job          bigint  NOT NULL,
+    place        "char"  NOT NULL,
+    change       "char"  NOT NULL,
+    attempt      integer,
+    max_attempts integer,
+    generation   integer,
+    crashes      integer,
+    refunds      integer,
+    lease        uuid,
+    worker       uuid,
+    state        text,
+    cause        text,
+    key          bigint,
+    unique_key   text,
+    due          bigint
+);
+
+CREATE TABLE chaos.renewals (
+    seq    bigint GENERATED ALWAYS AS IDENTITY,
+    at     bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    began  bigint NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
+    process text  NOT NULL DEFAULT current_setting('application_name'),
+    worker uuid   NOT NULL
+);
+
+-- Written by transactional handlers, in the transaction that completes their job.
+CREATE TABLE chaos.effects (job bigint NOT NULL, generation integer NOT NULL);
+
+CREATE FUNCTION chaos.trace_ready() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    r redrive.jobs := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        INSERT INTO chaos.trace (job, place, change) VALUES (r.id, 'r', 'u');
+        RETURN NULL;
+    END IF;
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key)
+    VALUES (r.id, 'r', CASE TG_OP WHEN 'DELETE' THEN 'o' ELSE 'i' END, r.attempt, r.max_attempts,
+            r.generation, r.crashes, r.refunds, r.unique_key,
+            CASE WHEN TG_OP = 'INSERT' AND r.generation = 0 AND r.attempt = 0 THEN (r.payload ->> 'key')::bigint END);
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION chaos.trace_delayed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    d redrive.jobs_delayed := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due)
+    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, d.attempt,
+            d.max_attempts, d.generation, d.crashes, d.refunds, d.unique_key,
+            CASE WHEN TG_OP = 'INSERT' AND d.generation = 0 AND d.attempt = 0 THEN (d.payload ->> 'key')::bigint END,
+            (extract(epoch FROM d.run_at) * 1000000)::bigint);
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION chaos.trace_lease() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    l    redrive.leases := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    gone bigint[] := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE OLD.done END;
+BEGIN
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key)
+    SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'o' END, j.attempt, j.max_attempts,
+           j.generation, j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key
+    FROM unnest(l.jobs) AS j
+    WHERE j.id <> ALL (gone)
+        AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION chaos.trace_letter() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    d redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker)
+    VALUES (d.id, 'x', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, d.attempts,
+            d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id);
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION chaos.trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' OR NEW.expires_at <> OLD.expires_at THEN
+        INSERT INTO chaos.renewals (worker) VALUES (NEW.worker_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- A truncation loses the rows that are still in the segment.
+CREATE FUNCTION chaos.trace_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('INSERT INTO chaos.trace (job, place, change) SELECT id, ''r'', ''t'' FROM %I.%I',
+                   TG_TABLE_SCHEMA, TG_TABLE_NAME);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_ready();
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_delayed();
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE OF done OR DELETE ON redrive.leases
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease();
+-- Fires after redrive's triggers, which may still change the state.
+CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.dead_letters
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_letter();
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE ON redrive.workers
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_worker();
+DO $$
+DECLARE
+    segment regclass;
+BEGIN
+    FOR segment IN SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = 'redrive.jobs'::regclass LOOP
+        EXECUTE format('CREATE TRIGGER chaos_truncated BEFORE TRUNCATE ON %s '
+                       'FOR EACH STATEMENT EXECUTE FUNCTION chaos.trace_truncate()', segment);
+    END LOOP;
+END
+$$;
+CREATE TRIGGER chaos_truncated BEFORE TRUNCATE ON redrive.jobs_delayed
+    FOR EACH STATEMENT EXECUTE FUNCTION chaos.trace_truncate();

@@ -1,0 +1,283 @@
+//! The environment of a run: a server, the client processes, and the records they write.
+
+mod collect;
+mod inject;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive::Pooler;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::Programs;
+use crate::checker::Records;
+use crate::db_trace;
+use crate::gate;
+use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine};
+use crate::interrupt;
+use crate::metrics_page;
+use crate::mutant::FunctionPatch;
+use crate::pgbouncer::PgBouncer;
+use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
+use crate::proxy::{Patch, Proxy};
+use crate::server::{self, Disk, Server};
+
+/// The lease of workers, unless a scenario needs a longer one.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+
+/// How often the supervisor checks the processes.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How to set up an environment.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) programs: &'a Programs,
+    pub(crate) pooler: Pooler,
+    pub(crate) disk: Disk,
+    pub(crate) seed: u64,
+    pub(crate) lease: Duration,
+    pub(crate) patches: &'a [Patch],
+    /// How long to wait for a state that a scenario needs.
+    pub(crate) state_timeout: Duration,
+}
+
+/// A running environment.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    /// Between the proxies and the server, if there is a pooler.
+    bouncer: Option<PgBouncer>,
+    server: Server,
+    folder: TempDir,
+    pub(crate) processes: Processes,
+    patches: Vec<Patch>,
+    lease: Duration,
+    state_timeout: Duration,
+    /// When failovers may have lost commits.
+    lossy_windows: Vec<(i64, i64)>,
+    server_starts: Vec<i64>,
+    began: Instant,
+    /// The port of the exporter.
+    metrics_port: Option<u16>,
+    /// States that a scenario waited for and that did not come.
+    missing: Vec<String>,
+}
+
+impl Environment {
+    /// Starts a server with the schema and the trace, and no processes.
+    pub(crate) fn start(setup: &Setup<'_>) -> Environment {
+        let server = Server::start_new(&setup.programs.postgres, setup.disk);
+        let db = redrive::connect(&server.url()).expect("connect to the new server");
+        db.migrate().expect("migrate");
+        db_trace::install(&mut server.client());
+        let folder = tempfile::Builder::new()
+            .prefix("redrive-chaos-records-")
+            .tempdir()
+            .expect("create a folder");
+        let processes = Processes::new(ProcessDefaults {
+            folder: folder.path().to_owned(),
+            seed: setup.seed,
+            pooler: setup.pooler,
+            lease: setup.lease,
+        });
+        let bouncer = match setup.pooler {
+            Pooler::Transaction => Some(PgBouncer::start(&setup.programs.pgbouncer, &server)),
+            _ => None,
+        };
+        let mut env = Environment {
+            bouncer,
+            server,
+            folder,
+            processes,
+            patches: setup.patches.to_vec(),
+            lease: setup.lease,
+            state_timeout: setup.state_timeout,
+            lossy_windows: Vec::new(),
+            server_starts: Vec::new(),
+            began: Instant::now(),
+            metrics_port: None,
+            missing: Vec::new(),
+        };
+        env.record_server_start();
+        env
+    }
+
+    /// Changes the definition of a function in the database.
+    pub(crate) fn patch_function(&self, patch: &FunctionPatch) {
+        let mut client = self.server.client();
+        let query = "SELECT pg_get_functiondef($1::text::regproc)";
+        let mut text: String = client
+            .query_one(query, &[&patch.function])
+            .expect("read a function")
+            .get(0);
+        for (from, to) in patch.changes {
+            assert!(
+                text.contains(from),
+                "the function {} does not contain `{from}`; update the mutant",
+                patch.function
+            );
+            text = text.replace(from, to);
+        }
+        client.batch_execute(&text).expect("replace a function");
+    }
+
+    /// Adds a process.
+    pub(crate) fn add(&mut self, spec: ProcessSpec) {
+        let port = self.port();
+        self.processes.add(spec, port, &self.patches);
+        self.processes.supervise();
+    }
+
+    /// Adds an exporter, whose counters the checker compares with the history.
+    pub(crate) fn add_exporter(&mut self) {
+        let port = metrics_page::free_port();
+        self.metrics_port = Some(port);
+        self.add(ProcessSpec::exporter(port));
+    }
+
+    /// The port that proxies lead to.
+    fn port(&self) -> u16 {
+        let bouncer = self.bouncer.as_ref().map(PgBouncer::port);
+        bouncer.unwrap_or_else(|| self.server.port())
+    }
+
+    /// Opens a proxy that applies the patches of this run.
+    pub(crate) fn open_proxy(&self) -> Proxy {
+        Proxy::open(self.port(), &self.patches)
+    }
+
+    /// Starts the clock of [`pass_until`](Environment::pass_until).
+    pub(crate) fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
+    /// Supervises the processes until the time is over or the condition holds. Returns whether it
+    /// holds.
+    pub(crate) fn supervise_until(
+        &mut self,
+        time: Duration,
+        mut condition: impl FnMut(&mut Environment) -> bool,
+    ) -> bool {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            interrupt::check();
+            self.processes.supervise();
+            if condition(self) {
+                return true;
+            }
+            thread::sleep(POLL);
+        }
+        false
+    }
+
+    /// Lets this much time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.supervise_until(time, |_| false);
+    }
+
+    /// Lets time pass until this long after [`begin`](Environment::begin).
+    pub(crate) fn pass_until(&mut self, at: Duration) {
+        self.pass(at.saturating_sub(self.began.elapsed()));
+    }
+
+    /// Waits for a state. Without a mutant, a state that does not come fails the run. A mutant may
+    /// prevent a state; the scenario then ends without waiting for the next ones.
+    pub(crate) fn wait_for(&mut self, what: &str, condition: impl FnMut(&mut Environment) -> bool) {
+        if self.missing.is_empty() && !self.supervise_until(self.state_timeout, condition) {
+            self.missing.push(what.to_owned());
+        }
+    }
+
+    /// Waits until an SQL condition is true.
+    pub(crate) fn wait_for_sql(&mut self, what: &str, condition: &str) {
+        let query = format!("SELECT {condition}");
+        let mut client = self.client();
+        self.wait_for(what, |_| {
+            client
+                .query_one(&query, &[])
+                .expect("ask the server")
+                .get(0)
+        });
+    }
+
+    /// Waits until a handler of this life of the process has begun.
+    pub(crate) fn wait_for_attempt(&mut self, process: usize) {
+        let log = self.folder.path().join("handlers.jsonl");
+        self.wait_for("a handler begins", |env| {
+            let name = env.processes.name(process);
+            history::read::<HandlerEvent>(&log)
+                .iter()
+                .any(|event| event.process == name)
+        });
+    }
+
+    /// Counts the operations whose answers this life of the process lost.
+    pub(crate) fn unknown_results(&self, process: usize) -> usize {
+        let name = self.processes.name(process);
+        let path = self.folder.path().join(format!("client-{name}.jsonl"));
+        let lines = history::read::<HistoryLine>(&path);
+        let is_unknown = |line: &&HistoryLine| matches!(line.event, ClientEvent::Unknown { .. });
+        lines.iter().filter(is_unknown).count()
+    }
+
+    /// Lets the held handlers of this life of a process finish.
+    pub(crate) fn open_gate(&self, process: usize) {
+        gate::open(self.folder.path(), &self.processes.name(process));
+    }
+
+    /// Stops a worker with SIGSTOP.
+    pub(crate) fn freeze_worker(&self, process: usize) {
+        let name = self.processes.name(process);
+        self.processes.record_fault(format!("freeze {name}"));
+        self.processes.signal(process, Signal::STOP);
+    }
+
+    /// Lets all held handlers finish.
+    pub(crate) fn open_all_gates(&self) {
+        gate::open_all(self.folder.path());
+    }
+
+    /// Connects to the server without a proxy.
+    pub(crate) fn client(&self) -> postgres::Client {
+        self.server.client()
+    }
+
+    /// Runs SQL without triggers, to change what the clock would change.
+    pub(crate) fn age(&self, sql: &str) {
+        self.client()
+            .batch_execute(&format!("SET session_replication_role = replica; {sql}"))
+            .expect("age rows");
+    }
+
+    /// Returns the URL of the database through a proxy.
+    pub(crate) fn url_through(proxy: &Proxy) -> String {
+        server::url_at(proxy.port())
+    }
+
+    /// Opens a history for a client that is not a process.
+    pub(crate) fn log(&self, name: &str) -> ClientLog {
+        let path = self.folder.path().join(format!("client-{name}.jsonl"));
+        ClientLog::open(&path, name)
+    }
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) records: Records,
+    /// States that did not come.
+    pub(crate) missing: Vec<String>,
+    folder: TempDir,
+}
+
+impl Finished {
+    /// Keeps the files of the records, with the trace beside them. Returns their folder.
+    pub(crate) fn keep(self) -> PathBuf {
+        let changes = self.records.trace.iter();
+        let trace: Vec<String> = changes.map(|change| format!("{change:?}")).collect();
+        std::fs::write(self.folder.path().join("trace.txt"), trace.join("\n"))
+            .expect("write the trace");
+        self.folder.keep()
+    }
+}

@@ -1,0 +1,189 @@
+//! The end of a run: heals everything, drains the queue, and reads the records.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+use postgres::types::FromSqlOwned;
+
+use super::{Environment, Finished};
+use crate::checker::{FinalRow, Records, Terms};
+use crate::clock;
+use crate::db_trace::{self, Place};
+use crate::gate;
+use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine};
+use crate::metrics_page;
+use crate::processes::ProcessSpec;
+use crate::role::{Gateway, Role};
+
+/// The name of the drain in the history.
+const DRAIN: &str = "drain";
+/// How many workers drain the queue.
+const DRAIN_WORKERS: usize = 3;
+
+impl Environment {
+    /// Ends all faults, lets new workers drain the queue for at most `timeout`, and reads the
+    /// records.
+    pub(crate) fn finish(mut self, timeout: Duration) -> Finished {
+        gate::open_all(self.folder.path());
+        self.processes.heal();
+        if !self.server.is_up() {
+            self.start_server();
+        }
+        for role in [Role::Enqueuer, Role::Operator] {
+            self.processes.stop(role, Duration::from_secs(15));
+        }
+        // Workers release the jobs they hold.
+        self.processes.stop(Role::Worker, Duration::from_secs(20));
+        self.drain(timeout);
+        self.processes.stop(Role::Worker, Duration::from_secs(20));
+        let mut records = self.records();
+        // After a failover the exporter may show counts that the database lost.
+        if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
+            let totals = std::mem::take(&mut records.counters);
+            records.counters = metrics_page::settled(port, &totals);
+        }
+        self.processes.stop(Role::Exporter, Duration::from_secs(5));
+        self.server.keep_log(&self.folder.path().join("server.log"));
+        Finished {
+            records,
+            missing: self.missing,
+            folder: self.folder,
+        }
+    }
+
+    fn drain(&mut self, timeout: Duration) {
+        self.processes.record_fault(DRAIN);
+        for _ in 0..DRAIN_WORKERS {
+            self.add(ProcessSpec {
+                gateway: Gateway::Up,
+                ..ProcessSpec::worker()
+            });
+        }
+        let mut client = self.server.client();
+        let mut last = (Instant::now(), 0);
+        // Long enough for a lease to expire and a suspect, which waits for 10 seconds at most.
+        let quiet = Duration::from_secs(17) + self.lease;
+        let quiet_us = microseconds(quiet);
+        self.supervise_until(timeout, |_| {
+            let changes = last_change(&mut client);
+            if changes != last.1 {
+                last = (Instant::now(), changes);
+            }
+            // A delayed job that is not due yet is not stuck.
+            let is_stuck =
+                last.0.elapsed() > quiet && clock::now() > last_due(&mut client) + quiet_us;
+            is_drained(&mut client) || is_stuck
+        });
+    }
+
+    fn records(&self) -> Records {
+        let mut client = self.server.client();
+        let mut history: Vec<HistoryLine> = Vec::new();
+        for entry in std::fs::read_dir(self.folder.path())
+            .expect("read the records")
+            .flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with("client-") {
+                history.extend(history::read::<HistoryLine>(&entry.path()));
+            }
+        }
+        history.sort_by_key(|line| line.at);
+        let mut handlers: Vec<HandlerEvent> =
+            history::read(&self.folder.path().join("handlers.jsonl"));
+        handlers.sort_by_key(|event| (event.job, event.at));
+        let is_calm = !history
+            .iter()
+            .any(|line| matches!(line.event, ClientEvent::Fault { ref what } if what != DRAIN));
+        Records {
+            history,
+            trace: db_trace::read(&mut client),
+            renewals: db_trace::renewals(&mut client),
+            handlers,
+            final_rows: final_rows(&mut client),
+            effects: effects(&mut client),
+            counters: counters(&mut client),
+            drift: self.drift(),
+            terms: Terms {
+                lease: microseconds(self.lease),
+                max_crashes: redrive::limits::MAX_CRASHES.cast_signed(),
+                max_refunds: 10,
+                server_starts: self.server_starts.clone(),
+                lossy_windows: self.lossy_windows.clone(),
+                is_calm,
+            },
+        }
+    }
+
+    /// Where the library finds that its counters differ from the rows.
+    fn drift(&self) -> Vec<String> {
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        let audits = db.admin().audit_counters().expect("audit the counters");
+        let off = audits.iter().filter(|audit| audit.drift != 0);
+        off.map(|audit| format!("{audit:?}")).collect()
+    }
+}
+
+fn microseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn query_value<T: FromSqlOwned>(client: &mut Client, query: &str) -> T {
+    client.query_one(query, &[]).expect(query).get(0)
+}
+
+fn last_change(client: &mut Client) -> i64 {
+    query_value(client, "SELECT last_value FROM chaos.trace_seq_seq")
+}
+
+/// When the last delayed job is due.
+fn last_due(client: &mut Client) -> i64 {
+    query_value(
+        client,
+        "SELECT coalesce(max(extract(epoch FROM run_at) * 1000000)::bigint, 0) FROM redrive.jobs_delayed",
+    )
+}
+
+fn is_drained(client: &mut Client) -> bool {
+    query_value(
+        client,
+        "SELECT NOT EXISTS (SELECT FROM redrive.jobs) AND NOT EXISTS (SELECT FROM redrive.jobs_delayed)
+             AND NOT EXISTS (SELECT FROM redrive.leases)",
+    )
+}
+
+fn final_rows(client: &mut Client) -> Vec<FinalRow> {
+    let query =
+        "SELECT id, 'r' FROM redrive.jobs UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
+                 UNION ALL SELECT j.id, 'l' FROM redrive.leases l
+                     CROSS JOIN LATERAL unnest(l.jobs) AS j WHERE j.id <> ALL (l.done)
+                 UNION ALL SELECT id, 'x' FROM redrive.dead_letters";
+    let rows = client.query(query, &[]).expect("read the final rows");
+    rows.iter()
+        .map(|row| FinalRow {
+            job: row.get(0),
+            place: match row.get(1) {
+                "r" => Place::Ready,
+                "d" => Place::Delayed,
+                "l" => Place::Leased,
+                _ => Place::Letter,
+            },
+        })
+        .collect()
+}
+
+fn effects(client: &mut Client) -> BTreeMap<(i64, i32), i64> {
+    let query = "SELECT job, generation, count(*) FROM chaos.effects GROUP BY 1, 2";
+    let rows = client.query(query, &[]).expect("read the effects");
+    rows.iter()
+        .map(|row| ((row.get(0), row.get(1)), row.get(2)))
+        .collect()
+}
+
+/// The counters that the exporter publishes.
+fn counters(client: &mut Client) -> BTreeMap<String, i64> {
+    let query = "SELECT metric, sum(value)::bigint FROM redrive.metric_totals()
+                 WHERE metric LIKE '%\\_total' GROUP BY 1 HAVING sum(value) IS NOT NULL";
+    let rows = client.query(query, &[]).expect("read the counters");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}

@@ -1,0 +1,176 @@
+//! The two records that processes write, one JSON object per line: the client history (what each
+//! client asked for and which answer it got) and the handler log (what handlers did).
+//!
+//! Each line is a single write, so a record survives a SIGKILL of its writer.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+/// A line of a client's history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HistoryLine {
+    pub(crate) at: i64,
+    /// The name and life of the process, such as `enqueuer-1.3`.
+    pub(crate) process: String,
+    /// Numbers the operations of a process; 0 for events that belong to none.
+    pub(crate) op: u64,
+    pub(crate) event: ClientEvent,
+}
+
+/// The start or the result of an operation, or an event in the life of a process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClientEvent {
+    /// The operation starts.
+    Invoked {
+        operation: Operation,
+        /// Identify jobs that have no id yet.
+        keys: Vec<i64>,
+        ids: Vec<i64>,
+    },
+    /// It succeeded, for these jobs.
+    Ok { ids: Vec<i64> },
+    /// It failed and changed nothing.
+    Failed { error: String },
+    /// No answer: it may have taken effect.
+    Unknown { error: String },
+    /// The process started.
+    Started { pid: u32 },
+    /// The process ended; without a code, a signal killed it.
+    Exited { code: Option<i32> },
+    /// A fault was injected.
+    Fault { what: String },
+}
+
+/// An operation of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Operation {
+    Enqueue,
+    Redrive,
+    Discard,
+    Edit,
+    Cancel,
+    Priority,
+    Prune,
+    Run,
+}
+
+/// A line of the handler log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HandlerEvent {
+    pub(crate) at: i64,
+    pub(crate) process: String,
+    pub(crate) job: i64,
+    pub(crate) generation: i32,
+    pub(crate) attempt: i32,
+    /// Whether the handler writes in the transaction that completes its job.
+    pub(crate) is_transactional: bool,
+    pub(crate) phase: Phase,
+}
+
+/// The start of an attempt, or how its handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    Begin,
+    Done,
+    Retry,
+    Reject,
+    Snooze,
+    Outage,
+}
+
+/// A file that several processes may append lines to.
+#[derive(Debug)]
+pub(crate) struct JsonLines(Mutex<File>);
+
+impl JsonLines {
+    pub(crate) fn open(path: &Path) -> JsonLines {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        JsonLines(Mutex::new(file.expect("open a record")))
+    }
+
+    /// Appends a line, in one write.
+    pub(crate) fn write(&self, line: &impl Serialize) {
+        let mut bytes = serde_json::to_vec(line).expect("a line is JSON");
+        bytes.push(b'\n');
+        let mut file = self
+            .0
+            .lock()
+            .expect("no thread panics while it writes a record");
+        file.write_all(&bytes).expect("append to a record");
+    }
+}
+
+/// Reads a record. Skips a line that a kill cut short; a missing file has no lines.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+/// The history of one client.
+#[derive(Debug)]
+pub(crate) struct ClientLog {
+    lines: JsonLines,
+    process: String,
+    op: AtomicU64,
+}
+
+impl ClientLog {
+    pub(crate) fn open(path: &Path, process: &str) -> ClientLog {
+        ClientLog {
+            lines: JsonLines::open(path),
+            process: process.to_owned(),
+            op: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes that an operation starts. Returns its number.
+    pub(crate) fn invoke(&self, operation: Operation, keys: &[i64], ids: &[i64]) -> u64 {
+        let op = self.op.fetch_add(1, Ordering::Relaxed) + 1;
+        let (keys, ids) = (keys.to_vec(), ids.to_vec());
+        self.write(
+            op,
+            ClientEvent::Invoked {
+                operation,
+                keys,
+                ids,
+            },
+        );
+        op
+    }
+
+    /// Writes the result of an operation.
+    pub(crate) fn complete(&self, op: u64, result: &redrive::Result<Vec<i64>>) {
+        let event = match result {
+            Ok(ids) => ClientEvent::Ok { ids: ids.clone() },
+            Err(error) if error.is_invalid() => ClientEvent::Failed {
+                error: error.to_string(),
+            },
+            Err(error) => ClientEvent::Unknown {
+                error: error.to_string(),
+            },
+        };
+        self.write(op, event);
+    }
+
+    pub(crate) fn write(&self, op: u64, event: ClientEvent) {
+        self.lines.write(&HistoryLine {
+            at: clock::now(),
+            process: self.process.clone(),
+            op,
+            event,
+        });
+    }
+}

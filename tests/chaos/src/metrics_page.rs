@@ -1,0 +1,67 @@
+//! Reads the exporter's page, as Prometheus does.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait for the exporter, which reads the database every few seconds.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Waits until the page shows these totals, for at most [`TIMEOUT`]. Returns the counters on the
+/// page, summed over their labels.
+pub(crate) fn settled(port: u16, totals: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        let page = counters(&read(port).unwrap_or_default());
+        let is_current = totals
+            .iter()
+            .all(|(name, total)| page.get(name) == Some(total));
+        if is_current || Instant::now() > until {
+            return page;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Returns a free port of this machine.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("find a free port");
+    listener.local_addr().expect("find a free port").port()
+}
+
+fn read(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "counts")]
+fn counters(page: &str) -> BTreeMap<String, i64> {
+    let mut sums = BTreeMap::new();
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let Some((series, value)) = line.rsplit_once(' ') else {
+            continue;
+        };
+        let name = series.split('{').next().unwrap_or_default();
+        if let (true, Ok(value)) = (name.ends_with("_total"), value.parse::<f64>()) {
+            *sums.entry(name.to_owned()).or_default() += value as i64;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_their_labels() {
+        let page = "HTTP/1.1 200 OK\r\n\r\n# TYPE a_total counter\na_total{q=\"x\"} 2\na_total{q=\"y z\"} 3\nb 7\n";
+        assert_eq!(counters(page), BTreeMap::from([("a_total".to_owned(), 5)]));
+    }
+}

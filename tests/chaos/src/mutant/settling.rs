@@ -1,0 +1,96 @@
+//! Mutants of settling: verdicts, refunds and counters.
+
+use super::{Mutant, Mutation, patch};
+use crate::checker::Rule;
+use crate::scenario::Scenario;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "settle-without-fence",
+        mutation: Mutation::Statements(&[patch(
+            "settle_done",
+            "WHERE l.lease_id = ANY ($1::uuid[])\n        AND",
+            "WHERE NOT EXISTS (
+                 SELECT FROM redrive.leases own WHERE own.lease_id = ANY ($1::uuid[]))
+                 OR l.lease_id = ANY ($1::uuid[]) AND",
+        )]),
+        scenario: Scenario::Pause,
+        rules: &[Rule::Fenced],
+    },
+    Mutant {
+        name: "settle-keeps-the-lease",
+        mutation: Mutation::Statements(&[patch(
+            "settle_done",
+            "DELETE FROM redrive.leases l\n    WHERE",
+            "UPDATE redrive.leases l SET worker_id = l.worker_id\n    WHERE",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Verdict, Rule::NotStuck],
+    },
+    Mutant {
+        name: "death-loses-the-letter",
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "'dead' AND (SELECT count(*) FROM letters) >= 0",
+            "'dead' AND (SELECT count(*) FROM letters) >= 0 AND false",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Verdict],
+    },
+    Mutant {
+        name: "outage-charges-an-attempt",
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1",
+            "WHEN s.verdict = 'snooze' THEN s.attempt - 1",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::OutageFree],
+    },
+    Mutant {
+        name: "retry-resets-attempts",
+        mutation: Mutation::Statements(&[patch("settle", "ELSE s.attempt END,", "ELSE 0 END,")]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Attempts, Rule::Verdict],
+    },
+    Mutant {
+        name: "recovery-is-not-recorded",
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "AND l.state || '' = 'redriving'",
+            "AND l.state || '' = 'open'",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Lineage],
+    },
+    Mutant {
+        name: "transaction-keeps-the-lease",
+        mutation: Mutation::Statements(&[patch(
+            "settle_own",
+            "DELETE FROM redrive.leases l WHERE l.lease_id = $1 RETURNING l.lease_id, l.queue, l.jobs",
+            "SELECT l.lease_id, l.queue, l.jobs FROM redrive.leases l WHERE l.lease_id = $1",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::OneTransaction],
+    },
+    Mutant {
+        name: "success-counts-twice",
+        mutation: Mutation::Statements(&[patch(
+            "settle_done",
+            "sum(u.count)::bigint",
+            "2 * sum(u.count)::bigint",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Counters],
+    },
+    Mutant {
+        name: "refunds-have-no-limit",
+        mutation: Mutation::Statements(&[patch(
+            "release",
+            "CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END",
+            "j.attempt - 1",
+        )]),
+        scenario: Scenario::Release,
+        rules: &[Rule::Attempts],
+    },
+];

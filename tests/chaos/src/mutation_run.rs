@@ -1,0 +1,167 @@
+//! A mutation run: each mutant in its scenario, and each scenario without a mutant.
+
+use std::time::Instant;
+
+use clap::ValueEnum as _;
+
+use crate::Programs;
+use crate::mutant::{self, Mutant, outdated};
+use crate::report;
+use crate::scenario::Scenario;
+use crate::scheduler::{Task, run_all};
+
+/// Which mutants and scenarios to run.
+#[derive(Clone, Debug)]
+pub(crate) enum Selection {
+    All,
+    /// This many mutants, at equal distances in the list.
+    Sample(usize),
+    /// Mutants and scenarios with these names.
+    Named(Vec<String>),
+}
+
+impl Selection {
+    fn mutants(&self) -> Vec<&'static Mutant> {
+        let all: Vec<&Mutant> = mutant::all().collect();
+        match self {
+            Selection::All => all,
+            Selection::Sample(size) => {
+                let size = (*size).clamp(1, all.len());
+                (0..size).map(|at| all[at * all.len() / size]).collect()
+            }
+            Selection::Named(names) => all
+                .into_iter()
+                .filter(|mutant| names.iter().any(|name| name == mutant.name))
+                .collect(),
+        }
+    }
+
+    /// The scenarios to run without a mutant: those of the mutants, and those that are named.
+    fn scenarios(&self) -> Vec<Scenario> {
+        match self {
+            Selection::All => Scenario::value_variants().to_vec(),
+            Selection::Sample(_) => scenarios_of(&self.mutants()),
+            Selection::Named(names) => {
+                let is_named = |scenario: &Scenario| {
+                    let value = scenario.to_possible_value();
+                    value.is_some_and(|value| names.iter().any(|name| name == value.get_name()))
+                };
+                let mut scenarios = scenarios_of(&self.mutants());
+                let all = Scenario::value_variants().iter().copied();
+                scenarios.extend(all.filter(is_named));
+                scenarios.sort_unstable();
+                scenarios.dedup();
+                scenarios
+            }
+        }
+    }
+}
+
+fn scenarios_of(mutants: &[&Mutant]) -> Vec<Scenario> {
+    let mut scenarios: Vec<Scenario> = mutants.iter().map(|mutant| mutant.scenario).collect();
+    scenarios.sort_unstable();
+    scenarios.dedup();
+    scenarios
+}
+
+/// Whether every mutant applies to the code. Prints those that do not.
+pub(crate) fn is_current() -> bool {
+    let outdated = outdated();
+    for patch in &outdated {
+        println!("update a mutant: {patch}");
+    }
+    outdated.is_empty()
+}
+
+/// Runs the selection this many times. Returns whether all mutants were killed and all scenarios
+/// passed.
+pub(crate) fn run(
+    programs: &Programs,
+    selection: &Selection,
+    repeat: usize,
+    parallel: usize,
+) -> bool {
+    if !is_current() {
+        return false;
+    }
+    let begin = Instant::now();
+    let tasks: Vec<Task<'_, bool>> = (0..repeat)
+        .flat_map(|_| tasks(programs, selection))
+        .collect();
+    let planned = tasks.len();
+    let reports = run_all(tasks, parallel);
+    let failed: Vec<&str> = reports
+        .iter()
+        .filter(|report| report.result != Ok(true))
+        .map(|report| &*report.name)
+        .collect();
+    println!(
+        "{} of {planned} scenario runs in {:.0} s, {} failed: {}",
+        reports.len(),
+        begin.elapsed().as_secs_f64(),
+        failed.len(),
+        if failed.is_empty() {
+            "none".to_owned()
+        } else {
+            failed.join(", ")
+        },
+    );
+    failed.is_empty() && reports.len() == planned && planned > 0
+}
+
+/// Returns a task for each scenario and each mutant of the selection.
+pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a, bool>> {
+    let scenarios = selection.scenarios().into_iter().map(|scenario| Task {
+        name: format!("{scenario:?}"),
+        weight: 1,
+        work: Box::new(move || passes(programs, scenario)) as Box<dyn Fn() -> bool + Send>,
+    });
+    let mutants = selection.mutants().into_iter().map(|mutant| Task {
+        name: mutant.name.to_owned(),
+        weight: 1,
+        work: Box::new(move || is_killed(programs, mutant)),
+    });
+    scenarios.chain(mutants).collect()
+}
+
+fn passes(programs: &Programs, scenario: Scenario) -> bool {
+    let begin = Instant::now();
+    let run = scenario.run(programs, None);
+    let time = begin.elapsed().as_secs_f64();
+    let report = report::describe(&run.records, &run.findings);
+    let passes = run.findings.violations.is_empty() && run.missing.is_empty();
+    let (word, report) = if passes {
+        ("passed", report.lines().next().unwrap_or_default())
+    } else {
+        ("FAILED", report.as_str())
+    };
+    println!("{time:>6.1} s  {scenario:?} {word}\n          {report}");
+    print_missing(&run.missing);
+    passes
+}
+
+fn is_killed(programs: &Programs, mutant: &Mutant) -> bool {
+    let begin = Instant::now();
+    let run = mutant.scenario.run(programs, Some(mutant));
+    let (time, name, scenario) = (begin.elapsed().as_secs_f64(), mutant.name, mutant.scenario);
+    let mut violations = run.findings.violations.iter();
+    match violations.find(|violation| mutant.rules.contains(&violation.rule)) {
+        Some(violation) => {
+            let (rule, what) = (violation.rule.number(), &violation.what);
+            println!("{time:>6.1} s  {name} killed by {rule} in {scenario:?}: {what}");
+            true
+        }
+        None => {
+            let report = report::describe(&run.records, &run.findings);
+            println!("{time:>6.1} s  {name} SURVIVED in {scenario:?}: {report}");
+            print_missing(&run.missing);
+            false
+        }
+    }
+}
+
+fn print_missing(missing: &[String]) {
+    for state in missing {
+        println!("          this state did not come: {state}");
+    }
+}

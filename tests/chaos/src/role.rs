@@ -1,0 +1,210 @@
+//! The roles of client processes. Each uses redrive as any program would, and records which
+//! operations it invoked and which answers it got.
+
+mod enqueuer;
+mod exporter;
+mod operator;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use redrive::{Database, Payload, Pooler};
+use serde::{Deserialize, Serialize};
+
+use crate::history::ClientLog;
+
+/// The queue of all processes.
+pub(crate) const QUEUE: &str = "chaos";
+/// `max_attempts` of every job.
+pub(crate) const MAX_ATTEMPTS: u32 = 4;
+
+/// The role of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    Worker,
+    Enqueuer,
+    Operator,
+    Exporter,
+}
+
+/// A bug of a client, which the checker must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientFlaw {
+    None,
+    /// Reports jobs as stored before the transaction commits.
+    AcksEarly,
+    /// Enqueues the same jobs again, with new ids, when the answer was lost.
+    Resends,
+}
+
+/// The state of the dependency that some handlers call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Gateway {
+    /// Down for the first attempt at each job in a process.
+    Shaky,
+    Up,
+}
+
+/// Which jobs an enqueuer stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JobMix {
+    /// All plans, by all ways to enqueue.
+    Mixed,
+    /// The same, without jobs that abort their process.
+    Tame,
+    /// Jobs that succeed at once.
+    Instant,
+    /// Jobs that succeed at once, one per transaction. Every third transaction is rolled back.
+    Transactions,
+}
+
+/// The command line of a process.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    pub(crate) role: Role,
+    #[arg(long)]
+    pub(crate) url: String,
+    /// The pooler behind the URL.
+    #[arg(long, default_value_t)]
+    pub(crate) pooler: Pooler,
+    /// The name of the process, with the number of its life.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// A number that no other process or life has.
+    #[arg(long)]
+    pub(crate) number: u32,
+    /// The folder of the records.
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// Jobs per second of an enqueuer; 0: no limit.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) rate: u32,
+    /// How many jobs an enqueuer stores; 0: no limit.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) jobs: u64,
+    #[arg(long, value_enum, default_value_t = JobMix::Mixed)]
+    pub(crate) mix: JobMix,
+    #[arg(long, value_enum, default_value_t = ClientFlaw::None)]
+    pub(crate) flaw: ClientFlaw,
+    /// The gateway that a worker's handlers call.
+    #[arg(long, value_enum, default_value_t = Gateway::Shaky)]
+    pub(crate) gateway: Gateway,
+    /// The port of an exporter.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// The lease of a worker, in milliseconds.
+    #[arg(long, default_value_t = 3000)]
+    pub(crate) lease: u64,
+    /// How long a worker that stops waits for its handlers, in milliseconds.
+    #[arg(long, default_value_t = 1500)]
+    pub(crate) grace: u64,
+}
+
+impl Options {
+    /// Opens the database under this process's name, which the trace records.
+    fn open(&self) -> redrive::Result<Database> {
+        Database::builder(&self.named_url())
+            .pooler(self.pooler)
+            .connect_timeout(Duration::from_secs(2))
+            .call_timeout(Duration::from_secs(4))
+            .open()
+    }
+
+    fn named_url(&self) -> String {
+        format!("{}&application_name={}", self.url, self.name)
+    }
+
+    fn log(&self) -> ClientLog {
+        ClientLog::open(
+            &self.folder.join(format!("client-{}.jsonl", self.name)),
+            &self.name,
+        )
+    }
+
+    fn random(&self) -> fastrand::Rng {
+        let mixed = self.name.bytes().fold(self.seed, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        fastrand::Rng::with_seed(mixed)
+    }
+}
+
+/// Runs a process until SIGTERM.
+pub(crate) fn run(options: &Options) {
+    if options.role == Role::Exporter {
+        return exporter::run(options);
+    }
+    env_logger::Builder::new()
+        .filter_level(log::LevelFilter::Warn)
+        .format_target(false)
+        .init();
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))
+        .expect("register a signal handler");
+    match options.role {
+        Role::Worker => worker::run(options, &stop),
+        Role::Enqueuer => enqueuer::run(options, &stop),
+        Role::Operator => operator::run(options, &stop),
+        Role::Exporter => {}
+    }
+}
+
+/// Opens the database, retrying until it succeeds. Returns `None` when asked to stop.
+fn connect(options: &Options, stop: &AtomicBool) -> Option<Database> {
+    while !stop.load(Ordering::Relaxed) {
+        match options.open() {
+            Ok(db) => return Some(db),
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+    None
+}
+
+/// The payload of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Work {
+    /// Identifies the job in its enqueuer's history.
+    pub(crate) key: i64,
+    pub(crate) plan: Plan,
+    /// How long the handler runs, in milliseconds.
+    pub(crate) ms: u64,
+    /// How often it fails before it succeeds.
+    pub(crate) times: u32,
+}
+
+/// How a handler ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Plan {
+    Done,
+    Retry,
+    Panic,
+    Reject,
+    Snooze,
+    Outage,
+    /// Aborts its process, in generation 0.
+    Abort,
+    /// Waits at the [gate](crate::gate), then succeeds.
+    Hold,
+    /// Fails the first attempt; the next one waits at the gate.
+    RetryThenHold,
+}
+
+impl Payload for Work {
+    const KIND: &'static str = "work";
+}
+
+/// The same work for a handler with a transaction.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TransactionalWork(pub(crate) Work);
+
+impl Payload for TransactionalWork {
+    const KIND: &'static str = "transactional";
+}

@@ -1,0 +1,304 @@
+//! An enqueuer: stores jobs in every way redrive offers, and records which ones were acknowledged.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::types::{ToSql, Type};
+use postgres::{Client, NoTls};
+use redrive::{Enqueued, NewJob, Queue, Result};
+
+use crate::history::{ClientEvent, ClientLog, Operation};
+use crate::role::{
+    ClientFlaw, JobMix, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work, connect,
+};
+
+pub(super) fn run(options: &Options, stop: &AtomicBool) {
+    let log = options.log();
+    log.write(
+        0,
+        ClientEvent::Started {
+            pid: std::process::id(),
+        },
+    );
+    let Some(db) = connect(options, stop) else {
+        return;
+    };
+    let mut enqueuer = Enqueuer {
+        options,
+        log,
+        queue: Queue::new(&db, QUEUE).expect("a valid name"),
+        random: options.random(),
+        next_key: i64::from(options.number) << 40,
+        transactions: 0,
+        client: None,
+    };
+    let begin = Instant::now();
+    let mut stored: u64 = 0;
+    while !stop.load(Ordering::Relaxed) && (options.jobs == 0 || stored < options.jobs) {
+        stored += enqueuer.next_operation();
+        if options.rate > 0 {
+            let due =
+                begin + Duration::from_secs(1).mul_f64(decimal(stored) / f64::from(options.rate));
+            // In short steps, so that SIGTERM is noticed.
+            while Instant::now() < due && !stop.load(Ordering::Relaxed) {
+                let left = due.saturating_duration_since(Instant::now());
+                thread::sleep(left.min(Duration::from_millis(20)));
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a pace, not a count")]
+fn decimal(count: u64) -> f64 {
+    count as f64
+}
+
+struct Enqueuer<'a> {
+    options: &'a Options,
+    log: ClientLog,
+    queue: Queue,
+    random: fastrand::Rng,
+    next_key: i64,
+    transactions: u64,
+    /// The connection of its transactions.
+    client: Option<Client>,
+}
+
+impl Enqueuer<'_> {
+    /// Stores some jobs. Returns how many it tried to store.
+    fn next_operation(&mut self) -> u64 {
+        match self.options.mix {
+            JobMix::Transactions => self.in_transaction(1),
+            JobMix::Instant => self.plain(4),
+            JobMix::Mixed | JobMix::Tame => match self.random.u32(0..100) {
+                0..=39 => self.plain(1),
+                40..=59 => {
+                    let jobs = self.random.usize(2..60);
+                    self.plain(jobs)
+                }
+                60..=79 => {
+                    let jobs = self.random.usize(1..8);
+                    self.in_transaction(jobs)
+                }
+                80..=89 => self.by_function(),
+                90..=98 => self.unique(),
+                // Enough for COPY.
+                _ => self.plain(1001),
+            },
+        }
+    }
+
+    fn plain(&mut self, jobs: usize) -> u64 {
+        let works = self.works(jobs);
+        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
+        let result = self.store(&works);
+        let is_unknown = result.as_ref().is_err_and(|error| !error.is_invalid());
+        self.log.complete(op, &result);
+        if is_unknown && self.options.flaw == ClientFlaw::Resends {
+            let op = self.log.invoke(Operation::Enqueue, &[], &[]);
+            let again = self.store(&works);
+            self.log.complete(op, &again.map(|_| Vec::new()));
+        }
+        jobs as u64
+    }
+
+    fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
+        let jobs = works
+            .iter()
+            .map(|work| self.job(work))
+            .collect::<Result<Vec<_>>>()?;
+        let ids = self.queue.enqueue_jobs(&jobs)?;
+        Ok(ids.into_iter().map(|job| job.id().get()).collect())
+    }
+
+    /// Stores jobs in a transaction, and rolls back every third one.
+    fn in_transaction(&mut self, jobs: usize) -> u64 {
+        let works = self.works(jobs);
+        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
+        let Some(mut client) = self.client() else {
+            self.log.write(op, failed("no connection"));
+            return works.len() as u64;
+        };
+        let event = match self.store_in_transaction(op, &works, &mut client) {
+            Ok(ids) => {
+                self.client = Some(client);
+                Some(ClientEvent::Ok { ids })
+            }
+            // It reported a result already.
+            Err(_) if self.options.flaw == ClientFlaw::AcksEarly => None,
+            Err(event) => Some(event),
+        };
+        if let Some(event) = event {
+            self.log.write(op, event);
+        }
+        works.len() as u64
+    }
+
+    fn store_in_transaction(
+        &mut self,
+        op: u64,
+        works: &[Work],
+        client: &mut Client,
+    ) -> std::result::Result<Vec<i64>, ClientEvent> {
+        let open_for = Duration::from_millis(self.random.u64(0..30));
+        let jobs = works
+            .iter()
+            .map(|work| self.job(work))
+            .collect::<Result<Vec<_>>>()
+            .map_err(failed)?;
+        let mut transaction = client.transaction().map_err(failed)?;
+        let ids = self
+            .queue
+            .enqueue_jobs_in(&mut transaction, &jobs)
+            .map_err(failed)?;
+        let ids: Vec<i64> = ids.into_iter().map(|job| job.id().get()).collect();
+        thread::sleep(open_for);
+        if self.options.flaw == ClientFlaw::AcksEarly {
+            self.log.write(op, ClientEvent::Ok { ids: ids.clone() });
+        }
+        self.transactions += 1;
+        if self.transactions.is_multiple_of(3) {
+            // Nothing is committed, even if the rollback itself fails.
+            _ = transaction.rollback();
+            return Err(failed("rolled back"));
+        }
+        transaction.commit().map_err(unknown)?;
+        Ok(ids)
+    }
+
+    /// Calls the SQL function, as programs in other languages do.
+    fn by_function(&mut self) -> u64 {
+        let works = self.works(1);
+        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
+        let payload = serde_json::to_string(&works[0]).expect("a payload is JSON");
+        let Some(mut client) = self.client() else {
+            self.log.write(op, failed("no connection"));
+            return 1;
+        };
+        let attempts = MAX_ATTEMPTS.cast_signed();
+        let query = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
+        // Unprepared, because a pooler may be in between.
+        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+            (&QUEUE, Type::TEXT),
+            (&"work", Type::TEXT),
+            (&payload, Type::TEXT),
+            (&attempts, Type::INT4),
+        ];
+        match client.query_typed_one(query, &parameters) {
+            Ok(row) => {
+                let ids = vec![row.get(0)];
+                self.log.write(op, ClientEvent::Ok { ids });
+                self.client = Some(client);
+            }
+            Err(error) => self.log.write(op, unknown(error)),
+        }
+        1
+    }
+
+    /// Stores a job with one of 40 unique keys. If another job holds the key, the history has that
+    /// job's id as a negative number.
+    fn unique(&mut self) -> u64 {
+        let works = self.works(1);
+        let key = format!("u{}", self.random.u32(0..40));
+        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
+        let result = self
+            .job(&works[0])
+            .and_then(|job| self.queue.enqueue_job(job.unique(key)))
+            .map(|enqueued| match enqueued {
+                Enqueued::New(id) => vec![id.get()],
+                Enqueued::Existing(id) => vec![-id.get()],
+            });
+        self.log.complete(op, &result);
+        1
+    }
+
+    fn client(&mut self) -> Option<Client> {
+        let open = self.client.take().filter(|client| !client.is_closed());
+        open.or_else(|| {
+            let url = format!("{}&connect_timeout=2", self.options.named_url());
+            Client::connect(&url, NoTls).ok()
+        })
+    }
+
+    fn job(&mut self, work: &Work) -> Result<NewJob> {
+        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
+        let is_transactional = is_mixed && work.key % 11 == 0;
+        let job = if is_transactional {
+            NewJob::new(&TransactionalWork(work.clone()))
+        } else {
+            NewJob::new(work)
+        };
+        let job = job?.max_attempts(MAX_ATTEMPTS);
+        if !is_mixed {
+            return Ok(job);
+        }
+        let job = match self.random.u32(0..10) {
+            0 => job.delay(Duration::from_millis(self.random.u64(1..1500))),
+            _ => job,
+        };
+        Ok(match self.random.u32(0..10) {
+            0 => job.priority(self.random.i16(-5..=5)),
+            _ => job,
+        })
+    }
+
+    fn works(&mut self, count: usize) -> Vec<Work> {
+        (0..count).map(|_| self.work()).collect()
+    }
+
+    fn work(&mut self) -> Work {
+        self.next_key += 1;
+        let key = self.next_key;
+        let times = self.random.u32(1..=MAX_ATTEMPTS);
+        let (plan, ms) = match self.options.mix {
+            JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
+            JobMix::Mixed | JobMix::Tame => (self.plan(), self.run_time()),
+        };
+        Work {
+            key,
+            plan,
+            ms,
+            times,
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        match self.random.u32(0..2000) {
+            0..=1599 => Plan::Done,
+            1600..=1759 => Plan::Retry,
+            1760..=1799 => Plan::Panic,
+            1800..=1899 => Plan::Reject,
+            1900..=1949 => Plan::Snooze,
+            1950..=1998 => Plan::Outage,
+            _ if self.options.mix == JobMix::Tame => Plan::Done,
+            _ => Plan::Abort,
+        }
+    }
+
+    fn run_time(&mut self) -> u64 {
+        match self.random.u32(0..100) {
+            0..=3 => self.random.u64(50..600),
+            4..=30 => self.random.u64(0..10),
+            _ => 0,
+        }
+    }
+}
+
+fn keys(works: &[Work]) -> Vec<i64> {
+    works.iter().map(|work| work.key).collect()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn failed(error: impl ToString) -> ClientEvent {
+    ClientEvent::Failed {
+        error: error.to_string(),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unknown(error: impl ToString) -> ClientEvent {
+    ClientEvent::Unknown {
+        error: error.to_string(),
+    }
+}

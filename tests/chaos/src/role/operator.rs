@@ -1,0 +1,123 @@
+//! An operator: redrives, edits, discards, cancels and prunes at random.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use postgres::types::Type;
+use postgres::{Client, NoTls};
+use redrive::admin::Cancelled;
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
+use redrive::dlq::{Edit, LetterFilter};
+use redrive::{Database, JobId, Operator, Result};
+
+use crate::history::{ClientEvent, ClientLog, Operation};
+use crate::role::{Options, QUEUE, connect};
+
+pub(super) fn run(options: &Options, stop: &AtomicBool) {
+    let log = options.log();
+    log.write(
+        0,
+        ClientEvent::Started {
+            pid: std::process::id(),
+        },
+    );
+    let Some(db) = connect(options, stop) else {
+        return;
+    };
+    let mut random = options.random();
+    let operator = Operator::new(&options.name).reason("chaos");
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(random.u64(20..250)));
+        let some = LetterFilter::new().queue(QUEUE).limit(random.u64(1..60));
+        match random.u32(0..20) {
+            0..=7 => {
+                let op = log.invoke(Operation::Redrive, &[], &[]);
+                let redriven = db.dlq().redrive(&some, &operator);
+                log.complete(op, &redriven.map(|done| numbers(&done.redriven)));
+            }
+            8..=9 => {
+                let op = log.invoke(Operation::Run, &[], &[]);
+                log.complete(op, &drive_run(&db, &some, &operator));
+            }
+            10..=11 => {
+                let op = log.invoke(Operation::Discard, &[], &[]);
+                let few = LetterFilter::new().queue(QUEUE).limit(2);
+                log.complete(
+                    op,
+                    &db.dlq().discard(&few, &operator).map(|ids| numbers(&ids)),
+                );
+            }
+            12..=13 => {
+                let op = log.invoke(Operation::Edit, &[], &[]);
+                let edited = Edit::merge(r#"{"edited": true}"#)
+                    .and_then(|edit| db.dlq().edit(&some, &edit, &operator));
+                log.complete(op, &edited.map(|_| Vec::new()));
+            }
+            14..=16 => cancel(options, &db, &log, &mut random),
+            17..=18 => {
+                let Some(id) = recent_job(options, &mut random) else {
+                    continue;
+                };
+                let op = log.invoke(Operation::Priority, &[], &[id]);
+                let set = db.admin().set_priority(JobId::new(id), random.i16(-3..=3));
+                log.complete(op, &set.map(|_| Vec::new()));
+            }
+            _ => {
+                let op = log.invoke(Operation::Prune, &[], &[]);
+                log.complete(
+                    op,
+                    &db.dlq()
+                        .prune(Duration::from_secs(1), &operator)
+                        .map(|_| Vec::new()),
+                );
+            }
+        }
+    }
+}
+
+fn cancel(options: &Options, db: &Database, log: &ClientLog, random: &mut fastrand::Rng) {
+    let Some(id) = recent_job(options, random) else {
+        return;
+    };
+    let op = log.invoke(Operation::Cancel, &[], &[id]);
+    let cancelled = db
+        .admin()
+        .cancel(JobId::new(id))
+        .map(|cancelled| match cancelled {
+            Cancelled::Dead => vec![id],
+            _ => Vec::new(),
+        });
+    log.complete(op, &cancelled);
+}
+
+/// Starts a redrive run of these letters and drives it to its end.
+fn drive_run(db: &Database, filter: &LetterFilter, operator: &Operator) -> Result<Vec<i64>> {
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let Some((_, mut driver)) = db.dlq().runs().start(filter, &options, operator)? else {
+        return Ok(Vec::new());
+    };
+    loop {
+        let step = driver.step()?;
+        if step.status != DriveStatus::Running {
+            return Ok(Vec::new());
+        }
+        thread::sleep(step.wait.min(Duration::from_millis(100)));
+    }
+}
+
+/// Returns one of the 20 latest live jobs.
+fn recent_job(options: &Options, random: &mut fastrand::Rng) -> Option<i64> {
+    let url = format!("{}&connect_timeout=2", options.named_url());
+    let mut client = Client::connect(&url, NoTls).ok()?;
+    let query = "SELECT id FROM redrive.live_jobs ORDER BY id DESC LIMIT 1 OFFSET $1";
+    // Unprepared, because a pooler may be in between.
+    let row = client
+        .query_typed_opt(query, &[(&random.i64(0..20), Type::INT8)])
+        .ok()??;
+    Some(row.get(0))
+}
+
+fn numbers(ids: &[JobId]) -> Vec<i64> {
+    ids.iter().map(|id| id.get()).collect()
+}

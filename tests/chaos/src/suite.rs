@@ -1,0 +1,101 @@
+//! The suite that checks a change: rounds with faults, scenarios, mutants and the poison test,
+//! side by side.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum as _;
+use redrive::Pooler;
+
+use crate::Programs;
+use crate::fault::Fault;
+use crate::mutation_run::{self, Selection};
+use crate::poison;
+use crate::round::Round;
+use crate::scheduler::{Task, run_all};
+
+const ROUND: Duration = Duration::from_mins(1);
+/// The weight of a round beside a scenario's 1: it has twice as many processes.
+const ROUND_WEIGHT: usize = 2;
+/// Jobs per second of a round.
+const RATE: u32 = 100;
+/// Rounds and mutants of the quick suite, and rounds of the full one.
+const QUICK_ROUNDS: u64 = 1;
+const QUICK_MUTANTS: usize = 5;
+const FULL_ROUNDS: u64 = 5;
+
+/// How much the suite runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// One round of a minute, five mutants and their scenarios.
+    Quick,
+    /// Five rounds of a minute, all scenarios and mutants, and the poison test.
+    Full,
+}
+
+/// Runs the suite, with this much weight at a time. Returns whether everything passed.
+pub(crate) fn run(programs: &Programs, size: Size, parallel: usize) -> bool {
+    let begin = Instant::now();
+    if !mutation_run::is_current() {
+        return false;
+    }
+    let tasks = match size {
+        Size::Quick => tasks(programs, QUICK_ROUNDS, &Selection::Sample(QUICK_MUTANTS)),
+        Size::Full => {
+            let mut tasks = tasks(programs, FULL_ROUNDS, &Selection::All);
+            tasks.insert(
+                0,
+                Task {
+                    name: "poison".to_owned(),
+                    weight: ROUND_WEIGHT,
+                    work: Box::new(|| poison::run(programs)),
+                },
+            );
+            tasks
+        }
+    };
+    let planned = tasks.len();
+    let reports = run_all(tasks, parallel);
+    let failed: Vec<&str> = reports
+        .iter()
+        .filter(|report| report.result != Ok(true))
+        .map(|report| &*report.name)
+        .collect();
+    println!(
+        "{} of {planned} runs in {:.0} s ({:.0} s one after another), {} failed: {}",
+        reports.len(),
+        begin.elapsed().as_secs_f64(),
+        reports
+            .iter()
+            .map(|report| report.took.as_secs_f64())
+            .sum::<f64>(),
+        failed.len(),
+        if failed.is_empty() {
+            "none".to_owned()
+        } else {
+            failed.join(", ")
+        },
+    );
+    failed.is_empty() && reports.len() == planned
+}
+
+/// The longest tasks come first, so that the last ones to end are short.
+fn tasks<'a>(programs: &'a Programs, rounds: u64, selection: &Selection) -> Vec<Task<'a, bool>> {
+    let rounds = (1..=rounds).map(|seed| Task {
+        name: format!("seed {seed}"),
+        weight: ROUND_WEIGHT,
+        work: Box::new(move || {
+            let round = Round {
+                programs,
+                seed,
+                length: ROUND,
+                faults: Fault::value_variants().to_vec(),
+                rate: RATE,
+                pooler: Pooler::Session,
+            };
+            round.run().has_passed()
+        }) as Box<dyn Fn() -> bool + Send>,
+    });
+    rounds
+        .chain(mutation_run::tasks(programs, selection))
+        .collect()
+}

@@ -1,0 +1,75 @@
+//! Commands on redrive runs.
+
+use redrive_tests::TestDatabase;
+
+use super::super::{letters, ready, redrive};
+
+#[test]
+fn runs_can_be_started_listed_shown_paused_and_cancelled() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    letters(&db, &queue, 12);
+    redrive(&db, &["dlq", "runs", "list"]).exits_with(1);
+    redrive(&db, &["dlq", "runs", "show", "1"]).exits_with(1);
+
+    // A dry run shows the letters by group and warns if no worker would claim them.
+    let dry = redrive(&db, &["dlq", "redrive", "orders", "--to", "nowhere"]).exits_with(0);
+    assert!(
+        dry.err.contains("no live worker of queue `nowhere`"),
+        "{}",
+        dry.err
+    );
+    assert!(dry.out.contains("GROUP") && dry.out.contains("--to nowhere --yes"));
+    let dry = redrive(&db, &["dlq", "redrive", "orders", "--json"]).exits_with(0);
+    let line = dry.lines().remove(0);
+    assert_eq!(
+        (&line["groups"][0]["letters"], &line["unserved"][0]["queue"]),
+        (&12.into(), &"orders".into())
+    );
+
+    let detach = [
+        "dlq", "redrive", "orders", "--detach", "--canary", "3", "--yes",
+    ];
+    redrive(&db, &detach).exits_with(0);
+    let listed = redrive(&db, &["dlq", "runs", "list", "--json"]).exits_with(0);
+    let run = listed.lines().remove(0);
+    assert_eq!(
+        (
+            &run["state"],
+            &run["letters"],
+            &run["redriven"],
+            &run["canary"]
+        ),
+        (&"running".into(), &12.into(), &0.into(), &3.into())
+    );
+    let id = run["run"].to_string();
+    assert!(
+        redrive(&db, &["dlq", "runs", "list"])
+            .exits_with(0)
+            .out
+            .contains("running")
+    );
+    redrive(&db, &["dlq", "runs", "pause", &id]).exits_with(0);
+    let again = redrive(&db, &["dlq", "runs", "pause", &id]).exits_with(1);
+    assert!(again.err.contains("is paused"), "{}", again.err);
+    let shown = redrive(&db, &["dlq", "runs", "show", &id]).exits_with(0);
+    assert!(shown.out.contains("after a canary of 3"), "{}", shown.out);
+    redrive(&db, &["dlq", "runs", "resume", &id, "--detach"]).exits_with(0);
+    redrive(&db, &["dlq", "runs", "cancel", &id, "--reason", "tests"]).exits_with(0);
+    redrive(&db, &["dlq", "runs", "resume", &id]).exits_with(1);
+    assert_eq!(ready(&queue), 0);
+
+    let went = redrive(&db, &["dlq", "redrive", "orders", "--unthrottled", "--yes"]).exits_with(0);
+    assert!(went.out.contains("12 redriven of 12"), "{}", went.out);
+    assert_eq!(ready(&queue), 12);
+    for wrong in [
+        &["dlq", "redrive", "orders", "--force", "--yes"][..],
+        &["dlq", "redrive", "orders", "--rate", "0", "--yes"],
+        &["dlq", "redrive", "orders", "--rate", "5", "--unthrottled"],
+        &["dlq", "redrive", "--id", "1", "--canary", "5"],
+        &["dlq", "redrive", "orders", "--to", " ", "--yes"],
+        &["dlq", "runs", "show", "x"],
+    ] {
+        redrive(&db, wrong).exits_with(2);
+    }
+}

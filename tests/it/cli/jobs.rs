@@ -1,0 +1,164 @@
+//! Commands on jobs: enqueue, work, show, cancel and set-priority.
+
+use super::{Payloads, ready};
+
+use redrive::dlq::{DeathCause, LetterFilter};
+use redrive_tests::TestDatabase;
+use serde_json::Value;
+
+use super::redrive;
+
+#[test]
+fn a_bad_line_is_reported_and_rejects_or_skips_as_asked() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let payloads = Payloads::new(&db, 80_000, Some((70_001, "{\"order\": ")));
+    let enqueue = [
+        "enqueue",
+        "orders",
+        "order.placed",
+        "--file",
+        payloads.path(),
+    ];
+
+    let refused = redrive(&db, &enqueue).exits_with(2);
+    assert!(refused.err.contains("line 70001 of"), "{}", refused.err);
+    assert!(queue.is_drained().unwrap(), "all or nothing");
+
+    let skipped = redrive(
+        &db,
+        &[&enqueue[..], &["--skip-bad-lines", "--json"]].concat(),
+    )
+    .exits_with(1);
+    assert!(skipped.err.contains("line 70001: "), "{}", skipped.err);
+    assert_eq!(skipped.lines()[0]["enqueued"], 79_999);
+    assert_eq!(ready(&queue), 79_999);
+}
+
+#[test]
+fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
+    let db = TestDatabase::migrated();
+    for (kind, attempts) in [
+        ("done", "5"),
+        ("rejected", "5"),
+        ("failing", "1"),
+        ("killed", "1"),
+    ] {
+        redrive(
+            &db,
+            &[
+                "enqueue",
+                "w",
+                kind,
+                "{\"a\": 1}",
+                "--max-attempts",
+                attempts,
+            ],
+        )
+        .exits_with(0);
+    }
+    let command = r#"test "$(cat)" = '{"a": 1}' || exit 3
+        case $REDRIVE_KIND in
+            rejected) echo "bad currency" >&2; exit 65;;
+            failing) exit 1;;
+            killed) kill -9 $$;;
+        esac"#;
+    let worked = redrive(&db, &["work", "w", "--exec", command, "--drain", "--json"]).exits_with(0);
+    assert_eq!(
+        (&worked.lines()[0]["done"], &worked.lines()[0]["dead"]),
+        (&1.into(), &3.into())
+    );
+
+    let letters = db
+        .open()
+        .dlq()
+        .list(&LetterFilter::new().queue("w"))
+        .unwrap();
+    let mut died: Vec<_> = letters
+        .iter()
+        .map(|letter| (&*letter.kind, letter.cause, &*letter.error_class))
+        .collect();
+    died.sort_unstable_by_key(|(kind, ..)| *kind);
+    assert_eq!(
+        died,
+        [
+            ("failing", DeathCause::Exhausted, "exit:1"),
+            ("killed", DeathCause::Exhausted, "signal:9"),
+            ("rejected", DeathCause::Rejected, "exit:65"),
+        ]
+    );
+    assert!(
+        letters
+            .iter()
+            .any(|letter| letter.error_message == "bad currency")
+    );
+}
+
+#[test]
+fn a_command_that_exceeds_its_deadline_is_killed() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "1"]).exits_with(0);
+    let slow = [
+        "work",
+        "w",
+        "--exec",
+        "trap '' TERM; sleep 300",
+        "--deadline",
+        "300ms",
+        "--drain",
+    ];
+    redrive(&db, &slow).exits_with(0);
+    assert_eq!(
+        db.open()
+            .dlq()
+            .list(&LetterFilter::new().queue("w"))
+            .unwrap()[0]
+            .cause,
+        DeathCause::Timeout
+    );
+}
+
+#[test]
+fn jobs_show_cancel_and_set_priority_work_on_live_jobs() {
+    let db = TestDatabase::migrated();
+    let added = redrive(
+        &db,
+        &["enqueue", "q", "k", "[1]", "--delay", "1h", "--json"],
+    )
+    .exits_with(0);
+    let id = added.lines()[0]["id"].to_string();
+    redrive(&db, &["job", "set", &id, "--priority", "-7"]).exits_with(0);
+    let shown = redrive(&db, &["job", "show", &id, "--json"])
+        .exits_with(0)
+        .lines()
+        .remove(0);
+    assert_eq!(
+        (&shown["state"], &shown["priority"]),
+        (&"delayed".into(), &(-7).into())
+    );
+    redrive(&db, &["job", "cancel", &id]).exits_with(0);
+    let again = redrive(&db, &["job", "cancel", &id]).exits_with(1);
+    assert!(again.err.contains("dlq show"), "{}", again.err);
+    redrive(&db, &["job", "show", "424242"]).exits_with(1);
+    redrive(&db, &["stats", "nobody"]).exits_with(1);
+}
+
+#[test]
+fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
+    let db = TestDatabase::migrated();
+    let enqueue = ["enqueue", "orders", "order", "{}", "--unique", "today"];
+    let first = redrive(&db, &enqueue).exits_with(0);
+    let again = redrive(&db, &enqueue).exits_with(1);
+    assert_eq!(again.out, first.out, "the id of the one that has the key");
+    assert!(again.err.contains("nothing was enqueued"), "{}", again.err);
+    let mut json = enqueue.to_vec();
+    json.push("--json");
+    let output = redrive(&db, &json).exits_with(1).lines();
+    assert_eq!(
+        (&output[0]["stored"], &output[0]["unique"]),
+        (&Value::Bool(false), &Value::from("today"))
+    );
+    assert_eq!(output[0]["id"].to_string(), first.out.trim());
+    redrive(&db, &["enqueue", "orders", "order", "{}", "--unique", ""]).exits_with(2);
+    assert_eq!(ready(&db.queue("orders")), 1);
+}

@@ -1,0 +1,102 @@
+//! The runbooks of the alerts: every command exists and every statement runs.
+
+use std::process::ExitCode;
+
+use redrive_tests::{TestDatabase, ran};
+
+/// Returns the runbooks.
+fn runbooks() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../alerts/runbooks.md");
+    std::fs::read_to_string(path).expect("the runbooks")
+}
+
+/// A database in which the run 1, the failure group 1 and the policy `nightly` exist, and in whose
+/// queue `orders` nothing waits, so that no command has long to run.
+fn furnished() -> TestDatabase {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute("SELECT redrive.capture('kafka:other', '1', 'other', 'k', '\\x7b7d', error_class => 'Timeout')")
+        .expect("a letter");
+    for arguments in [
+        &["dlq", "redrive", "other", "--yes", "--detach"][..],
+        &["dlq", "runs", "pause", "1"],
+        &[
+            "dlq", "policies", "set", "nightly", "orders", "--every", "6h", "--batch", "50",
+        ],
+    ] {
+        ran(&test, arguments).exits_with(0);
+    }
+    test
+}
+
+#[test]
+fn every_command_in_the_runbooks_exists() {
+    let test = furnished();
+    let mut commands = 0;
+    let mut wrong = Vec::new();
+    for text in code(&runbooks()) {
+        let Some(arguments) = text.strip_prefix("redrive ") else {
+            continue;
+        };
+        let mut arguments = words(arguments);
+        if arguments[0] == "work" {
+            arguments.push("--drain".to_owned());
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let ran = ran(&test, &arguments);
+        if ran.code == ExitCode::from(2) {
+            wrong.push(format!("`{text}`: {}", ran.err));
+        }
+        commands += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(commands > 60, "only {commands} commands");
+}
+
+#[test]
+fn every_statement_in_the_runbooks_runs() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut blocks = 0;
+    for block in runbooks().split("```sql\n").skip(1) {
+        let statements = block.split("```").next().unwrap_or_default();
+        client
+            .batch_execute(statements)
+            .unwrap_or_else(|error| panic!("{error:?}\n{statements}"));
+        blocks += 1;
+    }
+    assert!(blocks > 10, "only {blocks} blocks");
+}
+
+/// Returns the inline code of a text.
+fn code(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("```"))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// Splits a command at blanks, with single quotes, as a shell does.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().expect("a word").push(c),
+        }
+    }
+    assert!(!quoted, "an open quote in `{command}`");
+    words
+}
+
+#[test]
+fn commands_are_split_as_a_shell_splits_them() {
+    assert_eq!(
+        words("dlq list 'died<2h' --reason 'two words'"),
+        ["dlq", "list", "died<2h", "--reason", "two words"]
+    );
+    assert_eq!(code("a `b c` d `e`\n```sql\nf"), ["b c", "e"]);
+}

@@ -1,0 +1,154 @@
+//! The terminal: text from the database cannot control it.
+
+use redrive_tests::{TestDatabase, ran};
+
+/// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
+/// control, hides.
+const EVIL: &str =
+    "\u{1b}]52;c;ZXZpbA\u{7}\u{1b}[2J\u{202e}\u{9b}31m\u{2066}evil\u{200b}\u{feff}\r\u{8}";
+
+/// A placeholder for the queue.
+const QUEUE: &str = "the queue";
+
+/// Commands that show stored text.
+const READS: &[&[&str]] = &[
+    &["stats"],
+    &["dlq"],
+    &["dlq", "list"],
+    &["dlq", "show", "1"],
+    &["dlq", "show", "2"],
+    &["dlq", "groups"],
+    &["dlq", "groups", "show", "1"],
+    &["dlq", "groups", "show", "2"],
+    &["dlq", "runs", "list"],
+    &["dlq", "runs", "show", "1"],
+    &["dlq", "policies", "list"],
+    &["dlq", "retention", "list"],
+    &["dlq", "archive", "list"],
+    &["dlq", "redrive", QUEUE],
+    &["dlq", "discard", QUEUE, "--reason", "x"],
+    &["dlq", "edit", QUEUE, "--merge", "{\"a\": 1}"],
+    &["dlq", "validate", "--id", "1", "--exec", "cat >&2; false"],
+    &[
+        "dlq",
+        "deliver",
+        "--id",
+        "1",
+        "--exec",
+        "cat >&2; false",
+        "--yes",
+    ],
+    &["job", "show", "100"],
+    &["breaker", "list"],
+    &["redact", "list"],
+    &["audit"],
+    &["prune", "--dry-run"],
+];
+
+fn is_harmful(character: char) -> bool {
+    let hides = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    hides || (character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
+#[test]
+fn every_text_from_the_database_is_escaped_before_it_is_printed() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    // Most operations check names. A role that can write the tables can store anything that the
+    // constraints allow.
+    let name: String = EVIL.chars().filter(|c| !c.is_control()).collect();
+    let json = serde_json::to_string(&serde_json::json!({ EVIL: EVIL })).unwrap();
+    let history = serde_json::to_string(&serde_json::json!([{
+        "attempt": 1, "outcome": "retry", "error_class": EVIL, "error_message": EVIL, "host": EVIL,
+        "version": EVIL, "run_ms": 1, "ended_at": "2026-11-22T00:00:00Z"
+    }]))
+    .unwrap();
+    let letter = "INSERT INTO redrive.dead_letters \
+            (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, content_type, \
+             headers, source, position, history, host, version, unique_key, enqueued_at, state, discard_reason) \
+         VALUES ($1, $2::text, $2::text, 'rejected', $3::text, $3::text, $3::text, $4::text::jsonb, NULL, NULL, NULL, \
+                 NULL, NULL, $5::text::jsonb, $3::text, $3::text, $3::text, now(), $6::text, \
+                 CASE $6::text WHEN 'discarded' THEN $3::text END)";
+    for (id, state) in [(1_i64, "open"), (3, "discarded")] {
+        client
+            .execute(letter, &[&id, &name, &EVIL, &json, &history, &state])
+            .unwrap();
+    }
+    let captured = "INSERT INTO redrive.dead_letters \
+            (id, queue, kind, cause, error_class, error_message, raw, content_type, headers, source, position, enqueued_at) \
+         VALUES (2, $1::text, $1::text, 'captured', $2::text, $2::text, convert_to($2::text, 'UTF8'), $2::text, \
+                 $3::text::jsonb, $2::text, $2::text, now())";
+    client.execute(captured, &[&name, &EVIL, &json]).unwrap();
+    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, history, unique_key) \
+               VALUES (0, 100, $1::text, $2::text, $3::text::jsonb, $4::text::jsonb, $2::text)";
+    client
+        .execute(job, &[&name, &EVIL, &json, &history])
+        .unwrap();
+    let worker = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
+                  VALUES (gen_random_uuid(), $1::text, $2::text, 1, $2::text, 1, ARRAY[$2::text], now() + interval '1 h')";
+    client.execute(worker, &[&name, &EVIL]).unwrap();
+    for (statement, is_named) in [
+        (
+            "SELECT redrive.note_group(1, $1::text, $1::text, $1::text)",
+            false,
+        ),
+        (
+            "SELECT redrive.assign_group(1, $1::text, $1::text, $1::text)",
+            false,
+        ),
+        (
+            "SELECT redrive.open_breaker($2::text, NULL::interval, $1::text, $1::text)",
+            true,
+        ),
+        (
+            "SELECT redrive.record_act($1::text, $1::text, $1::text, jsonb_build_object($1::text, $1::text), 1, jsonb_build_object($1::text, $1::text))",
+            false,
+        ),
+        (
+            "SELECT redrive.add_redaction(NULL, NULL, ARRAY['/' || $1::text], '{}', $1::text, $1::text)",
+            false,
+        ),
+        (
+            "SELECT redrive.set_policy($2::text, '{}'::jsonb, interval '1 h', person => $1::text, reason => $1::text)",
+            true,
+        ),
+    ] {
+        let texts: &[&(dyn postgres::types::ToSql + Sync)] = match is_named {
+            true => &[&EVIL, &name],
+            false => &[&EVIL],
+        };
+        let done = client.query(statement, texts);
+        done.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+    ran(
+        &test,
+        &[
+            "dlq", "redrive", "--id", "1", "--reason", EVIL, "--yes", "--canary", "1", "--detach",
+        ],
+    );
+    client
+        .batch_execute("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'")
+        .unwrap();
+    let (mut shown, mut troubles) = (0, Vec::new());
+    for arguments in READS {
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|argument| if *argument == QUEUE { &*name } else { argument })
+            .collect();
+        let ran = ran(&test, &arguments);
+        assert_ne!(
+            ran.code,
+            std::process::ExitCode::from(2),
+            "{arguments:?}: {}",
+            ran.err
+        );
+        for line in ran.out.lines().chain(ran.err.lines()) {
+            if line.contains(is_harmful) {
+                troubles.push(format!("{arguments:?} shows {line:?}"));
+            }
+        }
+        shown += usize::from(ran.out.contains("evil"));
+    }
+    assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
+    assert!(shown >= 12, "only {shown} commands showed anything of it");
+}

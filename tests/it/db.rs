@@ -1,0 +1,21 @@
+//! The database: schema, statements, connections, roles and deadlines of calls.
+
+mod call_timeout;
+mod constraints;
+mod durability;
+mod encodings;
+mod keepalive;
+mod isolation;
+mod migrate;
+mod plain_role;
+mod plans;
+mod pool;
+mod pooler;
+mod replication;
+mod roles;
+mod schema_decisions;
+mod schema_snapshot;
+mod search_path;
+mod silent_server;
+mod statements;
+mod tls;

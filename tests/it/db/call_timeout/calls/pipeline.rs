@@ -1,0 +1,165 @@
+//! The calls on the database, queues, workers and jobs.
+
+use std::time::Duration;
+
+use redrive::admin::AuditFilter;
+use redrive::metrics::MetricsCollector;
+use redrive::{Database, Error, Failure, Job, JobId, NewJob, Queue, Result, Worker};
+use redrive_tests::{Finish, Gate, Hold, Order, worker};
+
+use super::{Call, GRACE, How, Limit, SCRAPE, Scene, bulk, operator, staged, usual};
+
+fn order() -> NewJob {
+    NewJob::new(&Order { number: 9 }).expect("a good job")
+}
+
+/// Stops a worker that runs a job when the server becomes silent.
+fn stop_a_worker(scene: &Scene, builder: redrive::WorkerBuilder, gate: &Gate) -> Result<()> {
+    let worker: Worker = builder.start()?;
+    gate.wait_for(1);
+    scene.hush();
+    let stopped = worker.stop(GRACE);
+    gate.open();
+    stopped.map(drop)
+}
+
+/// A separate queue, because another worker would claim its jobs.
+fn own_queue(scene: &Scene, name: &str) -> Queue {
+    Queue::new(&scene.db, &format!("{name} {:?}", scene.when)).expect("a valid name")
+}
+
+pub(super) const CALLS: &[Call] = &[
+    staged("connect", Limit::DefaultConnect, |scene| {
+        scene.hush();
+        redrive::connect(scene.proxy.url()).map(drop)
+    }),
+    staged("DatabaseBuilder::open", Limit::Connect, |scene| {
+        scene.hush();
+        Database::builder(scene.proxy.url())
+            .connect_timeout(super::super::CONNECT)
+            .open()
+            .map(drop)
+    }),
+    Call {
+        name: "Database::migrate",
+        limit: Limit::Usual(2),
+        how: How::Plain(|scene| scene.db.migrate().map(drop)),
+    },
+    usual("Database::check_schema", |scene| scene.db.check_schema()),
+    usual("Admin::durability_warnings", |scene| {
+        scene.db.admin().durability_warnings().map(drop)
+    }),
+    usual("Queue::is_drained", |scene| {
+        scene.queue().is_drained().map(drop)
+    }),
+    usual("Queue::enqueue", |scene| {
+        scene.queue().enqueue(&Order { number: 5 }).map(drop)
+    }),
+    usual("Queue::enqueue_job", |scene| {
+        scene.queue().enqueue_job(order().unique("k")).map(drop)
+    }),
+    usual("Queue::enqueue_many", |scene| {
+        scene.queue().enqueue_many(&Order::up_to(10)).map(drop)
+    }),
+    // By COPY, in a transaction of many answers.
+    usual("Queue::enqueue_jobs", |scene| {
+        let jobs: Vec<_> = (0..1500).map(|_| order()).collect();
+        scene.queue().enqueue_jobs(&jobs).map(drop)
+    }),
+    staged("WorkerBuilder::start", Limit::Usual(3), |scene| {
+        let worker = worker(&own_queue(scene, "start")).handle(|_: &Job<Order>| Ok(()));
+        scene.hush();
+        let started = worker.start()?;
+        // It received every reply and ends.
+        drop(started);
+        Ok(())
+    }),
+    staged("Worker::drain", Limit::Usual(2), |scene| {
+        let queue = own_queue(scene, "drain");
+        let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start()?;
+        scene.hush();
+        worker.drain(Duration::from_mins(10)).map(drop)
+    }),
+    staged("Worker::stop", Limit::Usual(6), |scene| {
+        let (queue, gate) = (own_queue(scene, "stop"), Gate::new());
+        queue.enqueue(&Hold {})?;
+        let builder = worker(&queue).handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        });
+        stop_a_worker(scene, builder, &gate)
+    }),
+    // A handler whose transaction hangs, and its slot with it.
+    staged("Worker::stop", Limit::Usual(6), |scene| {
+        let (queue, gate) = (own_queue(scene, "transaction"), Gate::new());
+        queue.enqueue(&Finish {})?;
+        let builder = worker(&queue).handle_in_transaction({
+            let gate = gate.clone();
+            move |_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
+                gate.pass();
+                tx.batch_execute("SELECT 1").map_err(Failure::from)
+            }
+        });
+        stop_a_worker(scene, builder, &gate)
+    }),
+    usual("Admin::breakers", |scene| {
+        scene.db.admin().breakers().map(drop)
+    }),
+    usual("Admin::open_breaker", |scene| {
+        scene.db.admin().open_breaker("tax", None, &operator())
+    }),
+    usual("Admin::close_breaker", |scene| {
+        scene
+            .db
+            .admin()
+            .close_breaker("mail", &operator())
+            .map(drop)
+    }),
+    usual("Admin::job", |scene| {
+        scene.db.admin().job(JobId::new(1)).map(drop)
+    }),
+    usual("Admin::cancel", |scene| {
+        scene.db.admin().cancel(JobId::new(1 << 40)).map(drop)
+    }),
+    usual("Admin::set_priority", |scene| {
+        scene
+            .db
+            .admin()
+            .set_priority(JobId::new(1 << 40), 3)
+            .map(drop)
+    }),
+    bulk("Admin::stats", |scene| {
+        scene.db.admin().stats(None).map(drop)
+    }),
+    bulk("Admin::audit", |scene| {
+        scene.db.admin().audit(&AuditFilter::new()).map(drop)
+    }),
+    bulk("Admin::audit_counters", |scene| {
+        scene.db.admin().audit_counters().map(drop)
+    }),
+    // It returns no error: it reports that the database is down.
+    Call {
+        name: "MetricsCollector::collect",
+        limit: Limit::Scrape,
+        how: How::Plain(|scene| {
+            let collector = MetricsCollector::new(&scene.db).deadline(SCRAPE);
+            let families = prometheus::core::Collector::collect(&collector);
+            let up = families.iter().find(|family| family.name() == "redrive_up");
+            let up = up
+                .expect("it reports whether the database is up")
+                .get_metric()[0]
+                .get_gauge()
+                .get_value();
+            if up > 0.5 { Ok(()) } else { Err(away()) }
+        }),
+    },
+];
+
+/// Returns the error for an unavailable database.
+fn away() -> Error {
+    let nowhere = "postgres://postgres@127.0.0.1:1/nowhere";
+    redrive::connect(nowhere).map(drop).expect_err("no server")
+}

@@ -1,0 +1,110 @@
+//! Constraints: the schema rejects illegal rows.
+
+use postgres::error::SqlState;
+use redrive_tests::TestDatabase;
+
+#[test]
+fn the_schema_rejects_illegal_rows() {
+    const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
+    const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";
+    const WORKER: &str =
+        "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
+    const LEASE: &str = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs";
+    const ROW: &str =
+        "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL,NULL,NULL, NULL, NULL)::redrive.leased_job]";
+    const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, enqueued_at, payload";
+    const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
+    const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
+    let long = "x".repeat(101);
+    let illegal = [
+        format!("{JOB}) VALUES (8, 'q', 'k', '{{}}')"),
+        format!("{JOB}) VALUES (0, '', 'k', '{{}}')"),
+        format!("{JOB}) VALUES (0, '{long}', 'k', '{{}}')"),
+        format!("{JOB}) VALUES (0, 'q', '', '{{}}')"),
+        format!("{JOB}, attempt) VALUES (0, 'q', 'k', '{{}}', -1)"),
+        format!("{JOB}, attempt, max_attempts) VALUES (0, 'q', 'k', '{{}}', 5, 5)"),
+        format!("{JOB}, max_attempts) VALUES (0, 'q', 'k', '{{}}', 0)"),
+        format!("{JOB}, max_attempts) VALUES (0, 'q', 'k', '{{}}', 1001)"),
+        format!("{JOB}, priority) VALUES (0, 'q', 'k', '{{}}', 1001)"),
+        format!("{JOB}, priority) VALUES (0, 'q', 'k', '{{}}', -1001)"),
+        format!("{JOB}, generation) VALUES (0, 'q', 'k', '{{}}', -1)"),
+        format!("{JOB}, crashes) VALUES (0, 'q', 'k', '{{}}', -1)"),
+        format!("{JOB}, refunds) VALUES (0, 'q', 'k', '{{}}', -1)"),
+        format!("{DELAYED}) VALUES ('infinity', 'q', 'k', '{{}}')"),
+        format!("{DELAYED}) VALUES ('1999-01-01', 'q', 'k', '{{}}')"),
+        format!("{DELAYED}) VALUES (now(), '', 'k', '{{}}')"),
+        format!("{DELAYED}, attempt, max_attempts) VALUES (now(), 'q', 'k', '{{}}', 1, 1)"),
+        format!("{DELAYED}, priority) VALUES (now(), 'q', 'k', '{{}}', -1001)"),
+        format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 0, now())"),
+        format!("{WORKER} VALUES (gen_random_uuid(), ' q', 'h', 1, 'v', 1, now())"),
+        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', '{{}}')"),
+        format!(
+            "{LEASE}, done) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW}, '{{1}}')"
+        ),
+        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), E'q\\n', {ROW})"),
+        format!("{LETTER}) VALUES ('q', 'k', 'bored', 'c', 'm', now(), '{{}}')"),
+        format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), NULL)"),
+        format!("{LETTER}) VALUES ('q', 'k', 'captured', 'c', 'm', now(), '{{}}')"),
+        format!("{LETTER}, source) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 's')"),
+        format!("{LETTER}, state) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'lost')"),
+        format!(
+            "{LETTER}, state) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'discarded')"
+        ),
+        format!(
+            "{LETTER}, discard_reason) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 'w')"
+        ),
+        format!(
+            "{LETTER}, history) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '{{}}')"
+        ),
+        format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
+        format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
+        format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
+        format!("{KEY} VALUES ('q', '', 1)"),
+        format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
+        format!("{KEY} VALUES (' q', 'k', 1)"),
+        format!("{BREAKER} VALUES ('b', 'ajar', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'boredom', 1, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 0, now())"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, NULL)"),
+        format!("{BREAKER} VALUES ('b', 'closed', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES ('', 'open', 'outage', 1, now())"),
+        format!("{BREAKER} VALUES (' b', 'open', 'outage', 1, now())"),
+        "INSERT INTO redrive.ring (only_row, segment) VALUES (false, 0)".to_owned(),
+        "UPDATE redrive.ring SET segment = 8".to_owned(),
+    ];
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for statement in &illegal {
+        let error = client.execute(statement, &[]).expect_err(statement);
+        // A segment without a partition is a check violation too.
+        assert_eq!(
+            error.code(),
+            Some(&SqlState::CHECK_VIOLATION),
+            "{statement}: {error:?}"
+        );
+    }
+    let legal = [
+        format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
+        format!("{DELAYED}) VALUES (now(), 'q', 'k', '{{}}')"),
+        format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 1, now())"),
+        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),
+        format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
+        format!("{KEY} VALUES ('q', 'k', 1)"),
+        format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, 'infinity')"),
+    ];
+    for statement in &legal {
+        client
+            .execute(statement, &[])
+            .expect("the same without the fault");
+    }
+}
+
+#[test]
+fn one_id_cannot_be_ready_twice_in_a_segment() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let insert = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) VALUES (1, 0, 'q', 'k', '{}')";
+    client.execute(insert, &[]).unwrap();
+    let error = client.execute(insert, &[]).expect_err("the same id again");
+    assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
+}

@@ -1,0 +1,206 @@
+//! Durability: a server that can lose commits causes a warning, not an error.
+
+use log::LevelFilter;
+use postgres::{Client, NoTls};
+use redrive::admin::DurabilityWarning;
+use redrive::{Database, Job, Queue};
+use redrive_tests::{
+    Cluster, Logged, Order, SOON, TestDatabase, drained, ran, stop, wait_until, worker,
+};
+
+/// The setting that the server of a test lacks.
+const SAFE: &str = "fsync = on";
+
+/// Returns the log of a worker from its start until it ran a job.
+fn said_by_a_worker(db: &Database, logged: &Logged) -> Vec<String> {
+    let before = logged.lines().len();
+    let queue = Queue::new(db, "orders").unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    // The renewer asks first, and has ended when the worker has.
+    stop(worker);
+    let lines = logged.lines().split_off(before);
+    lines.iter().map(|line| without_worker(line)).collect()
+}
+
+/// Returns a log line without its random `worker=` field.
+fn without_worker(line: &str) -> String {
+    let Some((head, rest)) = line.split_once(" worker=") else {
+        return line.to_owned();
+    };
+    let (_, rest) = rest.split_once(':').expect("the end of the fields");
+    format!("{head}:{rest}")
+}
+
+/// Returns the log line of a worker of `orders` about a warning.
+fn line(lapse: &DurabilityWarning) -> String {
+    format!("WARN redrive::worker::lapses: queue=orders: {lapse}")
+}
+
+/// Sets a parameter of the server and waits until sessions see it.
+fn set(client: &mut Client, name: &str, value: &str) {
+    client
+        .batch_execute(&format!("ALTER SYSTEM SET {name} = {value}"))
+        .unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    wait_until("the server to read its settings", SOON, || {
+        let shown = client.query_one(&format!("SHOW {name}"), &[]).unwrap();
+        shown.get::<_, String>(0) == value
+    });
+}
+
+#[test]
+fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
+    let logged = Logged::start(LevelFilter::Warn);
+    let cluster = Cluster::with(SAFE);
+    cluster.start();
+    let db = cluster.migrate();
+    let mut client = cluster.client();
+    assert_eq!(db.admin().durability_warnings().unwrap(), []);
+    assert_eq!(said_by_a_worker(&db, &logged), Vec::<String>::new());
+
+    for (name, lapse) in [
+        ("fsync", DurabilityWarning::Fsync),
+        ("full_page_writes", DurabilityWarning::FullPageWrites),
+    ] {
+        set(&mut client, name, "off");
+        // A new pool, because an older session may have the old value.
+        let db = redrive::connect(&cluster.url()).unwrap();
+        assert_eq!(
+            db.admin().durability_warnings().unwrap(),
+            std::slice::from_ref(&lapse)
+        );
+        assert_eq!(said_by_a_worker(&db, &logged), [line(&lapse)]);
+        set(&mut client, name, "on");
+    }
+
+    let commits = "ALTER DATABASE postgres SET synchronous_commit";
+    for (word, lapses) in [
+        ("off", vec![DurabilityWarning::SynchronousCommit]),
+        // Commits wait for the disk of the server itself.
+        ("local", vec![]),
+    ] {
+        client
+            .batch_execute(&format!("{commits} = {word}"))
+            .unwrap();
+        let db = redrive::connect(&cluster.url()).unwrap();
+        assert_eq!(db.admin().durability_warnings().unwrap(), lapses, "{word}");
+        let lines: Vec<String> = lapses.iter().map(line).collect();
+        assert_eq!(said_by_a_worker(&db, &logged), lines, "{word}");
+    }
+    client.batch_execute(&format!("{commits} = on")).unwrap();
+
+    client
+        .batch_execute(
+            "ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED",
+        )
+        .unwrap();
+    let db = redrive::connect(&cluster.url()).unwrap();
+    let lapse = DurabilityWarning::Unlogged(vec!["jobs_1".to_owned(), "leases".to_owned()]);
+    assert_eq!(
+        db.admin().durability_warnings().unwrap(),
+        std::slice::from_ref(&lapse)
+    );
+    assert_eq!(said_by_a_worker(&db, &logged), [line(&lapse)]);
+}
+
+#[test]
+fn a_worker_starts_even_if_the_durability_check_fails() {
+    let logged = Logged::start(LevelFilter::Debug);
+    let test = TestDatabase::migrated();
+    let role = test.name().replace("redrive_test_", "unasked_");
+    let mut owner = test.client();
+    // The only thing that it reads and a worker does not.
+    owner
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
+             SELECT redrive.grant_role('{role}', 'enqueuer'); \
+             REVOKE SELECT ON pg_catalog.pg_class FROM PUBLIC"
+        ))
+        .unwrap();
+    let (scheme, rest) = test.url().split_once("://").expect("a URL");
+    let address = rest.split_once('@').map_or(rest, |(_, address)| address);
+    let url = format!("{scheme}://{role}@{address}");
+    let db = redrive::connect(&url).unwrap();
+    assert!(
+        Client::connect(&url, NoTls)
+            .unwrap()
+            .query("SELECT relname FROM pg_catalog.pg_class", &[])
+            .is_err(),
+        "the server does not answer"
+    );
+    let said = said_by_a_worker(&db, &logged);
+    let troubles: Vec<&String> = said
+        .iter()
+        .filter(|line| line.starts_with("WARN") || line.starts_with("ERROR"))
+        .collect();
+    assert!(troubles.is_empty(), "{troubles:?}");
+    let unanswered = "DEBUG redrive::worker::lapses: queue=orders: could not look at";
+    assert!(
+        said.iter().any(|line| line.starts_with(unanswered)),
+        "{said:?}"
+    );
+    drop(db);
+    owner
+        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .unwrap();
+}
+
+#[test]
+fn migrate_and_the_on_call_screen_print_durability_warnings() {
+    let test = TestDatabase::migrated();
+    let settings = format!(
+        "ALTER DATABASE {} SET synchronous_commit = off",
+        test.name()
+    );
+    test.client().batch_execute(&settings).unwrap();
+    let message = DurabilityWarning::SynchronousCommit.to_string();
+    for verb in [&["migrate"][..], &["migrate", "--check"]] {
+        let err = ran(&test, verb).exits_with(0).err;
+        let lines = err.lines().filter(|line| line.contains(&message)).count();
+        assert_eq!(lines, 1, "{verb:?}: {err}");
+    }
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    let screen = ran(&test, &["dlq"]).exits_with(0).out;
+    assert!(
+        screen.contains("Data at risk in a crash\n")
+            && screen.contains("`synchronous_commit` is `off`"),
+        "{screen}"
+    );
+    let json = ran(&test, &["dlq", "--json"]).exits_with(0).lines();
+    let lapses = json[0]["durability_warnings"].as_array().expect("a list");
+    assert!(lapses.iter().any(|lapse| *lapse == message), "{lapses:?}");
+}
+
+#[test]
+fn no_migration_creates_an_unlogged_table() {
+    let test = TestDatabase::migrated();
+    let unlogged = "SELECT count(*) FROM pg_class c \
+                    WHERE c.relnamespace = 'redrive'::regnamespace AND c.relpersistence <> 'p'";
+    let all = "SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace";
+    let mut client = test.client();
+    let mut count = |question: &str| -> i64 { client.query_one(question, &[]).unwrap().get(0) };
+    assert_eq!(count(unlogged), 0);
+    assert!(count(all) > 50, "{}", count(all));
+    assert!(
+        !redrive::migrate::print()
+            .to_uppercase()
+            .contains("UNLOGGED")
+    );
+}
+
+#[test]
+fn no_statement_turns_off_synchronous_commit() {
+    let mut texts = vec![("the migrations", redrive::migrate::print())];
+    let others = redrive::statements().filter(|(name, _)| *name != "durability");
+    texts.extend(others.map(|(name, text)| (name, text.to_owned())));
+    for (name, text) in &texts {
+        for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
+            assert!(!text.contains(setting), "{name} names {setting}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Isolation levels: what reads after taking a lock refuses a snapshot older than the lock.
+
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::error::SqlState;
+use redrive::Operator;
+use redrive::dlq::{LetterState, RetentionRule};
+use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+
+const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
+
+const REFUSING: [&str; 6] = [
+    "SELECT redrive.turn_ring(8192, 1000)",
+    "SELECT redrive.fold_metrics()",
+    "SELECT redrive.fold_letters()",
+    "SELECT redrive.prune_groups('1 day')",
+    "SELECT redrive.audit_counters()",
+    "SELECT redrive.metric_totals()",
+];
+
+/// Expects that every function names the isolation level in its error.
+fn all_refuse(client: &mut Client, begin: &str, level: &str) {
+    for statement in REFUSING {
+        let error = client
+            .batch_execute(&format!("{begin}; {statement}"))
+            .expect_err(statement);
+        assert_eq!(
+            error.code(),
+            Some(&SqlState::INVALID_TRANSACTION_STATE),
+            "{statement}: {error}"
+        );
+        let message = error.as_db_error().expect("the server's").message();
+        assert!(message.contains(level), "{message}");
+        client.batch_execute("ROLLBACK").unwrap();
+    }
+}
+
+#[test]
+fn a_transaction_with_an_old_snapshot_is_refused() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for level in LEVELS {
+        all_refuse(
+            &mut client,
+            &format!("BEGIN ISOLATION LEVEL {level}"),
+            level,
+        );
+    }
+    for statement in REFUSING {
+        client.batch_execute(statement).unwrap();
+    }
+}
+
+/// Makes a level the default of a database, or of the role that the tests use in it.
+fn defaults(test: &TestDatabase, level: &str) -> [String; 2] {
+    let database = test.name();
+    [
+        format!(
+            "ALTER ROLE CURRENT_USER IN DATABASE {database} RESET default_transaction_isolation; \
+             ALTER DATABASE {database} SET default_transaction_isolation = '{level}'"
+        ),
+        format!(
+            "ALTER DATABASE {database} RESET default_transaction_isolation; \
+             ALTER ROLE CURRENT_USER IN DATABASE {database} SET default_transaction_isolation = '{level}'"
+        ),
+    ]
+}
+
+#[test]
+fn a_default_of_the_database_or_the_role_is_refused() {
+    let test = TestDatabase::migrated();
+    for level in LEVELS {
+        for default in defaults(&test, level) {
+            test.client().batch_execute(&default).unwrap();
+            all_refuse(&mut test.client(), "SELECT 1", level);
+        }
+    }
+}
+
+#[test]
+fn workers_and_operators_work_with_any_default() {
+    for level in LEVELS {
+        let test = TestDatabase::migrated();
+        test.client()
+            .batch_execute(&defaults(&test, level)[0])
+            .unwrap();
+        let queue = test.queue("orders");
+        let worker = worker(&queue)
+            .handle(|job: &redrive::Job<Order>| match job.payload().number {
+                1 => Err(redrive::Failure::reject("never")),
+                _ => Ok(()),
+            })
+            .start()
+            .unwrap();
+        queue.enqueue_many(&Order::up_to(100)).unwrap();
+        drained(&queue);
+        let mut client = test.client();
+        client
+            .batch_execute("SET default_transaction_isolation = 'read committed'")
+            .unwrap();
+        wait_until("the worker to fold the counters", SOON, || {
+            client
+                .batch_execute("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'")
+                .unwrap();
+            let folded = "SELECT count(*) > 0 FROM redrive.metric_values";
+            client.query_one(folded, &[]).unwrap().get(0)
+        });
+        stop(worker);
+        let (db, operator) = (test.open(), Operator::default());
+        let retention = db.dlq().retention();
+        let rule = RetentionRule::delete(LetterState::Open, Duration::from_hours(1)).even_open();
+        retention.set(&rule, &operator).unwrap();
+        client
+            .batch_execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours'")
+            .unwrap();
+        assert_eq!(retention.apply(&operator).unwrap(), 1);
+        db.dlq().prune(Duration::from_hours(1), &operator).unwrap();
+        let audits = db.admin().audit_counters().unwrap();
+        assert!(audits.iter().all(|audit| audit.drift == 0), "{audits:?}");
+    }
+}

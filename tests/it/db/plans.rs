@@ -1,0 +1,340 @@
+//! Plans: every hot statement uses its index and touches few pages, with any statistics and with
+//! any cached plan.
+
+use postgres::{Client, Transaction};
+use redrive_tests::{TestDatabase, statement};
+use serde_json::Value;
+
+/// The planner settings of the connections of a worker.
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+/// The defaults, as on a connection of a caller or a pooler.
+const PLAIN: &str = "RESET ALL";
+
+/// A million ready jobs in the segments, and enough rows elsewhere that a scan shows. The tables
+/// are not analyzed.
+const FILL: &str = "
+    SELECT setval('redrive.job_id', 10000000);
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, priority)
+    SELECT 1000000 + n, n % 8, CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
+    FROM generate_series(1, 1000000) n;
+    INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
+    SELECT 3000000 + n, now() + (n - 5000) * interval '1 second', 'orders', 'order', '{}'
+    FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.unique_keys (queue, key, job_id)
+    SELECT 'orders', 'k' || n, n FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, group_id, enqueued_at, died_at, changed_at, state)
+    SELECT n, 'orders', 'order', 'rejected', 'E', 'e', '{}', 1, now(), now() - (200000 - n) * interval '1 second',
+           now() - (200000 - n) * interval '1 second', (ARRAY['open', 'recovered', 'redriving'])[1 + n % 3]
+    FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT n % 3, 'orders', '{enqueued}', '{1}' FROM generate_series(1, 30000) n;
+    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
+    VALUES ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'),
+           ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 1, 'v', 1, now() - interval '1 minute');
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
+    SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid,
+           ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', ARRAY(
+               SELECT ROW(n * 10 + i, 'order', 0, '{}', 1, 5, (i + 1) % 2, 0, 0, now(), NULL, 'k' || n * 10 + i, NULL, NULL, NULL)::redrive.leased_job
+               FROM generate_series(0, 9) i)
+    FROM generate_series(1, 1000) n";
+
+/// Turns autovacuum off, so that only the test changes the statistics.
+const ALONE: &str = "
+    DO $$
+    DECLARE
+        t text;
+    BEGIN
+        FOR t IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+        LOOP
+            EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', t);
+        END LOOP;
+    END
+    $$;
+    ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER";
+
+/// Removes the redriving letters during ANALYZE and restores them afterwards.
+const NONE_REDRIVING: &str = "
+    CREATE TABLE taken_out AS SELECT * FROM redrive.dead_letters WHERE state = 'redriving';
+    SET session_replication_role = replica;
+    DELETE FROM redrive.dead_letters WHERE state = 'redriving';
+    ANALYZE redrive.dead_letters";
+const MANY_REDRIVING: &str = "INSERT INTO redrive.dead_letters SELECT * FROM taken_out";
+
+/// A statement, its parameters, and the pages it may touch: a few dozen per row it changes, far
+/// fewer than a scan of a large table.
+struct Hot {
+    name: &'static str,
+    arguments: &'static str,
+    pages: i64,
+}
+
+/// The statements of workers.
+const WORKERS: [Hot; 15] = [
+    Hot {
+        name: "claim",
+        arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
+                    '{-32768}', '{0}', '{32767}', NULL, 2",
+        pages: 5000,
+    },
+    Hot {
+        name: "claim_one",
+        arguments: "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
+        pages: 100,
+    },
+    Hot {
+        name: "promote",
+        arguments: "'orders', 1000",
+        pages: 20_000,
+    },
+    Hot {
+        name: "settle_done",
+        arguments: "ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', \
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}'",
+        pages: 200,
+    },
+    Hot {
+        name: "settle",
+        arguments: "ARRAY_FILL('00000000-0000-0000-0001-000000000002'::uuid, '{4}'), '{20,21,22,23}', \
+                    '{done,retry,retry,dead}', '{0,0,60000,0}', '{NULL,NULL,NULL,rejected}', \
+                    '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], \
+                    '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', \
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{retried}', '{NULL}', '{NULL}', '{NULL}', \
+                    '{2}', '{0}'",
+        pages: 500,
+    },
+    Hot {
+        name: "settle_own",
+        arguments: "'00000000-0000-0000-0001-000000000002', 20, 0, 0, 0",
+        pages: 200,
+    },
+    Hot {
+        name: "release",
+        arguments: "'00000000-0000-0000-0000-000000000001', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], \
+                    '{}', 0, '{}', 10, 'manual'",
+        pages: 2000,
+    },
+    Hot {
+        name: "reap",
+        arguments: "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()",
+        pages: 30_000,
+    },
+    Hot {
+        name: "renew",
+        arguments: "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000",
+        pages: 2000,
+    },
+    Hot {
+        name: "chores",
+        arguments: "'00000000-0000-0000-0000-000000000001', 60000",
+        pages: 2000,
+    },
+    Hot {
+        name: "fold_metrics",
+        arguments: "5000",
+        pages: 40_000,
+    },
+    Hot {
+        name: "fold_letters",
+        arguments: "5000",
+        pages: 2000,
+    },
+    Hot {
+        name: "fold_runs",
+        arguments: "5000",
+        pages: 2000,
+    },
+    Hot {
+        name: "count_chores",
+        arguments: "'orders', '{chore}', '{ring}', '{0}', '{1}', '{0.1}'",
+        pages: 2000,
+    },
+    Hot {
+        name: "take_probe",
+        arguments: "'queue:orders', gen_random_uuid(), 1000, 'orders', NULL",
+        pages: 200,
+    },
+];
+
+/// The statements of other clients.
+const CALLERS: [Hot; 7] = [
+    Hot {
+        name: "enqueue",
+        arguments: "'orders', '{order}', ARRAY['{}']::jsonb[], '{0}', '{0}', '{5}'",
+        pages: 200,
+    },
+    Hot {
+        name: "enqueue_one",
+        arguments: "'orders', 'order', '{}', 0, 5",
+        pages: 200,
+    },
+    Hot {
+        name: "enqueue_unique",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::jsonb[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}'",
+        pages: 300,
+    },
+    Hot {
+        name: "letters",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 50",
+        pages: 2000,
+    },
+    Hot {
+        name: "redrive",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, '{}', 'a test', 'me', NULL, NULL, NULL, false",
+        pages: 30_000,
+    },
+    Hot {
+        name: "discard",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, 'a test', 'me'",
+        pages: 40_000,
+    },
+    Hot {
+        name: "drained",
+        arguments: "'orders'",
+        pages: 100,
+    },
+];
+
+/// Runs each statement often enough for a cached generic plan: the server keeps one from the sixth
+/// execution on.
+fn plan(client: &mut Client, hot: &Hot) {
+    client
+        .batch_execute(&format!("PREPARE {} AS {}", hot.name, statement(hot.name)))
+        .unwrap();
+    for _ in 0..7 {
+        undone(client, &format!("EXECUTE {} {}", hot.name, arguments(hot)));
+    }
+}
+
+fn arguments(hot: &Hot) -> String {
+    match hot.arguments {
+        "" => String::new(),
+        arguments => format!("({arguments})"),
+    }
+}
+
+/// Runs statements in a transaction that is rolled back.
+fn undone(client: &mut Client, statement: &str) {
+    let mut transaction = client.transaction().unwrap();
+    transaction.batch_execute(statement).unwrap();
+    transaction.rollback().unwrap();
+}
+
+/// Returns the scans of each large table.
+const SCANS: &str = "SELECT relname::text, seq_scan FROM pg_stat_xact_all_tables \
+    WHERE schemaname = 'redrive' AND seq_scan > 0 \
+        AND relname ~ '^(jobs_.|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
+
+fn scans(transaction: &mut Transaction<'_>) -> Vec<(String, i64)> {
+    let rows = transaction.query(SCANS, &[]).unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+/// Returns the rows that the nodes of a plan processed in all loops. This reveals a nested loop over
+/// everything, which touches no page.
+fn steps(node: &Value) -> f64 {
+    let number = |name: &str| node[name].as_f64().unwrap_or(0.0);
+    let rows = [
+        "Actual Rows",
+        "Rows Removed by Filter",
+        "Rows Removed by Join Filter",
+        "Rows Removed by Index Recheck",
+    ];
+    let own = rows.map(number).iter().sum::<f64>() * number("Actual Loops");
+    let below = node["Plans"].as_array().into_iter().flatten().map(steps);
+    own + below.sum::<f64>()
+}
+
+/// No statement changes more than a thousand rows, and no plan has more than a few dozen nodes.
+const STEPS: f64 = 50_000.0;
+
+/// Returns what is wrong with the plan of a statement.
+fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
+    let asked = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {} {}",
+        hot.name,
+        arguments(hot)
+    );
+    let mut transaction = client.transaction().unwrap();
+    let before = scans(&mut transaction);
+    let plan: Value = transaction.query_one(&asked, &[]).unwrap().get(0);
+    let plan = &plan[0]["Plan"];
+    let mut scanned = scans(&mut transaction);
+    scanned.retain(|now| !before.contains(now));
+    transaction.rollback().unwrap();
+    let pages =
+        ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64().unwrap());
+    let (pages, steps) = (pages[0] + pages[1], steps(plan));
+    if scanned.is_empty() && pages <= hot.pages && steps <= STEPS {
+        return String::new();
+    }
+    format!(
+        "{}, {when}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
+        hot.name
+    )
+}
+
+#[test]
+fn every_hot_statement_uses_its_index_with_any_statistics() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(ALONE).unwrap();
+    client.batch_execute("VACUUM").unwrap();
+    client.batch_execute("ANALYZE").unwrap();
+    let sessions = || -> Vec<(Client, &Hot)> {
+        let workers = WORKERS.iter().map(|hot| (PINNED, hot));
+        let callers = CALLERS.iter().map(|hot| (PLAIN, hot));
+        workers
+            .chain(callers)
+            .map(|(settings, hot)| {
+                let mut client = test.client();
+                client.batch_execute(settings).unwrap();
+                plan(&mut client, hot);
+                (client, hot)
+            })
+            .collect()
+    };
+    let early = sessions();
+    client.batch_execute(FILL).unwrap();
+    client
+        .batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")
+        .unwrap();
+    let late = sessions();
+    let mut trouble = String::new();
+    for (sessions, when) in [
+        (early, "planned on empty tables that were analyzed"),
+        (
+            late,
+            "planned on full tables that were analyzed when they were empty",
+        ),
+    ] {
+        for (mut client, hot) in sessions {
+            trouble += &wrong(&mut client, hot, when);
+        }
+    }
+    // The same without any statistics.
+    client
+        .batch_execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relnamespace = 'redrive'::regnamespace; \
+                        DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)")
+        .unwrap();
+    for (mut client, hot) in sessions() {
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned on full tables without statistics",
+        );
+    }
+    // And with statistics without any redriving letter.
+    client.batch_execute(NONE_REDRIVING).unwrap();
+    let sessions = sessions();
+    client.batch_execute(MANY_REDRIVING).unwrap();
+    for (mut client, hot) in sessions {
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned when no letter was on its way back",
+        );
+    }
+    assert!(trouble.is_empty(), "{trouble}");
+}

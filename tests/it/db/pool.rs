@@ -1,0 +1,127 @@
+//! A pool of the caller: the library returns its connections unchanged.
+
+use std::str::FromStr as _;
+
+use redrive::postgres::{Client, Config, NoTls};
+use redrive::r2d2::{CustomizeConnection, Pool};
+use redrive::r2d2_postgres::PostgresConnectionManager;
+use redrive::{Database, Job, Queue};
+use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+
+type Users = Pool<PostgresConnectionManager<NoTls>>;
+
+fn pool(test: &TestDatabase, connections: u32) -> Users {
+    let config = Config::from_str(test.url()).unwrap();
+    Pool::builder()
+        .max_size(connections)
+        .build(PostgresConnectionManager::new(config, NoTls))
+        .unwrap()
+}
+
+#[test]
+fn a_worker_runs_on_a_pool_of_the_caller() {
+    let test = TestDatabase::migrated();
+    let users = pool(&test, 5);
+    let queue = Queue::new(&Database::from_pool(users), "orders").unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 20);
+}
+
+#[test]
+fn pooled_connections_are_returned_with_their_original_settings() {
+    let test = TestDatabase::migrated();
+    let users = pool(&test, 5);
+    let queue = Queue::new(&Database::from_pool(users.clone()), "orders").unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    // All connections at once, so that those of the worker are among them.
+    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+    for connection in &mut connections {
+        for (setting, value) in [
+            ("enable_seqscan", "on"),
+            ("jit", "on"),
+            ("plan_cache_mode", "auto"),
+            ("lock_timeout", "0"),
+        ] {
+            let row = connection
+                .query_one("SELECT current_setting($1)", &[&setting])
+                .unwrap();
+            assert_eq!(row.get::<_, &str>(0), value, "{setting}");
+        }
+        let channels = connection
+            .query("SELECT pg_listening_channels()", &[])
+            .unwrap();
+        assert!(channels.is_empty(), "it still listens");
+    }
+}
+
+/// Settings that the owner of the pool makes on each new connection.
+#[derive(Debug)]
+struct Customizer;
+
+/// The settings, with what the server reports.
+const CUSTOM: [(&str, &str); 4] = [
+    ("search_path", "shop, public"),
+    ("statement_timeout", "7min"),
+    ("jit", "off"),
+    ("tcp_keepalives_idle", "77"),
+];
+
+impl CustomizeConnection<Client, postgres::Error> for Customizer {
+    fn on_acquire(&self, client: &mut Client) -> Result<(), postgres::Error> {
+        client.batch_execute(
+            "SET search_path = shop, public; SET statement_timeout = '7min'; SET jit = off;
+             SET tcp_keepalives_idle = 77",
+        )
+    }
+}
+
+#[test]
+fn settings_of_the_pools_owner_survive_a_worker() {
+    let test = TestDatabase::migrated();
+    let config = Config::from_str(test.url()).unwrap();
+    let users = Pool::builder()
+        .max_size(5)
+        .connection_customizer(Box::new(Customizer))
+        .build(PostgresConnectionManager::new(config, NoTls))
+        .unwrap();
+    let queue = Queue::new(&Database::from_pool(users.clone()), "orders").unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+    for connection in &mut connections {
+        for (setting, value) in CUSTOM {
+            let row = connection
+                .query_one("SELECT current_setting($1)", &[&setting])
+                .unwrap();
+            assert_eq!(row.get::<_, &str>(0), value, "{setting}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_does_not_start_on_a_pool_that_is_too_small() {
+    let test = TestDatabase::migrated();
+    let queue = Queue::new(&Database::from_pool(pool(&test, 4)), "orders").unwrap();
+    let error = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .expect_err("four connections");
+    assert!(error.is_invalid(), "{error:?}");
+    assert!(error.to_string().contains("needs 5"), "{error}");
+}

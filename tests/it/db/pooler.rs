@@ -1,0 +1,106 @@
+//! A pooler in transaction mode: PgBouncer between the library and the server.
+//!
+//! Everything works through it, and nothing is left on a connection between transactions.
+
+mod jobs;
+mod operation;
+mod undeclared;
+
+use std::process::{Command, Output};
+
+use postgres::{Client, SimpleQueryMessage};
+use redrive::Queue;
+use redrive_tests::{Bouncer, SOON, TestDatabase, wait_until};
+
+/// The server connections that a test shares.
+const CONNECTIONS: u32 = 2;
+
+/// A migrated database behind a PgBouncer, which is dropped first with its clients.
+struct PooledDatabase {
+    bouncer: Bouncer,
+    test: TestDatabase,
+}
+
+impl PooledDatabase {
+    fn new() -> PooledDatabase {
+        let test = TestDatabase::migrated();
+        PooledDatabase {
+            bouncer: Bouncer::before(test.url(), CONNECTIONS),
+            test,
+        }
+    }
+
+    fn queue(&self) -> Queue {
+        self.bouncer.queue("orders")
+    }
+
+    /// Returns a number from the server, without the pooler.
+    fn number(&self, asked: &str) -> i64 {
+        self.test.client().query_one(asked, &[]).unwrap().get(0)
+    }
+
+    /// Waits for a number of renewals, during which chores run too.
+    #[track_caller]
+    fn renews(&self, times: usize) {
+        let asked = "SELECT (extract(epoch FROM max(expires_at)) * 1000000)::bigint \
+                     FROM redrive.workers";
+        let (mut last, mut seen) = (self.number(asked), 0);
+        wait_until("the worker to renew", SOON, || {
+            let now = self.number(asked);
+            seen += usize::from(now != last);
+            last = now;
+            seen >= times
+        });
+    }
+
+    /// Fails unless every server connection is clean. Checks all of them in concurrent transactions.
+    #[track_caller]
+    fn nothing_is_left(&self) {
+        let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| self.bouncer.client()).collect();
+        for client in &mut clients {
+            client.batch_execute("BEGIN").unwrap();
+        }
+        for client in &mut clients {
+            assert_eq!(left(client), [""; 0]);
+        }
+    }
+}
+
+/// Returns the state left on the server connection of a transaction.
+fn left(client: &mut Client) -> Vec<String> {
+    // PgBouncer sets what its clients ask for.
+    const ASKED: &str = "
+        SELECT 'statement ' || statement FROM pg_prepared_statements
+        UNION ALL SELECT 'setting ' || name || ' = ' || setting FROM pg_settings
+            WHERE source = 'session' AND name NOT IN ('application_name', 'client_encoding',
+                'DateStyle', 'TimeZone', 'standard_conforming_strings', 'IntervalStyle')
+        UNION ALL SELECT 'listens to ' || channel FROM pg_listening_channels() AS channel
+        UNION ALL SELECT 'lock ' || objid::text FROM pg_locks
+            WHERE pid = pg_backend_pid() AND locktype = 'advisory'
+        UNION ALL SELECT 'temporary tables' WHERE pg_my_temp_schema() <> 0";
+    let answer = client.simple_query(ASKED).unwrap();
+    let rows = answer.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
+    });
+    rows.collect()
+}
+
+/// Runs `redrive` as a process, which names its statements like any other client.
+fn redrive(url: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_test_cli"))
+        .env("DATABASE_URL", url)
+        .env_remove("REDRIVE_POOLER")
+        .env_remove("RUST_LOG")
+        .arg("--no-wait")
+        .args(arguments)
+        .output()
+        .expect("run redrive")
+}
+
+#[track_caller]
+fn well(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,354 @@
+//! Enqueueing and running jobs through a pooler.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive::admin::{BreakerState, Cancelled};
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
+use redrive::postgres::Transaction;
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, Queue};
+use redrive_tests::{
+    Bouncer, Cluster, Gate, Hold, Order, SOON, counted, drained, letters_in, no_drift, stop,
+    wait_until, worker,
+};
+
+use super::{CONNECTIONS, PooledDatabase};
+use crate::worker::wake::notified;
+
+#[test]
+fn jobs_enqueued_in_every_way_complete() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    // By COPY, and some of them later.
+    let many: Vec<NewJob> = (0..1500)
+        .map(|number| {
+            let new = NewJob::new(&Order { number }).unwrap();
+            new.delay(Duration::from_millis(u64::from(number % 2 == 0)))
+        })
+        .collect();
+    queue.enqueue_jobs(&many).unwrap();
+    let unique = || NewJob::new(&Order { number: 2 }).unwrap().unique("today");
+    let first = queue.enqueue_job(unique()).unwrap();
+    assert!(matches!(first, Enqueued::New(_)));
+    assert_eq!(
+        queue.enqueue_job(unique()).unwrap(),
+        Enqueued::Existing(first.id())
+    );
+
+    // In the caller's own transaction, beside its own writes.
+    let mut client = shared.bouncer.client();
+    client
+        .batch_execute("CREATE TABLE shop (n bigint)")
+        .unwrap();
+    for is_kept in [true, false] {
+        let mut tx = client.transaction().unwrap();
+        tx.execute("INSERT INTO shop VALUES ($1)", &[&7_i64])
+            .unwrap();
+        queue.enqueue_in(&mut tx, &Order { number: 3 }).unwrap();
+        queue.enqueue_jobs_in(&mut tx, &many).unwrap();
+        match is_kept {
+            true => tx.commit().unwrap(),
+            false => tx.rollback().unwrap(),
+        }
+    }
+    assert_eq!(shared.number("SELECT count(*) FROM shop"), 1);
+
+    let worker = worker(&queue)
+        .slots(4)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    counted(&worker, "all to be done", |counts| {
+        counts.done == 1 + 10 + 1500 + 1 + 1 + 1500
+    });
+    stop(worker);
+    shared.nothing_is_left();
+    no_drift(queue.database());
+}
+
+#[test]
+fn jobs_are_retried_dead_lettered_and_redriven() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let db = queue.database();
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let is_mended = Arc::clone(&is_mended);
+        move |job: &Job<Order>| match job.attempt() {
+            _ if is_mended.load(Ordering::SeqCst) => Ok(()),
+            1 => Err(Failure::retry("not yet")),
+            _ => Err(Failure::reject("broken")),
+        }
+    };
+    let worker = worker(&queue).slots(2).handle(handler).start().unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
+    counted(&worker, "all to die", |counts| counts.dead == 9);
+    assert_eq!(worker.stats().retried, 9);
+    is_mended.store(true, Ordering::SeqCst);
+
+    let operator = Operator::new("maria@ops-1").reason("fixed");
+    let one = db
+        .dlq()
+        .redrive(&LetterFilter::new().ids([ids[0]]), &operator)
+        .unwrap();
+    assert_eq!(one.redriven, [ids[0]]);
+    let edit = Edit::merge(r#"{"number": 70}"#).unwrap();
+    let edited = db
+        .dlq()
+        .edit(&LetterFilter::new().ids([ids[1]]), &edit, &operator)
+        .unwrap();
+    assert_eq!(edited.edited, [ids[1]]);
+    let gone = db
+        .dlq()
+        .discard(&LetterFilter::new().ids([ids[2]]), &operator)
+        .unwrap();
+    assert_eq!(gone, [ids[2]]);
+    let sink = |letter: &Letter| match letter.id {
+        id if id == ids[3] => Ok(()),
+        _ => Err(Failure::retry("the broker is away")),
+    };
+    let sent = db.dlq().deliver(
+        &LetterFilter::new().ids(ids[3..5].to_vec()),
+        &sink,
+        &operator,
+    );
+    let sent = sent.unwrap();
+    assert_eq!((sent.delivered, sent.failed.len()), (vec![ids[3]], 1));
+
+    // One run driven by the test, and one by the worker.
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let some = LetterFilter::new().ids(ids[4..6].to_vec());
+    let (_, mut driver) = db
+        .dlq()
+        .runs()
+        .start(&some, &options, &operator)
+        .unwrap()
+        .unwrap();
+    wait_until("the run to end", SOON, || {
+        driver.step().unwrap().status != DriveStatus::Running
+    });
+    let made = db
+        .dlq()
+        .runs()
+        .create(&LetterFilter::new().queue("orders"), &options, &operator);
+    let run = made.unwrap().expect("letters").id;
+    wait_until("a worker to drive the run to its end", SOON, || {
+        db.dlq().runs().get(run).unwrap().expect("the run").state == RunState::Finished
+    });
+    drained(&queue);
+    wait_until("all to recover", SOON, || {
+        letters_in(db, "orders", LetterState::Recovered) == 8
+    });
+    stop(worker);
+    assert_eq!(letters_in(db, "orders", LetterState::Discarded), 1);
+    assert_eq!(db.dlq().versions(ids[1]).unwrap().len(), 1);
+    shared.nothing_is_left();
+    no_drift(db);
+}
+
+#[test]
+fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let mut client = shared.test.client();
+    client
+        .batch_execute("CREATE TABLE effects (number bigint NOT NULL)")
+        .unwrap();
+    let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        let number = job.payload().number;
+        // With parameters, which the driver prepares, by name, for this transaction.
+        tx.execute("INSERT INTO effects VALUES ($1)", &[&number])?;
+        match (number % 5, job.attempt()) {
+            (0, 1) => Err(Failure::retry("not yet")),
+            _ => Ok(()),
+        }
+    };
+    let worker = worker(&queue)
+        .slots(3)
+        .handle_in_transaction(handler)
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(40)).unwrap();
+    let keyed = NewJob::new(&Order { number: 41 }).unwrap().unique("a key");
+    queue.enqueue_job(keyed).unwrap();
+    drained(&queue);
+    counted(&worker, "41 done", |counts| counts.done == 41);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.lost), (8, 0));
+    let effects = "SELECT count(*) + 100 * count(DISTINCT number) FROM effects";
+    assert_eq!(shared.number(effects), 41 + 100 * 41);
+    shared.nothing_is_left();
+}
+
+#[test]
+fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let begun = Gate::new();
+    begun.open();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .handle({
+            let begun = begun.clone();
+            move |job: &Job<Hold>| {
+                begun.pass();
+                while !job.is_cancelled() {
+                    thread::yield_now();
+                }
+                Err(Failure::retry("asked to end"))
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    begun.wait_for(1);
+    assert_eq!(
+        queue.database().admin().cancel(id).unwrap(),
+        Cancelled::Asked
+    );
+    counted(&worker, "it to die", |counts| counts.dead == 1);
+    stop(worker);
+}
+
+#[test]
+fn a_worker_notices_an_open_breaker_without_a_notification() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let db = queue.database();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .breaker_threshold(2)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::outage("the gateway is down")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    let operator = Operator::default().reason("a test");
+    db.admin()
+        .open_breaker("queue:orders", None, &operator)
+        .unwrap();
+    shared.renews(3);
+    let ids = queue.enqueue_many(&Order::up_to(9)[1..]).unwrap();
+    shared.renews(3);
+    assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
+    assert!(db.admin().close_breaker("queue:orders", &operator).unwrap());
+    counted(&worker, "all to be done", |counts| {
+        counts.done == ids.len() as u64
+    });
+
+    // Outages of its jobs open the breaker as well.
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the breaker to open", SOON, || {
+        let breakers = db.admin().breakers().unwrap();
+        breakers
+            .iter()
+            .any(|breaker| breaker.name == "queue:orders" && breaker.state != BreakerState::Closed)
+    });
+    stop(worker);
+    shared.nothing_is_left();
+}
+
+#[test]
+fn an_idle_worker_polls_and_no_notification_is_sent() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let mut listener = shared.test.client();
+    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    // The default poll interval.
+    let worker = redrive::Worker::builder(&queue)
+        .slots(1)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    for round in 1..=3 {
+        queue.enqueue(&Order { number: 1 }).unwrap();
+        let delayed = NewJob::new(&Order { number: 2 }).unwrap();
+        queue
+            .enqueue_job(delayed.delay(Duration::from_millis(200)))
+            .unwrap();
+        counted(&worker, "both to be done", |counts| {
+            counts.done == 2 * round
+        });
+        let waiting = "SELECT count(*) FROM redrive.workers WHERE waiting";
+        assert_eq!(shared.number(waiting), 0);
+    }
+    assert_eq!(notified(&mut listener), [""; 0]);
+    stop(worker);
+}
+
+#[test]
+fn stop_releases_every_job_and_leaves_no_connection() {
+    let shared = PooledDatabase::new();
+    for round in 0..5 {
+        let queue = shared.queue();
+        let gate = Gate::new();
+        let worker = worker(&queue)
+            .slots(2)
+            .handle({
+                let gate = gate.clone();
+                move |_: &Job<Order>| {
+                    gate.pass();
+                    Ok(())
+                }
+            })
+            .start()
+            .unwrap();
+        queue.enqueue_many(&Order::up_to(20)).unwrap();
+        gate.wait_for(2);
+        // They end within the grace, and later jobs do not start.
+        let stop_handle = worker.stop_handle();
+        stop_handle.stop();
+        gate.open();
+        let counts = stop(worker).stats;
+        assert!((2..20).contains(&counts.done), "round {round}: {counts:?}");
+        let own =
+            "SELECT (SELECT count(*) FROM redrive.leases) + (SELECT count(*) FROM redrive.workers)";
+        assert_eq!(shared.number(own), 0, "round {round}");
+        shared.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_worker_survives_a_silent_server_and_a_failover() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    let bouncer = Bouncer::before(&cluster.url(), CONNECTIONS);
+    let deadline = Duration::from_secs(2);
+    let db = bouncer.builder().call_timeout(deadline).open().unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let silence = cluster.silence();
+    let asked = Instant::now();
+    let error = queue.is_drained().expect_err("the server is silent");
+    let took = asked.elapsed();
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(took < 4 * deadline, "{took:?}");
+    drop(silence);
+    for (done, fault) in [(1, "the silence"), (2, "a restart"), (3, "a crash")] {
+        // The reply may be lost; a duplicate does no harm.
+        wait_until("a job to be stored", SOON, || {
+            queue.enqueue(&Order { number: 1 }).is_ok()
+        });
+        counted(&worker, fault, |counts| counts.done >= done);
+        match done {
+            1 => cluster.stop(),
+            _ => cluster.crash(),
+        }
+        cluster.start();
+    }
+    assert_eq!(worker.failure(), None);
+    wait_until("the server to be back", SOON, || queue.is_drained().is_ok());
+    stop(worker);
+}

@@ -1,0 +1,57 @@
+//! Logical replication: a publication of all tables rejects no statement of the library.
+
+use std::time::Duration;
+
+use log::LevelFilter;
+use redrive::dlq::runs::{Rate, RunOptions};
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{Failure, Job, NewJob, Operator};
+use redrive_tests::{
+    Logged, Order, SOON, TestDatabase, letters, letters_in, scalar, stop, wait_until, worker,
+};
+
+#[test]
+fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
+    let logged = Logged::start(LevelFilter::Warn);
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")
+        .unwrap();
+    let queue = test.queue("orders");
+    letters(&queue, 20);
+    let unique = NewJob::new(&Order { number: 99 }).unwrap().unique("one");
+    queue
+        .enqueue_job(unique.delay(Duration::from_millis(1)))
+        .unwrap();
+
+    let act = Operator::new("maria@ops-1").reason("fixed");
+    let all = LetterFilter::new().queue("orders").limit(100);
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let runs = queue.database().dlq().runs();
+    runs.create(&all, &options, &act).unwrap().unwrap();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle(|job: &Job<Order>| match job.payload().number {
+            number if number % 2 == 0 && job.attempt() == 1 => Err(Failure::retry("again")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    wait_until("the run to end and its outcomes to be folded", SOON, || {
+        letters_in(queue.database(), "orders", LetterState::Recovered) == 20
+            && scalar(
+                &mut client,
+                "SELECT (SELECT count(*) FROM redrive.letter_deltas)
+                      + (SELECT count(*) FROM redrive.run_deltas)
+                      + (SELECT count(*) FROM redrive.redrive_runs WHERE state = 'running')",
+            ) == 0
+    });
+    stop(worker);
+    let errors: Vec<String> = logged
+        .lines()
+        .into_iter()
+        .filter(|line| line.contains("replica identity"))
+        .collect();
+    assert_eq!(errors, [""; 0]);
+}

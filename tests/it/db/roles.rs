@@ -1,0 +1,274 @@
+//! Roles: what each role can do, and that it can do nothing else.
+
+mod operations;
+mod worker;
+
+use Profession::{Enqueuer, Exporter, Nobody, Reader};
+use postgres::error::SqlState;
+use postgres::{Client, NoTls};
+use redrive::dlq::{CaptureOutcome, ForeignFailure};
+use redrive::{Database, JobId};
+use redrive_tests::TestDatabase;
+
+/// The roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Profession {
+    Enqueuer,
+    Worker,
+    Operator,
+    Reader,
+    Exporter,
+    /// A role without any grant.
+    Nobody,
+}
+
+impl Profession {
+    const ALL: [Profession; 6] = [
+        Enqueuer,
+        Profession::Worker,
+        Profession::Operator,
+        Reader,
+        Exporter,
+        Nobody,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Enqueuer => "enqueuer",
+            Profession::Worker => "worker",
+            Profession::Operator => "operator",
+            Reader => "reader",
+            Exporter => "exporter",
+            Nobody => "nobody",
+        }
+    }
+}
+
+/// A database with each role, removed at the end of the test.
+struct Cast {
+    owner: Client,
+    test: TestDatabase,
+}
+
+impl Cast {
+    fn new() -> Cast {
+        let test = TestDatabase::migrated();
+        let mut owner = test.client();
+        let cast = |profession: Profession| role(&test, profession);
+        for profession in Profession::ALL {
+            let role = cast(profession);
+            owner
+                .batch_execute(&format!("CREATE ROLE {role} LOGIN"))
+                .unwrap();
+            if profession != Nobody {
+                let left: String = owner
+                    .query_one(
+                        "SELECT redrive.grant_role($1, $2)",
+                        &[&role, &profession.name()],
+                    )
+                    .unwrap()
+                    .get(0);
+                assert_eq!(left, "", "a superuser can do all of it");
+            }
+        }
+        Cast { owner, test }
+    }
+
+    /// Returns the URL of the database for a role.
+    fn url(&self, profession: Profession) -> String {
+        let (scheme, rest) = self.test.url().split_once("://").expect("a URL");
+        let address = rest.split_once('@').map_or(rest, |(_, address)| address);
+        format!("{scheme}://{}@{address}", role(&self.test, profession))
+    }
+
+    fn open(&self, profession: Profession) -> Database {
+        redrive::connect(&self.url(profession)).expect("anybody may connect")
+    }
+
+    fn client(&self, profession: Profession) -> Client {
+        Client::connect(&self.url(profession), NoTls).expect("anybody may connect")
+    }
+}
+
+impl Drop for Cast {
+    fn drop(&mut self) {
+        for profession in Profession::ALL {
+            let role = role(&self.test, profession);
+            let forgotten = self
+                .owner
+                .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+            if !std::thread::panicking() {
+                forgotten.unwrap();
+            }
+        }
+    }
+}
+
+fn role(test: &TestDatabase, profession: Profession) -> String {
+    let suffix = test.name().trim_start_matches("redrive_test_");
+    format!("{}_{suffix}", profession.name())
+}
+
+#[test]
+fn each_role_can_do_its_operations_and_no_other() {
+    let cast = Cast::new();
+    let owner = cast.test.open();
+    let mut cells = 0;
+    let mut troubles = Vec::new();
+    for profession in Profession::ALL {
+        let mut stage = operations::Stage {
+            db: cast.open(profession),
+            url: cast.url(profession),
+            client: cast.client(profession),
+            owner: owner.clone(),
+        };
+        for verb in operations::VERBS {
+            cells += 1;
+            let answer = (verb.run)(&mut stage);
+            match (verb.may.contains(&profession), answer) {
+                (true, Ok(())) => {}
+                (true, Err(refused)) => {
+                    troubles.push(format!("{profession:?} cannot {}: {refused:?}", verb.name));
+                }
+                (false, Ok(())) => {
+                    troubles.push(format!("{profession:?} may {}", verb.name));
+                }
+                (false, Err(refused)) => {
+                    if refused.state.as_ref() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+                        troubles.push(format!(
+                            "{profession:?} is not refused to {}, it fails: {refused:?}",
+                            verb.name
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
+    assert!(cells >= 400, "only {cells} cells");
+}
+
+#[test]
+fn each_role_is_denied_every_table_and_function_it_does_not_need() {
+    let mut cast = Cast::new();
+    let relations = "SELECT c.relname::text, c.relkind = 'S' FROM pg_class c \
+                     WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S')";
+    let relations = cast.owner.query(relations, &[]).unwrap();
+    assert!(relations.len() > 40, "{}", relations.len());
+    // Only the owner can change these or truncate a table.
+    for profession in Profession::ALL {
+        let role = role(&cast.test, profession);
+        for relation in &relations {
+            let (name, is_sequence): (String, bool) = (relation.get(0), relation.get(1));
+            let rights = match is_sequence {
+                true => "UPDATE",
+                false => "TRUNCATE, REFERENCES, TRIGGER",
+            };
+            let has = format!(
+                "SELECT has_{}_privilege($1, 'redrive.{name}', $2)",
+                if is_sequence { "sequence" } else { "table" }
+            );
+            let has: bool = cast
+                .owner
+                .query_one(&has, &[&role, &rights])
+                .unwrap()
+                .get(0);
+            assert!(!has, "{profession:?} has {rights} on {name}");
+        }
+        for (table, rights) in [
+            ("migrations", "INSERT, UPDATE, DELETE"),
+            ("ring", "INSERT, UPDATE, DELETE"),
+            ("metric_ring", "INSERT, UPDATE, DELETE"),
+            ("counter_keys", "INSERT, UPDATE, DELETE"),
+            ("metric_values", "SELECT, INSERT, UPDATE, DELETE"),
+            ("audit", "UPDATE, DELETE"),
+            ("archived_letters", "UPDATE, DELETE"),
+        ] {
+            let has = "SELECT has_table_privilege($1, $2, $3)";
+            let table = format!("redrive.{table}");
+            let row = cast.owner.query_one(has, &[&role, &table, &rights]);
+            assert!(
+                !row.unwrap().get::<_, bool>(0),
+                "{profession:?} has {rights} on {table}"
+            );
+        }
+        let creates = "SELECT has_schema_privilege($1, 'redrive', 'CREATE')";
+        let row = cast.owner.query_one(creates, &[&role]).unwrap();
+        assert!(!row.get::<_, bool>(0), "{profession:?} may create");
+    }
+}
+
+#[test]
+fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let open = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
+                WHERE p.pronamespace = 'redrive'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')";
+    let open: Vec<String> = client.query_one(open, &[]).unwrap().get(0);
+    assert!(open.is_empty(), "everybody may call {open:?}");
+    let careless = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
+                    WHERE p.pronamespace = 'redrive'::regnamespace AND p.prosecdef \
+                        AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)";
+    let careless: Vec<String> = client.query_one(careless, &[]).unwrap().get(0);
+    assert!(
+        careless.is_empty(),
+        "whose names the caller decides: {careless:?}"
+    );
+    // A new function in this list is a decision for a review.
+    let closed = "SELECT array_agg(p.proname::text ORDER BY p.proname) FROM pg_proc p \
+                  WHERE p.pronamespace = 'redrive'::regnamespace AND p.prosecdef";
+    let closed: Vec<String> = client.query_one(closed, &[]).unwrap().get(0);
+    assert_eq!(
+        closed,
+        [
+            "audit_counters",
+            "fold_metrics",
+            "metric_totals",
+            "metrics_bloat",
+            "metrics_letters",
+            "metrics_operations",
+            "metrics_queues",
+            "metrics_tables",
+            "turn_ring"
+        ]
+    );
+    let open = "SELECT coalesce(array_agg(c.relname::text), '{}') FROM pg_class c \
+                CROSS JOIN LATERAL aclexplode(c.relacl) a \
+                WHERE c.relnamespace = 'redrive'::regnamespace AND a.grantee = 0";
+    let open: Vec<String> = client.query_one(open, &[]).unwrap().get(0);
+    assert!(open.is_empty(), "everybody may use {open:?}");
+}
+
+#[test]
+fn granting_a_role_that_does_not_exist_is_an_error() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let grant = "SELECT redrive.grant_role($1, $2)";
+    let error = client
+        .query_one(grant, &[&"no_such_role", &"worker"])
+        .unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_OBJECT));
+    let error = client
+        .query_one(grant, &[&"postgres", &"king"])
+        .unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE));
+    let hint = error.as_db_error().and_then(|error| error.hint());
+    assert!(
+        hint.is_some_and(|hint| hint.contains("operator")),
+        "{hint:?}"
+    );
+}
+
+fn id(captured: CaptureOutcome) -> JobId {
+    match captured {
+        CaptureOutcome::New(id) | CaptureOutcome::Known(id) => id,
+    }
+}
+
+/// Makes an open letter in the queue `orders`.
+fn letter(db: &Database) -> JobId {
+    let position = uuid::Uuid::new_v4().to_string();
+    let foreign = ForeignFailure::new("test", position, "orders", "order", r#"{"number": 1}"#)
+        .error("Broken", "no such order");
+    id(db.dlq().capture(&foreign).expect("a letter"))
+}

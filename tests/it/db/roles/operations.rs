@@ -1,0 +1,349 @@
+//! The operations of the library and of SQL, and the roles that may use them.
+
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::error::SqlState;
+use redrive::dlq::runs::RunOptions;
+use redrive::dlq::{
+    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterState,
+    Policy, PolicyMode, Redaction, RedriveOptions, RetentionRule, Validators,
+};
+use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Finish, Order, SOON, worker};
+
+use super::Profession::{self, Enqueuer, Exporter, Reader, Worker};
+use super::letter;
+
+/// The role that acts, and its database.
+pub(super) struct Stage {
+    pub(super) db: Database,
+    pub(super) url: String,
+    pub(super) client: Client,
+    /// The superuser, who prepares rows.
+    pub(super) owner: Database,
+}
+
+impl Stage {
+    fn queue(&self) -> Queue {
+        Queue::new(&self.db, "orders").expect("a valid name")
+    }
+
+    /// Makes a waiting job.
+    fn job(&self) -> JobId {
+        let queue = Queue::new(&self.owner, "waiting").expect("a valid name");
+        queue.enqueue(&Order { number: 1 }).expect("a job")
+    }
+
+    /// Makes an open letter and returns a filter for it.
+    fn letter(&self) -> LetterFilter {
+        LetterFilter::new().ids([letter(&self.owner)])
+    }
+
+    fn group(&self) -> GroupId {
+        letter(&self.owner);
+        let groups = self
+            .owner
+            .dlq()
+            .groups()
+            .list(&GroupFilter::new())
+            .expect("groups");
+        groups.first().expect("a group").id
+    }
+
+    fn sql(&mut self, statement: &str) -> Permitted {
+        Ok(self.client.batch_execute(statement)?)
+    }
+}
+
+/// Why an operation failed.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) state: Option<SqlState>,
+    #[expect(dead_code, reason = "it is printed when a test fails")]
+    message: String,
+}
+
+type Permitted = Result<(), Refused>;
+
+impl From<redrive::Error> for Refused {
+    fn from(error: redrive::Error) -> Refused {
+        Refused {
+            state: error.sql_state().cloned(),
+            message: format!("{error:?}"),
+        }
+    }
+}
+
+impl From<postgres::Error> for Refused {
+    fn from(error: postgres::Error) -> Refused {
+        Refused {
+            state: error.code().cloned(),
+            message: format!("{error:?}"),
+        }
+    }
+}
+
+/// An operation, and the roles that may use it.
+pub(super) struct Verb {
+    pub(super) name: &'static str,
+    pub(super) may: &'static [Profession],
+    pub(super) run: fn(&mut Stage) -> Permitted,
+}
+
+const fn verb(
+    name: &'static str,
+    may: &'static [Profession],
+    run: fn(&mut Stage) -> Permitted,
+) -> Verb {
+    Verb { name, may, run }
+}
+
+/// Every role.
+const ALL: &[Profession] = &[Enqueuer, Worker, Profession::Operator, Reader, Exporter];
+/// The roles that write letters.
+const BOTH: &[Profession] = &[Worker, Profession::Operator];
+/// The roles that make jobs: an operator can redrive an edited letter, and so make any job.
+const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
+const NOBODY: &[Profession] = &[];
+
+fn job(number: i64) -> NewJob {
+    NewJob::new(&Order { number }).expect("a job")
+}
+
+fn operator() -> Operator {
+    Operator::new("maria@ops-1").reason("a test")
+}
+
+fn day() -> Duration {
+    Duration::from_hours(24)
+}
+
+// One entry per operation.
+#[rustfmt::skip]
+pub(super) const VERBS: &[Verb] = &[
+    // Jobs in.
+    verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
+    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()))?; Ok(()) }),
+    verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(job(1).priority(3).max_attempts(2))?; Ok(()) }),
+    verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
+    verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
+    verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()).unique("late"))?; Ok(()) }),
+    verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
+    verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
+    verb("enqueue delayed jobs by COPY", MAKERS, |on| {
+        on.queue().enqueue_jobs(&(0..1001).map(|n| job(n).delay(day())).collect::<Vec<_>>())?;
+        Ok(())
+    }),
+    verb("enqueue in a transaction", MAKERS, |on| {
+        let queue = on.queue();
+        let mut transaction = on.client.transaction()?;
+        queue.enqueue_in(&mut transaction, &Order { number: 1 })?;
+        transaction.commit()?;
+        Ok(())
+    }),
+    verb("enqueue from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}')")),
+    verb("enqueue later from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', delay => '1 h')")),
+    verb("enqueue a key from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'sql')")),
+    verb("say how often a job was tried", BOTH, |on| on.sql(
+        "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, attempt) VALUES (0, -1, 'orders', 'order', '{}', 3) ON CONFLICT DO NOTHING")),
+
+    // Jobs run.
+    verb("work", &[Worker], |on| {
+        let working = worker(&on.queue())
+            .handle(|_: &Job<Finish>| Ok(()))
+            .start()?;
+        working.stop(SOON)?;
+        Ok(())
+    }),
+    verb("turn the ring", &[Worker], |on| on.sql("SELECT redrive.turn_ring(1000000000, 10)")),
+    verb("fold the counters", BOTH, |on| on.sql("SELECT redrive.fold_metrics()")),
+    verb("run the policies", &[Worker], |on| on.sql(
+        "SELECT * FROM redrive.run_policies(gen_random_uuid(), interval '1 s')")),
+    verb("take a lease away", &[Worker], |on| on.sql("DELETE FROM redrive.leases WHERE lease_id = gen_random_uuid()")),
+    verb("renew a worker", &[Worker], |on| on.sql("UPDATE redrive.workers SET expires_at = now() WHERE false")),
+    verb("ask whether a queue is drained", BOTH, |on| { on.queue().is_drained()?; Ok(()) }),
+
+    // Waiting and running jobs.
+    verb("show a job", &[Profession::Operator], |on| { on.db.admin().job(on.job())?; Ok(()) }),
+    verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
+    verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
+    verb("count jobs and letters", BOTH, |on| { on.db.admin().stats(None)?; Ok(()) }),
+
+    // Letters.
+    verb("list letters", &[Profession::Operator], |on| { on.db.dlq().list(&LetterFilter::new().queue("orders"))?; Ok(()) }),
+    verb("count letters", &[Profession::Operator], |on| { on.db.dlq().count(&LetterFilter::new().queue("orders"))?; Ok(()) }),
+    verb("show a letter", &[Profession::Operator], |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
+    verb("validate letters", &[Profession::Operator], |on| { on.db.dlq().validate(&on.letter(), &Validators::new())?; Ok(()) }),
+    verb("preview a redrive", &[Profession::Operator], |on| { on.db.dlq().preview_redrive(&on.letter(), &RedriveOptions::new())?; Ok(()) }),
+    verb("redrive letters", &[Profession::Operator], |on| { on.db.dlq().redrive(&on.letter(), &operator())?; Ok(()) }),
+    verb("redrive from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.redrive('{"ids": [1]}', reason => 'a test')"#)),
+    verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &operator())?; Ok(()) }),
+    verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
+    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &Operator::default())?; Ok(()) }),
+    verb("capture a failure", &[Profession::Operator], |on| { letter_by(on)?; Ok(()) }),
+    verb("capture many failures", &[Profession::Operator], |on| {
+        let all = [ForeignFailure::new("a", "1", "orders", "order", "{"), ForeignFailure::new("a", "2", "orders", "order", "{}")];
+        on.db.dlq().capture_many(&all)?;
+        Ok(())
+    }),
+    verb("capture from SQL", &[Profession::Operator], |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
+    verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
+    verb("preview an edit", &[Profession::Operator], |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
+    verb("restore a version", &[Profession::Operator], |on| {
+        let id = letter(&on.owner);
+        on.owner.dlq().edit(&LetterFilter::new().ids([id]), &merge(), &operator())?;
+        on.db.dlq().restore_version(id, None, &operator())?;
+        Ok(())
+    }),
+    verb("read the versions of a letter", BOTH, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),
+    verb("deliver letters", &[Profession::Operator], |on| {
+        let sink = |_: &Letter| Ok(());
+        on.db.dlq().deliver(&on.letter(), &sink, &operator())?;
+        Ok(())
+    }),
+
+    // Redrive runs.
+    verb("start and drive a run", &[Profession::Operator], |on| {
+        let (_, mut driver) = on.db.dlq().runs().start(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter");
+        driver.step()?;
+        Ok(())
+    }),
+    verb("pause, resume and cancel a run", &[Profession::Operator], |on| {
+        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
+        on.db.dlq().runs().pause(run, &operator())?;
+        on.db.dlq().runs().resume(run, &operator())?;
+        on.db.dlq().runs().cancel(run, &operator())?;
+        Ok(())
+    }),
+    verb("list runs", BOTH, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
+    verb("count what a run skipped", BOTH, |on| {
+        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
+        on.db.dlq().runs().skips(run)?;
+        Ok(())
+    }),
+
+    // Groups, policies, retention, redactions, breakers, audit.
+    verb("list groups", BOTH, |on| { on.db.dlq().groups().list(&GroupFilter::new())?; Ok(()) }),
+    verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
+    verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
+    verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
+    verb("list policies", BOTH, |on| { on.db.dlq().policies().list()?; Ok(()) }),
+    verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
+    verb("pause a policy", &[Profession::Operator], |on| {
+        on.owner.dlq().policies().set(&policy(), &operator())?;
+        on.db.dlq().policies().set_mode("never", PolicyMode::Paused, &operator())?;
+        Ok(())
+    }),
+    verb("remove a policy", &[Profession::Operator], |on| { on.db.dlq().policies().remove("never", &operator())?; Ok(()) }),
+    verb("list rules of retention", BOTH, |on| { on.db.dlq().retention().list()?; Ok(()) }),
+    verb("set a rule of retention", &[Profession::Operator], |on| {
+        on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, day()), &operator())?;
+        Ok(())
+    }),
+    verb("count what is due", &[Profession::Operator], |on| { on.db.dlq().retention().due()?; Ok(()) }),
+    verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&operator())?; Ok(()) }),
+    verb("remove a rule of retention", &[Profession::Operator], |on| { on.db.dlq().retention().remove(None, LetterState::Recovered, &operator())?; Ok(()) }),
+    verb("read the archive", &[Profession::Operator], |on| { on.db.dlq().archived(None, None, 10)?; Ok(()) }),
+    verb("list redactions", BOTH, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
+    verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?; Ok(()) }),
+    verb("remove a redaction", &[Profession::Operator], |on| {
+        let id = on.owner.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?;
+        on.db.dlq().redactions().remove(id, &operator())?;
+        Ok(())
+    }),
+    verb("list breakers", BOTH, |on| { on.db.admin().breakers()?; Ok(()) }),
+    verb("open a breaker", &[Profession::Operator], |on| { on.db.admin().open_breaker("gateway", None, &operator())?; Ok(()) }),
+    verb("close a breaker", &[Profession::Operator], |on| { on.db.admin().close_breaker("gateway", &operator())?; Ok(()) }),
+    verb("read the audit", &[Profession::Operator], |on| { on.db.admin().audit(&redrive::admin::AuditFilter::new())?; Ok(()) }),
+    verb("compare the counters", &[Profession::Operator], |on| { on.db.admin().audit_counters()?; Ok(()) }),
+
+    // The command line.
+    verb("type `redrive dlq`", BOTH, |on| typed(on, &["dlq"])),
+    verb("type `redrive stats`", BOTH, |on| typed(on, &["stats"])),
+
+    // Reading.
+    verb("check the schema", ALL, |on| { on.db.check_schema()?; Ok(()) }),
+    verb("read the payload of a waiting job", BOTH, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
+    verb("read a payload of the view", &[Profession::Operator], |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
+    verb("read a history of the view", &[Profession::Operator], |on| on.sql("SELECT history FROM redrive.live_jobs LIMIT 1")),
+    verb("look at live jobs", &[Profession::Operator, Reader], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
+    verb("read the message of a letter", &[Profession::Operator], |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
+    verb("read the bytes of a letter", &[Profession::Operator], |on| on.sql("SELECT raw FROM redrive.letters LIMIT 1")),
+    verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
+    verb("read the title of a group", BOTH, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
+    verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
+    verb("read what failed", &[Profession::Operator], |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
+    verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
+    verb("read why there was a run", BOTH, |on| on.sql("SELECT reason FROM redrive.runs")),
+    verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
+    verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
+    verb("read totals", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
+    verb("read the numbers of queues", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
+    verb("read the numbers of the server", &[Exporter], |on| on.sql("SELECT * FROM redrive.metrics_server()")),
+
+    // Operations that no role may use.
+    verb("give a key away", NOBODY, |on| on.sql("UPDATE redrive.unique_keys SET key = key || 'x'")),
+    verb("give a key to another job", NOBODY, |on| on.sql("UPDATE redrive.unique_keys SET job_id = -job_id")),
+    verb("write the audit", BOTH, |on| on.sql("INSERT INTO redrive.audit (verb, person) VALUES ('test', 'me')")),
+    verb("change the audit", NOBODY, |on| on.sql("UPDATE redrive.audit SET person = 'mallory'")),
+    verb("delete from the audit", NOBODY, |on| on.sql("DELETE FROM redrive.audit")),
+    verb("empty the audit", NOBODY, |on| on.sql("TRUNCATE redrive.audit")),
+    verb("empty the jobs", NOBODY, |on| on.sql("TRUNCATE redrive.jobs")),
+    verb("empty the letters", NOBODY, |on| on.sql("TRUNCATE redrive.dead_letters CASCADE")),
+    verb("empty the archive", NOBODY, |on| on.sql("DELETE FROM redrive.archived_letters")),
+    verb("set the ids back", NOBODY, |on| on.sql("SELECT setval('redrive.job_id', 1)")),
+    verb("hold up the ring", NOBODY, |on| on.sql("SELECT FROM redrive.ring FOR UPDATE")),
+    verb("hold up a task", BOTH, |on| on.sql("SELECT FROM redrive.exclusive_tasks FOR UPDATE")),
+    verb("turn the ring by hand", NOBODY, |on| on.sql("UPDATE redrive.ring SET segment = 1")),
+    verb("pretend a migration", NOBODY, |on| on.sql(
+        "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)")),
+    verb("make a table", NOBODY, |on| on.sql("CREATE TABLE redrive.mine ()")),
+    verb("make a function", NOBODY, |on| on.sql("CREATE FUNCTION redrive.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'")),
+    verb("drop a table", NOBODY, |on| on.sql("DROP TABLE redrive.leases")),
+    verb("take the guard of the audit away", NOBODY, |on| on.sql("ALTER TABLE redrive.audit DISABLE TRIGGER append_only")),
+    verb("grant a profession", NOBODY, |on| on.sql("SELECT redrive.grant_role(current_user::text, 'operator')")),
+    verb("grant the metrics", NOBODY, |on| on.sql("SELECT redrive.grant_metrics(current_user::text)")),
+];
+
+fn merge() -> Edit {
+    Edit::merge(r#"{"currency": "EUR"}"#).expect("a merge patch")
+}
+
+/// Returns a policy that has no tick during the test.
+fn policy() -> Policy {
+    Policy::new("never", LetterFilter::new().queue("nobody")).every(365 * day())
+}
+
+fn letter_by(on: &Stage) -> Permitted {
+    let position = uuid::Uuid::new_v4().to_string();
+    on.db.dlq().capture(&ForeignFailure::new(
+        "test", position, "orders", "order", "{",
+    ))?;
+    Ok(())
+}
+
+/// Whether a command reports a missing permission.
+fn typed(on: &Stage, arguments: &[&str]) -> Permitted {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let program = ["redrive", "--database-url", &on.url, "--no-wait"];
+    let arguments = program
+        .iter()
+        .chain(arguments)
+        .map(std::ffi::OsString::from);
+    let code = redrive_cli::run(arguments, &mut out, &mut err);
+    let message = String::from_utf8(err).expect("UTF-8");
+    match code {
+        _ if message.contains("permission denied") => Err(Refused {
+            state: Some(SqlState::INSUFFICIENT_PRIVILEGE),
+            message,
+        }),
+        code if code == std::process::ExitCode::SUCCESS => Ok(()),
+        _ => Err(Refused {
+            state: None,
+            message,
+        }),
+    }
+}

@@ -1,0 +1,149 @@
+//! The role of workers.
+
+use super::{id, letter};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::dlq::runs::{Rate, RunOptions, RunState};
+use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
+use redrive::{Failure, Job, NewJob, Operator, Queue};
+use redrive_tests::{
+    Finish, Hold, Logged, Order, SOON, drained, letters_in, stats, stop, wait_until, worker,
+};
+
+use super::{Cast, Profession, role};
+
+/// A worker with that role runs jobs of every outcome and all chores without an error in its
+/// log.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one step per privilege")]
+fn a_worker_needs_only_the_worker_role() {
+    let logged = Logged::start(log::LevelFilter::Warn);
+    let mut cast = Cast::new();
+    cast.owner
+        .batch_execute(&format!(
+            "CREATE TABLE public.effects (number bigint); GRANT INSERT ON public.effects TO {}",
+            role(&cast.test, Profession::Worker)
+        ))
+        .unwrap();
+    let db = cast.test.open();
+    let queue = Queue::new(&db, "orders").unwrap();
+
+    // A redriven job, a waiting policy, a rule of retention, a run without a driver.
+    letter(&db);
+    db.dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    letter(&db);
+    let run = db
+        .dlq()
+        .runs()
+        .create(
+            &LetterFilter::new().queue("orders"),
+            &RunOptions::new().rate(Rate::Unthrottled),
+            &Operator::default().reason("fixed"),
+        )
+        .unwrap()
+        .expect("a letter")
+        .id;
+    let foreign = ForeignFailure::new("test", "policy", "nightly", "order", r#"{"number": 1}"#);
+    db.dlq().capture(&foreign).unwrap();
+    let policy =
+        Policy::new("nightly", LetterFilter::new().queue("nightly")).every(Duration::from_secs(1));
+    db.dlq()
+        .policies()
+        .set(&policy, &Operator::default())
+        .unwrap();
+    let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
+    let old = id(db.dlq().capture(&old).unwrap());
+    db.dlq()
+        .discard(
+            &LetterFilter::new().queue("old"),
+            &Operator::default().reason("test data"),
+        )
+        .unwrap();
+    let rule = RetentionRule::archive(LetterState::Discarded, Duration::from_hours(24));
+    db.dlq()
+        .retention()
+        .set(&rule, &Operator::default())
+        .unwrap();
+    cast.owner
+        .batch_execute(
+            "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
+                 changed_at = changed_at - interval '2 days'",
+        )
+        .unwrap();
+    // A lease of a lost worker.
+    let lost = Queue::new(&db, "lost").unwrap();
+    lost.enqueue(&Order { number: 1 }).unwrap();
+    cast.owner
+        .batch_execute(
+            "WITH gone AS (DELETE FROM redrive.jobs WHERE queue = 'lost' RETURNING *) \
+             INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs) \
+             SELECT gen_random_uuid(), gen_random_uuid(), queue, now() - interval '1 hour', \
+                    ARRAY[ROW(id, kind, priority, payload, 1, max_attempts, generation, crashes, refunds, \
+                              enqueued_at, history, unique_key, outage_since, headers, group_key)::redrive.leased_job] \
+             FROM gone",
+        )
+        .unwrap();
+
+    // Done, retried, snoozed, in an outage, dead, panicking, with a key, in a transaction.
+    queue.enqueue_many(&Order::up_to(8)).unwrap();
+    queue
+        .enqueue_job(NewJob::new(&Order { number: 9 }).unwrap().unique("nine"))
+        .unwrap();
+    queue.enqueue(&Finish {}).unwrap();
+    let (slept, away) = (AtomicBool::new(false), AtomicBool::new(false));
+    let ours = Queue::new(&cast.open(Profession::Worker), "orders").unwrap();
+    let worker = worker(&ours)
+        .lease(Duration::from_secs(2))
+        .breaker_threshold(1)
+        .handle(
+            move |job: &Job<Order>| match (job.payload().number, job.attempt()) {
+                (2, 1) => Err(Failure::retry("again")),
+                (3, _) if !slept.swap(true, Ordering::SeqCst) => {
+                    Err(Failure::snooze(Duration::ZERO))
+                }
+                (4, _) if !away.swap(true, Ordering::SeqCst) => Err(Failure::outage("down")),
+                (5, _) => Err(Failure::reject("never")),
+                (6, 1) => panic!("ouch"),
+                _ => Ok(()),
+            },
+        )
+        .handle_in_transaction(|_: &Job<Finish>, tx| {
+            tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+            Ok(())
+        })
+        .handle(|_: &Job<Hold>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    wait_until("the job of a lost worker to be back", SOON, || {
+        stats(&db, "lost").is_some_and(|stats| stats.ready == 1)
+    });
+    wait_until("the policy to send its letter", SOON, || {
+        letters_in(&db, "nightly", LetterState::Open) == 0
+    });
+    wait_until("the old letter to be archived", SOON, || {
+        db.dlq().get(old).unwrap().is_none()
+    });
+    wait_until("the run to be driven", SOON, || {
+        none_refused(&logged);
+        db.dlq().runs().get(run).unwrap().expect("the run").state == RunState::Finished
+    });
+    let stopped = stop(worker);
+    assert_eq!(stopped.stats.dead, 1);
+    assert!(stopped.stats.done >= 10, "{:?}", stopped.stats);
+    none_refused(&logged);
+}
+
+/// Fails if the worker lacked a permission.
+#[track_caller]
+fn none_refused(logged: &Logged) {
+    let refused: Vec<String> = logged
+        .lines()
+        .into_iter()
+        .filter(|line| line.contains("permission denied") || line.starts_with("ERROR"))
+        .collect();
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}

@@ -1,0 +1,126 @@
+//! The search path: no statement of a worker calls a function that another role created, and a
+//! handler's transaction keeps the path of the user.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use postgres::{Client, Transaction};
+use redrive::worker::Worker;
+use redrive::{Failure, Job, NewJob, Queue};
+use redrive_tests::{Finish, Order, SOON, TestDatabase, drained, scalar, stop, wait_until, worker};
+
+/// Overloads that fit the calls of the library better than the functions of the server, which take
+/// any type.
+const HOSTILE: &str = "
+    GRANT CREATE ON SCHEMA public TO PUBLIC;
+    GRANT USAGE ON SCHEMA redrive TO PUBLIC;
+    CREATE SEQUENCE public.calls;
+    GRANT ALL ON SEQUENCE public.calls TO PUBLIC;
+    DO $$
+    DECLARE
+        call text;
+    BEGIN
+        FOREACH call IN ARRAY '{
+            pg_column_size(jsonb) RETURNS integer,
+            pg_column_size(text) RETURNS integer,
+            pg_column_size(redrive.leased_job[]) RETURNS integer,
+            cardinality(bigint[]) RETURNS integer,
+            cardinality(redrive.leased_job[]) RETURNS integer,
+            unnest(bigint[]) RETURNS SETOF bigint,
+            unnest(text[]) RETURNS SETOF text,
+            jsonb_build_array(jsonb) RETURNS jsonb,
+            to_jsonb(text) RETURNS jsonb,
+            num_nulls(text) RETURNS integer}'::text[]
+        LOOP
+            EXECUTE format('CREATE FUNCTION public.%s LANGUAGE plpgsql VOLATILE '
+                'AS ''BEGIN PERFORM nextval(''''public.calls''''); RETURN %s; END''',
+                call, CASE WHEN call LIKE '%SETOF%' THEN '' ELSE 'NULL' END);
+        END LOOP;
+    END
+    $$";
+
+fn calls(client: &mut Client) -> i64 {
+    let asked = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM public.calls";
+    client.query_one(asked, &[]).unwrap().get(0)
+}
+
+/// A worker that runs jobs to every outcome.
+fn busy(queue: &Queue) -> Worker {
+    worker(queue)
+        .slots(2)
+        .lease(Duration::from_secs(2))
+        .handle(
+            |job: &Job<Order>| match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("again")),
+                (2, _) => Err(Failure::reject("no such order").detail("x".repeat(5000))),
+                _ => Ok(()),
+            },
+        )
+        .handle_in_transaction(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_worker_calls_no_function_of_another_role() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(HOSTILE).unwrap();
+    client
+        .batch_execute("SELECT pg_column_size('{}'::jsonb)")
+        .unwrap();
+    assert_eq!(calls(&mut client), 1, "the overload is the better match");
+
+    let queue = test.queue("orders");
+    let worker = busy(&queue);
+    let before = calls(&mut client);
+    client
+        .batch_execute(
+            "SET search_path = pg_catalog;
+             SELECT redrive.enqueue('orders', 'order', jsonb_build_object('number', n))
+             FROM generate_series(1, 5) n;
+             SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
+             SELECT redrive.enqueue('orders', 'finish', '{}')",
+        )
+        .unwrap();
+    wait_until("the jobs to end", SOON, || {
+        scalar(&mut client, "SELECT count(*) FROM redrive.live_jobs") == 0
+    });
+    wait_until("the chores to fold", SOON, || {
+        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") == 0
+    });
+    stop(worker);
+    assert_eq!(calls(&mut client), before);
+}
+
+#[test]
+fn a_handlers_transaction_uses_the_search_path_of_the_user() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(&format!(
+            "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint);
+             ALTER DATABASE {} SET search_path = shop",
+            test.name()
+        ))
+        .unwrap();
+    let queue = test.queue("orders");
+    let seen = std::sync::Arc::new(Mutex::new(String::new()));
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let seen = std::sync::Arc::clone(&seen);
+            move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
+                *seen.lock().unwrap() = tx.query_one("SHOW search_path", &[])?.get(0);
+                tx.execute("INSERT INTO effects VALUES (1)", &[])?;
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let unique = NewJob::new(&Finish {}).unwrap().unique("one");
+    queue.enqueue_job(unique).unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(*seen.lock().unwrap(), "shop");
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM shop.effects"), 1);
+}

@@ -1,0 +1,21 @@
+//! The dead letter queue: letters, groups, and the operations on them.
+
+mod filter;
+mod group;
+mod history;
+mod listing;
+
+mod redrive;
+mod runs;
+
+mod policy;
+
+mod capture;
+mod deliver;
+mod discard;
+mod edit;
+mod export;
+mod validate;
+
+mod redaction;
+mod retention;

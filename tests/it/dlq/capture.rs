@@ -1,0 +1,11 @@
+//! Captures: foreign failures as letters, byte for byte, once per position.
+
+mod bulk;
+mod single;
+mod stream;
+
+use redrive::dlq::ForeignFailure;
+
+fn captured(position: &str, raw: &[u8]) -> ForeignFailure {
+    ForeignFailure::new("kafka:orders", position, "orders", "order", raw)
+}

@@ -1,0 +1,179 @@
+//! Captures of many failures: in bulk, from a file and by a stream consumer.
+
+use std::thread;
+
+use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
+use redrive_tests::{TestDatabase, ran, stats};
+
+use super::captured;
+
+#[test]
+fn a_bulk_capture_equals_single_captures() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    let odd: [&[u8]; 8] = [
+        b"{\"number\": 1}",
+        br#"{"number": 1, "#,
+        b"{\"a\": \"\0\"}",
+        br#"{"a": "\u0000"}"#,
+        br#""\ud800""#,
+        b"\xff\xfe",
+        b"1e999999",
+        &deep,
+    ];
+    let events: Vec<ForeignFailure> = (0..2300)
+        .map(|n| captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}")))
+        .collect();
+    let answers = db.dlq().capture_many(&events).unwrap();
+    assert_eq!(answers.len(), 2300);
+    let one_by_one = test.open();
+    for (n, raw) in odd.iter().enumerate() {
+        let CaptureOutcome::New(id) = answers[n + 2000] else {
+            panic!("{n}: {:?}", answers[n + 2000])
+        };
+        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        assert!(letter.raw.as_deref() == Some(*raw), "{n}: other bytes");
+        let alone = captured(&format!("alone {n}"), raw);
+        let CaptureOutcome::New(id) = one_by_one.dlq().capture(&alone).unwrap() else {
+            panic!("not new")
+        };
+        let alone = db.dlq().get(id).unwrap().expect("a letter");
+        let json = |letter: &redrive::dlq::Letter| {
+            letter.payload.as_ref().map(|json| json.get().to_owned())
+        };
+        assert_eq!(json(&letter), json(&alone), "{n}");
+        assert_eq!(letter.error_message, format!("at {}", n + 2000));
+    }
+    // A second time: the same letters, with a higher count.
+    let again = db.dlq().capture_many(&events).unwrap();
+    for (first, second) in answers.iter().zip(&again) {
+        let CaptureOutcome::New(id) = first else {
+            panic!("not new")
+        };
+        assert_eq!(second, &CaptureOutcome::Known(*id));
+    }
+    assert_eq!(stats(&db, "orders").expect("letters").open, 2308);
+}
+
+#[test]
+fn a_position_twice_in_one_bulk_capture_is_one_letter() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let events = [
+        captured("1", b"first"),
+        captured("2", b"other"),
+        captured("1", b"second"),
+        captured("1", b"third"),
+    ];
+    let answers = db.dlq().capture_many(&events).unwrap();
+    let [
+        CaptureOutcome::New(first),
+        CaptureOutcome::New(_),
+        CaptureOutcome::Known(second),
+        CaptureOutcome::Known(third),
+    ] = answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((first, first), (second, third));
+    let letter = db.dlq().get(first).unwrap().expect("a letter");
+    assert_eq!(letter.raw.as_deref(), Some(&b"first"[..]));
+    let seen = "SELECT seen FROM redrive.letters WHERE id = $1";
+    let row = test.client().query_one(seen, &[&first.get()]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), 3);
+    assert!(db.dlq().capture_many(&[]).unwrap().is_empty());
+    let bad = [captured("7", b"good"), captured("8\0", b"bad")];
+    assert!(db.dlq().capture_many(&bad).expect_err("NUL").is_invalid());
+    assert_eq!(stats(&db, "orders").expect("letters").open, 2);
+}
+
+#[test]
+fn concurrent_bulk_captures_make_each_letter_once() {
+    let test = TestDatabase::migrated();
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            let db = test.open();
+            thread::spawn(move || {
+                // In different orders, so that they could deadlock.
+                let mut events: Vec<ForeignFailure> = (0..700)
+                    .map(|n| captured(&n.to_string(), b"{}").error("E", format!("code {}", n % 9)))
+                    .collect();
+                events.rotate_left(n * 150);
+                let answers = db.dlq().capture_many(&events).unwrap();
+                answers
+                    .iter()
+                    .filter(|answer| matches!(answer, CaptureOutcome::New(_)))
+                    .count()
+            })
+        })
+        .collect();
+    let new: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("a capturer"))
+        .sum();
+    assert_eq!(new, 700);
+    let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (700, 2800));
+}
+
+#[test]
+fn a_file_is_captured_and_its_bad_lines_are_reported() {
+    let test = TestDatabase::migrated();
+    let line = |position: u32, rest: &str| {
+        format!(
+            r#"{{"source":"kafka","position":"{position}","queue":"orders","kind":"order",{rest}}}"#
+        )
+    };
+    let lines = [
+        line(
+            1,
+            r#""payload":{"number":1},"headers":{"trace":"abc"},"error_class":"E","error_message":"m""#,
+        ),
+        "{broken".to_owned(),
+        line(2, r#""raw":"{\"number\": \u0000""#),
+        line(3, r#""raw_base64":"//4=""#),
+        line(4, r#""raw_base64":"?""#),
+        String::new(),
+        line(5, r#""raw":"","colour":"red""#),
+        line(1, r#""payload":{"number":1}"#),
+    ];
+    let file = std::env::temp_dir().join(format!("{}.captures.ndjson", test.name()));
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let path = file.to_str().expect("a path in UTF-8");
+    let output = ran(&test, &["dlq", "capture", "--file", path]).exits_with(1);
+    assert_eq!(output.out, "3 failures captured, 1 already known\n");
+    for bad in [
+        "line 2: ",
+        "line 5: raw_base64",
+        "line 7: unknown field",
+        "3 bad lines",
+    ] {
+        assert!(output.err.contains(bad), "{bad}: {}", output.err);
+    }
+    let again = ran(&test, &["dlq", "capture", "--file", path, "--json"]).exits_with(1);
+    assert_eq!(
+        again.lines(),
+        [serde_json::json!({ "new": 0, "known": 4, "bad_lines": 3 })]
+    );
+    std::fs::remove_file(&file).unwrap();
+    let found = test
+        .open()
+        .dlq()
+        .list(&LetterFilter::new().queue("orders"))
+        .unwrap();
+    let raw = |position: &str| {
+        let letter = found
+            .iter()
+            .find(|letter| letter.position.as_deref() == Some(position));
+        letter
+            .and_then(|letter| letter.raw.clone())
+            .expect("a letter with bytes")
+    };
+    assert_eq!(raw("1"), b"{\"number\":1}");
+    assert_eq!(raw("2"), b"{\"number\": \0");
+    assert_eq!(raw("3"), b"\xff\xfe");
+    ran(&test, &["dlq", "capture", "--file", "/nowhere.ndjson"]).exits_with(2);
+    ran(&test, &["dlq", "capture", "kafka", "1"]).exits_with(2);
+}

@@ -1,0 +1,228 @@
+//! Captures of one failure: stored unchanged, once per position.
+
+use std::thread;
+
+use redrive::dlq::{CaptureOutcome, DeathCause, ForeignFailure, LetterFilter, LetterState};
+use redrive::{Job, Operator};
+use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
+
+use super::captured;
+
+#[test]
+fn captured_bytes_are_stored_unchanged() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let long = vec![b'x'; 3_000_000];
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    let events: &[(&str, &[u8])] = &[
+        ("malformed JSON", br#"{"number": 1, "#),
+        ("a NUL byte", b"{\"a\": \"\0\"}"),
+        ("an escaped NUL", br#"{"a": "\u0000"}"#),
+        ("half a surrogate pair", br#""\ud800""#),
+        ("invalid UTF-8", b"{\"a\": \"\xff\xfe\"}"),
+        ("all bytes", &(0..=255).collect::<Vec<u8>>()),
+        ("nothing", b""),
+        ("a number that numeric cannot hold", b"1e999999"),
+        ("too deep", &deep),
+        ("three megabytes that are no JSON", &long),
+    ];
+    for (position, raw) in events {
+        let event = captured(position, raw)
+            .content_type("application/octet-stream")
+            .error("ParseError", format!("cannot read {position}"))
+            .detail("at byte 7");
+        let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
+            panic!("{position}: not new")
+        };
+        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        assert!(
+            letter.raw.as_deref() == Some(*raw),
+            "{position}: other bytes"
+        );
+        assert!(letter.payload.is_none(), "{position}: taken for JSON");
+        assert_eq!(
+            (letter.cause, letter.state),
+            (DeathCause::Captured, LetterState::Open)
+        );
+        assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
+        assert_eq!(
+            (letter.source.as_deref(), letter.position.as_deref()),
+            (Some("kafka:orders"), Some(*position))
+        );
+        assert_eq!(
+            letter.content_type.as_deref(),
+            Some("application/octet-stream")
+        );
+        assert_eq!(
+            (&*letter.error_class, letter.error_detail.as_deref()),
+            ("ParseError", Some("at byte 7"))
+        );
+        assert_eq!((letter.attempts, letter.history.len()), (0, 0));
+    }
+    // Bytes that a job cannot hold are not redriven.
+    let redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    assert_eq!(redriven.redriven, []);
+    assert_eq!(
+        stats(&db, "orders").expect("letters").open,
+        events.len() as u64
+    );
+}
+
+#[test]
+fn a_redriven_json_capture_becomes_a_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let raw = br#"  {"number":  7}  "#;
+    let CaptureOutcome::New(id) = db.dlq().capture(&captured("1", raw)).unwrap() else {
+        panic!("not new")
+    };
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(letter.raw.as_deref(), Some(&raw[..]));
+    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 7}"#);
+    assert_eq!(
+        db.dlq()
+            .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+            .unwrap()
+            .redriven,
+        [id]
+    );
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            assert_eq!((job.payload().number, job.generation()), (7, 1));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    let letter = db.dlq().get(id).unwrap().expect("it stays");
+    assert_eq!(letter.state, LetterState::Recovered);
+    assert_eq!(letter.raw.as_deref(), Some(&raw[..]), "with its bytes");
+}
+
+#[test]
+fn capturing_a_position_again_only_raises_its_count() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let CaptureOutcome::New(id) = db.dlq().capture(&captured("3/1842", b"first")).unwrap() else {
+        panic!("not new")
+    };
+    for _ in 0..3 {
+        let again = captured("3/1842", b"second").error("Other", "another text");
+        assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
+    }
+    let CaptureOutcome::New(other) = db.dlq().capture(&captured("3/1843", b"first")).unwrap()
+    else {
+        panic!("not new")
+    };
+    assert_ne!(id, other);
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.raw.as_deref(), &*letter.error_class),
+        (Some(&b"first"[..]), "captured")
+    );
+    let seen: i64 = test
+        .client()
+        .query_one(
+            "SELECT seen FROM redrive.letters WHERE id = $1",
+            &[&id.get()],
+        )
+        .unwrap()
+        .get(0);
+    assert_eq!(seen, 4);
+}
+
+#[test]
+fn concurrent_captures_of_a_position_make_one_letter() {
+    let test = TestDatabase::migrated();
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let db = test.open();
+            thread::spawn(move || {
+                (0..50)
+                    .map(|n| db.dlq().capture(&captured(&n.to_string(), b"{}")).unwrap())
+                    .collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let answers: Vec<CaptureOutcome> = threads
+        .into_iter()
+        .flat_map(|thread| thread.join().expect("a capturer"))
+        .collect();
+    let new = answers
+        .iter()
+        .filter(|answer| matches!(answer, CaptureOutcome::New(_)))
+        .count();
+    assert_eq!((answers.len(), new), (400, 50));
+    let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 400));
+}
+
+#[test]
+fn the_sql_function_captures_in_the_callers_transaction() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    let row = tx
+        .query_one(
+            "SELECT * FROM redrive.capture('outbox', '17', 'orders', 'order', '\\xff00'::bytea, \
+             headers => '{\"trace\": \"abc\"}', error_class => 'Refused', error_message => 'no')",
+            &[],
+        )
+        .unwrap();
+    assert!(row.get::<_, bool>("is_new"));
+    tx.rollback().unwrap();
+    assert!(
+        test.open()
+            .dlq()
+            .list(&LetterFilter::new())
+            .unwrap()
+            .is_empty()
+    );
+    for arguments in [
+        "NULL, '17', 'orders', 'order', ''",
+        "'outbox', NULL, 'orders', 'order', ''",
+        "'outbox', '17', '', 'order', ''",
+        "'outbox', '17', 'orders', NULL, ''",
+        "'outbox', '17', 'orders', 'order', NULL",
+    ] {
+        let error = client
+            .query(&format!("SELECT redrive.capture({arguments})"), &[])
+            .expect_err(arguments);
+        let message = error
+            .as_db_error()
+            .expect("an answer of the server")
+            .message();
+        assert!(message.starts_with("redrive: "), "{arguments}: {message}");
+    }
+}
+
+#[test]
+fn huge_texts_and_odd_headers_can_be_captured() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let event = captured("1", b"{}")
+        .header("trace\0id", "a\0b")
+        .header("blob", "y".repeat(100_000))
+        .error("C".repeat(5000), "m".repeat(1_000_000))
+        .detail("d\0".repeat(1_000_000));
+    let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
+        panic!("not new")
+    };
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    assert!(letter.error_class.len() <= 1024 && letter.error_message.len() <= 8192);
+    assert!(letter.error_detail.expect("a detail").len() <= 65536);
+    for bad in [
+        ForeignFailure::new("a\0b", "1", "orders", "order", b"".as_slice()),
+        ForeignFailure::new("s", "1\0", "orders", "order", b"".as_slice()),
+        ForeignFailure::new("s", "1", "or\nders", "order", b"".as_slice()),
+        ForeignFailure::new("s", "1", "orders", "", b"".as_slice()),
+    ] {
+        assert!(db.dlq().capture(&bad).expect_err("a bad name").is_invalid());
+    }
+}

@@ -1,0 +1,62 @@
+//! The example of a stream consumer.
+
+use redrive::Operator;
+use redrive::dlq::LetterFilter;
+use redrive_tests::TestDatabase;
+
+#[expect(dead_code, reason = "the test does not call its main")]
+#[path = "../../../../crates/redrive/examples/stream_consumer.rs"]
+mod stream_consumer;
+
+#[test]
+fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut log = Vec::new();
+    for order in 0..250 {
+        match order % 50 {
+            7 => log.extend(b"{\"order\": \xff"),
+            9 => log.extend(format!("{{\"order\": {order}, \"cents\": 0}}").bytes()),
+            _ => log.extend(format!("{{\"order\": {order}, \"cents\": 100}}").bytes()),
+        }
+        log.push(b'\n');
+    }
+    let consume = |from| {
+        let consumed =
+            stream_consumer::consume(&log[..], "log:orders", from, &db, stream_consumer::process)
+                .unwrap();
+        (consumed.processed, consumed.captured, consumed.next_offset)
+    };
+    assert_eq!(consume(0), (240, 10, 250));
+    // It was killed before it committed its offset, and repeats the last batch.
+    assert_eq!(consume(200), (48, 2, 250));
+    assert_eq!(consume(250), (0, 0, 250));
+    let found = db.dlq().list(&LetterFilter::new().queue("orders")).unwrap();
+    assert_eq!(found.len(), 10);
+    let count = |class: &str| {
+        found
+            .iter()
+            .filter(|letter| letter.error_class == class)
+            .count()
+    };
+    assert_eq!((count("Undecodable"), count("OrderRefused")), (5, 5));
+    let odd = found
+        .iter()
+        .find(|letter| letter.position.as_deref() == Some("57"))
+        .expect("the event at this offset");
+    assert_eq!(odd.raw.as_deref(), Some(&b"{\"order\": \xff"[..]));
+    // Edited and valid, it is an ordinary job.
+    let set = redrive::dlq::Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();
+    db.dlq()
+        .edit(
+            &LetterFilter::new().ids([odd.id]),
+            &set,
+            &Operator::default(),
+        )
+        .unwrap();
+    let redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().ids([odd.id]), &Operator::default())
+        .unwrap();
+    assert_eq!(redriven.redriven, [odd.id]);
+}

@@ -1,0 +1,19 @@
+//! Edits: new payloads, with every version kept.
+
+mod concurrency;
+mod payloads;
+mod preview;
+
+use redrive::dlq::Edit;
+use redrive::{JobId, Queue};
+use serde_json::Value;
+
+/// Returns the payload of a letter.
+fn payload(queue: &Queue, id: JobId) -> Value {
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    serde_json::from_str(letter.payload.expect("a payload").get()).unwrap()
+}
+
+fn merge(json: &str) -> Edit {
+    Edit::merge(json).expect("a merge patch")
+}

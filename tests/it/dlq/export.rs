@@ -1,0 +1,209 @@
+//! Export: letters as lines that capture and enqueue read back, byte for byte.
+
+use std::fs;
+use std::path::PathBuf;
+
+use redrive::Operator;
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState};
+use redrive_tests::{TestDatabase, letters, ran, stats};
+
+/// A file, removed at the end of the test.
+struct File(PathBuf);
+
+impl File {
+    fn of(test: &TestDatabase, text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("{}.export.ndjson", test.name()));
+        fs::write(&path, text).expect("write a file for the test");
+        File(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path in UTF-8")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+/// All letters, by source and position.
+fn by_position(test: &TestDatabase) -> Vec<Letter> {
+    let mut all = test
+        .open()
+        .dlq()
+        .list(&LetterFilter::new().limit(10_000))
+        .unwrap();
+    all.sort_by_key(|letter| (letter.source.clone(), letter.position.clone()));
+    all
+}
+
+#[test]
+fn odd_bytes_survive_an_export_and_import() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let all: Vec<u8> = (0..=255).collect();
+    let deep = [vec![b'['; 300], vec![b']'; 300]].concat();
+    let events: [(&str, &[u8]); 11] = [
+        ("malformed", br#"{"number": 1, "#),
+        ("nul", b"{\"a\": \"\0\"}"),
+        ("escaped nul", br#"{"a": "\u0000"}"#),
+        ("surrogate", br#""\ud800""#),
+        ("not utf-8", b"\xff\xfe"),
+        ("all", &all),
+        ("nothing", b""),
+        ("spaces", b" {\"b\":1,\n \"a\" : 2} \r\n"),
+        ("null", b"null"),
+        ("deep", &deep),
+        (
+            "text",
+            "größe \u{202e}\u{1f600}\u{2028}\r\n\t\\\"".as_bytes(),
+        ),
+    ];
+    for (position, raw) in events {
+        let event = ForeignFailure::new("kafka:\"o\"\n", position, "orders", "order.placed", raw)
+            .content_type("application/x-odd; a=\"b\"")
+            .header("trace", "a\nb")
+            .header("empty", "")
+            .error("Parse\"Error", format!("cannot read\n{position}"))
+            .detail("at byte 7\n\tat main");
+        db.dlq().capture(&event).unwrap();
+    }
+    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+    assert_eq!(exported.out.lines().count(), events.len());
+    assert!(
+        exported.err.contains("11 letters exported"),
+        "{}",
+        exported.err
+    );
+
+    let other = TestDatabase::migrated();
+    let file = File::of(&other, &exported.out);
+    let output = ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
+    assert_eq!(output.out, "11 failures captured, 0 already known\n");
+    let (before, after) = (by_position(&test), by_position(&other));
+    assert_eq!((before.len(), after.len()), (11, 11));
+    for (before, after) in before.iter().zip(&after) {
+        let json = |letter: &Letter| letter.payload.as_ref().map(|json| json.get().to_owned());
+        let headers = |letter: &Letter| letter.headers.as_ref().map(|json| json.get().to_owned());
+        assert!(before.raw == after.raw, "{:?}", before.position);
+        assert_eq!(json(before), json(after));
+        assert_eq!(headers(before), headers(after));
+        assert_eq!(before.source, after.source);
+        assert_eq!(before.position, after.position);
+        assert_eq!((&before.queue, &before.kind), (&after.queue, &after.kind));
+        assert_eq!(before.content_type, after.content_type);
+        assert_eq!(before.error_class, after.error_class);
+        assert_eq!(before.error_message, after.error_message);
+        assert_eq!(before.error_detail, after.error_detail);
+    }
+    // A second import finds the same letters.
+    let again = ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
+    assert_eq!(again.out, "0 failures captured, 11 already known\n");
+    // And exporting them produces the same text.
+    let second = ran(&other, &["dlq", "export", "orders"]).exits_with(0);
+    assert_eq!(second.out, exported.out);
+}
+
+#[test]
+fn exported_letters_are_imported_with_their_current_payload() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 3);
+    let db = queue.database();
+    let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
+    db.dlq()
+        .edit(
+            &LetterFilter::new().ids([ids[1]]),
+            &set,
+            &Operator::default(),
+        )
+        .unwrap();
+    db.dlq()
+        .edit(
+            &LetterFilter::new().ids([ids[2]]),
+            &Edit::set("null").unwrap(),
+            &Operator::default(),
+        )
+        .unwrap();
+    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+
+    let other = TestDatabase::migrated();
+    let file = File::of(&other, &exported.out);
+    ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
+    for id in ids {
+        let before = db.dlq().get(id).unwrap().unwrap();
+        let found = by_position(&other);
+        let after = found
+            .iter()
+            .find(|letter| letter.position.as_deref() == Some(&*id.to_string()))
+            .expect("the letter");
+        assert_eq!(after.source.as_deref(), Some("redrive:letter"));
+        assert_eq!(
+            before.payload.unwrap().get(),
+            after.payload.as_ref().unwrap().get()
+        );
+        assert_eq!(
+            (&*after.error_class, &*after.error_message),
+            ("Rejected", "broken")
+        );
+    }
+}
+
+#[test]
+fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 120);
+    let db = queue.database();
+    let event = ForeignFailure::new("kafka", "1", "orders", "order", &b"\xff"[..]);
+    let redrive::dlq::CaptureOutcome::New(odd) = db.dlq().capture(&event).unwrap() else {
+        panic!("not new")
+    };
+    let exported = ran(&test, &["dlq", "export", "orders", "--as-jobs"]).exits_with(1);
+    assert!(
+        exported.err.contains(&format!("letter {odd} was skipped"))
+            && exported.err.contains("120 jobs exported"),
+        "{}",
+        exported.err
+    );
+    let other = TestDatabase::migrated();
+    let file = File::of(&other, &exported.out);
+    ran(
+        &other,
+        &["enqueue", "again", "order", "--file", file.path()],
+    )
+    .exits_with(0);
+    assert_eq!(stats(&other.open(), "again").expect("jobs").ready, 120);
+}
+
+#[test]
+fn an_export_contains_the_letters_that_the_list_shows() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 5);
+    let db = queue.database();
+    db.dlq()
+        .discard(
+            &LetterFilter::new().ids([ids[0]]),
+            &Operator::default().reason("test"),
+        )
+        .unwrap();
+    let count = |arguments: &[&str], code| {
+        let all = [&["dlq", "export"][..], arguments].concat();
+        ran(&test, &all).exits_with(code).out.lines().count()
+    };
+    assert_eq!(count(&["orders"], 0), 4);
+    assert_eq!(count(&[], 0), 4);
+    assert_eq!(count(&["orders", "--state", "any"], 0), 5);
+    assert_eq!(count(&["orders", "--state", "discarded"], 0), 1);
+    assert_eq!(count(&["orders", "--limit", "3"], 0), 3);
+    assert_eq!(count(&["--id", &ids[2].to_string()], 0), 1);
+    assert_eq!(count(&["orders", "--kind", "other"], 1), 0);
+    assert_eq!(stats(db, "orders").expect("letters").open, 4);
+    assert_eq!(
+        db.dlq().get(ids[0]).unwrap().unwrap().state,
+        LetterState::Discarded
+    );
+}

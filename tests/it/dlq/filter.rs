@@ -1,0 +1,294 @@
+//! The filter: every condition selects the matching letters, and the database accepts every filter
+//! that parses.
+
+use std::time::{Duration, SystemTime};
+
+use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterState};
+use redrive::{Database, JobId};
+use redrive_tests::TestDatabase;
+
+/// Five letters, 1 to 5, that differ in everything.
+fn five(test: &TestDatabase) -> Database {
+    test.client()
+        .batch_execute(
+            r#"INSERT INTO redrive.dead_letters
+                 (id, queue, kind, state, cause, error_class, error_message, payload, raw, source, position,
+                  generation, version, host, run_id, discard_reason, enqueued_at, died_at)
+             VALUES
+                 (1, 'orders', 'placed', 'open', 'exhausted', 'Timeout', 'card declined', '{"amount": 5, "customer": {"id": 42}, "tags": ["x y", "b"]}',
+                  NULL, NULL, NULL, 0, '1.4', 'web-1', NULL, NULL, now(), now() - interval '1 hour'),
+                 (2, 'orders', 'paid', 'open', 'rejected', 'Refused', 'CARD lost', '{"amount": 500, "customer": {"id": "42"}}',
+                  NULL, NULL, NULL, 1, '1.5', 'web-2', 7, NULL, now(), now() - interval '3 hours'),
+                 (3, 'invoices', 'placed', 'recovered', 'timeout', 'Timeout', 'late', '{"amount": 100.5, "a b": {"\"": true}, "n": null}',
+                  NULL, NULL, NULL, 2, '1.4', 'web-1', NULL, NULL, now(), now() - interval '2 days'),
+                 (4, 'orders', 'placed', 'quarantined', 'exhausted', 'a, b', 'x', '[{"sku": "A-1"}, {"sku": "B-2"}]',
+                  NULL, NULL, NULL, 3, NULL, NULL, 8, NULL, now(), '2026-01-02T03:04:05Z'),
+                 (5, 'my orders', 'placed', 'open', 'captured', '"quoted"', 'x', NULL,
+                  'raw', 'kafka:orders', '1', 0, NULL, NULL, NULL, NULL, now(), '2026-01-01T00:00:00Z')"#,
+        )
+        .unwrap();
+    test.open()
+}
+
+fn ids(db: &Database, filter: &LetterFilter) -> Vec<i64> {
+    let mut ids: Vec<i64> = db
+        .dlq()
+        .list(filter)
+        .unwrap_or_else(|error| panic!("{filter}: {error:?}"))
+        .iter()
+        .map(|letter| letter.id.get())
+        .collect();
+    ids.sort_unstable();
+    let counted = db.dlq().count(filter).unwrap();
+    assert_eq!(counted.letters, ids.len() as u64, "{filter}");
+    ids
+}
+
+#[test]
+fn every_condition_selects_the_matching_letters() {
+    let test = TestDatabase::migrated();
+    let db = five(&test);
+    for (filter, expected) in [
+        ("", &[1, 2, 3, 4, 5][..]),
+        ("queue=orders", &[1, 2, 4]),
+        ("queue=\"my orders\"", &[5]),
+        ("kind=paid", &[2]),
+        ("class=Timeout", &[1, 3]),
+        ("class=Timeout,Refused", &[1, 2, 3]),
+        ("class=Timeout state=open", &[1]),
+        ("class=Timeout,Refused state=open,quarantined", &[1, 2]),
+        ("class=\"a, b\"", &[4]),
+        ("class=\"\\\"quoted\\\"\"", &[5]),
+        ("class=Nobody", &[]),
+        ("class=Nobody state=open", &[]),
+        ("group=999", &[]),
+        ("cause=exhausted", &[1, 4]),
+        ("cause=timeout,captured", &[3, 5]),
+        ("state=open", &[1, 2, 5]),
+        ("state=quarantined", &[4]),
+        ("state=any", &[1, 2, 3, 4, 5]),
+        ("id=2,4,99", &[2, 4]),
+        ("id=2..4", &[2, 3, 4]),
+        ("id>2 id<5", &[3, 4]),
+        ("died>2h", &[2, 3, 4, 5]),
+        ("died<4h", &[1, 2]),
+        ("died>2h died<1d", &[2]),
+        ("died<2026-01-02", &[5]),
+        ("died>=2026-01-01 died<2026-01-02T03:04:06Z", &[4, 5]),
+        (
+            "died>=2026-01-02T05:04:05+02:00 died<2026-01-02T05:04:05.5+02:00",
+            &[4],
+        ),
+        ("generation>=2", &[3, 4]),
+        ("generation=1..2", &[2, 3]),
+        ("generation=0", &[1, 5]),
+        ("payload.customer.id=42", &[1]),
+        ("payload.customer.id=\"42\"", &[2]),
+        ("payload.customer.id!=42", &[]),
+        ("payload.customer.id!=43", &[1]),
+        ("payload.amount>100", &[2, 3]),
+        ("payload.amount>100 payload.amount<=100.50", &[3]),
+        ("payload.amount<=5", &[1]),
+        ("payload.tags[0]=\"x y\"", &[1]),
+        ("payload.tags=b", &[1]),
+        ("payload[1].sku=B-2", &[4]),
+        ("payload.sku~\"a-\"", &[4]),
+        ("payload.\"a b\".\"\\\"\"=true", &[3]),
+        ("payload.n=null", &[3]),
+        ("payload.nothing.at.all=1", &[]),
+        ("message~card", &[1, 2]),
+        ("message~\"card declined\"", &[1]),
+        ("version=1.4", &[1, 3]),
+        ("host=web-2", &[2]),
+        ("source=kafka:orders", &[5]),
+        ("run=7", &[2]),
+        (
+            "queue=orders class=Timeout payload.amount<10 state=open",
+            &[1],
+        ),
+    ] {
+        let filter: LetterFilter = filter
+            .parse()
+            .unwrap_or_else(|error| panic!("{filter}: {error}"));
+        assert_eq!(ids(&db, &filter), expected, "{filter}");
+    }
+}
+
+#[test]
+fn the_builder_equals_the_filter_language() {
+    let test = TestDatabase::migrated();
+    let db = five(&test);
+    let jan = SystemTime::UNIX_EPOCH + Duration::from_hours(490_896);
+    for (built, expected) in [
+        (
+            LetterFilter::new().error_classes(["Timeout", "Refused"]),
+            &[1, 2, 3][..],
+        ),
+        (
+            LetterFilter::new().causes([DeathCause::Timeout, DeathCause::Captured]),
+            &[3, 5],
+        ),
+        (
+            LetterFilter::new()
+                .queue("orders")
+                .or_state(LetterState::Open),
+            &[1, 2],
+        ),
+        (
+            LetterFilter::new()
+                .ids_from(JobId::new(2))
+                .ids_until(JobId::new(3)),
+            &[2, 3],
+        ),
+        (
+            LetterFilter::new()
+                .died_from(jan)
+                .died_before(jan + Duration::from_micros(1)),
+            &[5],
+        ),
+        (LetterFilter::new().older_than(Duration::MAX), &[]),
+        (
+            LetterFilter::new().newer_than(Duration::MAX),
+            &[1, 2, 3, 4, 5],
+        ),
+        (
+            LetterFilter::new()
+                .generation_from(2)
+                .generation_to(u32::MAX),
+            &[3, 4],
+        ),
+        (
+            LetterFilter::new()
+                .payload("amount", Comparison::Greater, 100)
+                .unwrap(),
+            &[2, 3],
+        ),
+        (LetterFilter::new().message("CARD"), &[1, 2]),
+        (LetterFilter::new().version("1.4").host("web-1"), &[1, 3]),
+        (LetterFilter::new().source("kafka:orders"), &[5]),
+        (
+            LetterFilter::new().run(redrive::dlq::runs::RunId::new(8)),
+            &[4],
+        ),
+    ] {
+        assert_eq!(ids(&db, &built), expected, "{built}");
+        if !built.to_string().contains("1000") {
+            let read: LetterFilter = built.to_string().parse().unwrap();
+            assert_eq!(ids(&db, &read), expected, "{built}");
+        }
+    }
+}
+
+#[test]
+fn the_database_accepts_every_filter_that_parses() {
+    const PIECES: [&str; 24] = [
+        "1",
+        "42",
+        "-7",
+        "1.5",
+        "1e400",
+        "-0",
+        "true",
+        "null",
+        "x",
+        "x y",
+        "\"",
+        "\\",
+        "'",
+        "$1",
+        "%",
+        "é",
+        "\u{1F600}",
+        "; DROP TABLE x",
+        "&&",
+        "||",
+        "@",
+        "*",
+        "/*",
+        "\u{7f}",
+    ];
+    let test = TestDatabase::migrated();
+    let db = five(&test);
+    let mut seed = 11_u64;
+    let mut roll = |sides: usize| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % sides
+    };
+    let keys = [
+        "queue=",
+        "kind=",
+        "class=",
+        "message~",
+        "version=",
+        "host=",
+        "source=",
+        "payload.a=",
+        "payload.a!=",
+        "payload.a<",
+        "payload.a>=",
+        "payload.a~",
+        "payload.a[3].b=",
+        "id>=",
+        "id=",
+        "generation<",
+        "group=",
+        "run=",
+    ];
+    let mut accepted = 0;
+    for _ in 0..400 {
+        let mut text = String::new();
+        for _ in 0..=roll(3) {
+            let value: String = (0..=roll(3)).map(|_| PIECES[roll(PIECES.len())]).collect();
+            let quoted = roll(2) == 0 || value.contains([' ', '"']);
+            let value = if quoted {
+                serde_json::to_string(&value).unwrap()
+            } else {
+                value
+            };
+            let field = match roll(4) {
+                0 => format!(
+                    "payload.{}=",
+                    serde_json::to_string(PIECES[roll(PIECES.len())]).unwrap()
+                ),
+                _ => keys[roll(keys.len())].to_owned(),
+            };
+            text.extend([&*field, &value, " "]);
+        }
+        let Ok(filter) = text.parse::<LetterFilter>() else {
+            continue;
+        };
+        accepted += 1;
+        ids(&db, &filter);
+        let again: LetterFilter = filter.to_string().parse().unwrap();
+        assert_eq!(again, filter, "{text}");
+    }
+    assert!(accepted > 150, "{accepted}");
+}
+
+#[test]
+fn the_pages_of_a_class_continue_where_the_last_one_ended() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+             SELECT 'orders', 'order', 'exhausted', 'E', 'at ' || chr(97 + n % 3), '{}', now(), now() - n * interval '1 minute'
+             FROM generate_series(1, 25) n",
+        )
+        .unwrap();
+    let db = test.open();
+    let filter = LetterFilter::new()
+        .error_class("E")
+        .state(LetterState::Open)
+        .limit(10);
+    let mut seen = Vec::new();
+    let mut page = db.dlq().list(&filter).unwrap();
+    while let Some(last) = page.last() {
+        let after = last.id;
+        assert!(page.is_sorted_by(|a, b| a.died_at >= b.died_at));
+        seen.extend(page.iter().map(|letter| letter.id.get()));
+        page = db.dlq().list(&filter.clone().after(after)).unwrap();
+    }
+    assert_eq!(seen, (1..=25).collect::<Vec<i64>>());
+}

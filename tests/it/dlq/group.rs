@@ -1,0 +1,29 @@
+//! Failure groups: fingerprints, counts, and what operators record about them.
+
+mod counts;
+mod fingerprint;
+mod lifecycle;
+
+use postgres::Client;
+use redrive::Database;
+use redrive::dlq::{FailureGroup, GroupFilter};
+
+/// Inserts a letter with this message as the statement of a worker does, and returns its group.
+fn die(client: &mut Client, class: &str, message: &str) -> i64 {
+    client
+        .query_one(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'exhausted', $1, $2, '{}', now()) RETURNING group_id",
+            &[&class, &message],
+        )
+        .expect("a letter")
+        .get(0)
+}
+
+/// Returns the only group.
+#[track_caller]
+fn the_group(db: &Database) -> FailureGroup {
+    let mut groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    groups.remove(0)
+}

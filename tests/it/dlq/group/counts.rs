@@ -1,0 +1,228 @@
+//! The counts of groups match the letters.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use postgres::Client;
+use redrive::dlq::{GroupFilter, LetterFilter, LetterState};
+use redrive::{Failure, Job, JobId, Operator, Queue};
+use redrive_tests::{Order, TestDatabase, drained, letters, stop, worker};
+
+use super::die;
+
+/// Checks that the counts of the groups match the letters.
+#[track_caller]
+fn are_exact(client: &mut Client) {
+    let wrong = client
+        .query(
+            "SELECT f.id, f.open, f.redriving, f.recovered, f.discarded, f.quarantined, f.deaths
+             FROM redrive.failure_groups f
+             LEFT JOIN (
+                 SELECT l.group_id, count(*) FILTER (WHERE l.state = 'open') AS open,
+                        count(*) FILTER (WHERE l.state = 'redriving') AS redriving,
+                        count(*) FILTER (WHERE l.state = 'recovered') AS recovered,
+                        count(*) FILTER (WHERE l.state = 'discarded') AS discarded,
+                        count(*) FILTER (WHERE l.state = 'quarantined') AS quarantined
+                 FROM redrive.dead_letters l GROUP BY l.group_id
+             ) c ON c.group_id = f.id
+             WHERE (f.open, f.redriving, f.recovered, f.discarded, f.quarantined)
+                 IS DISTINCT FROM (coalesce(c.open, 0), coalesce(c.redriving, 0),
+                                   coalesce(c.recovered, 0), coalesce(c.discarded, 0),
+                                   coalesce(c.quarantined, 0))
+             UNION ALL
+             SELECT l.group_id, 0, 0, 0, 0, 0, 0 FROM redrive.dead_letters l
+             WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id)",
+            &[],
+        )
+        .unwrap();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn group_counts_match_the_letters_through_their_life() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let ids = letters(&queue, 40);
+    are_exact(&mut client);
+    db.dlq()
+        .discard(
+            &LetterFilter::new().ids(ids[..5].to_vec()),
+            &Operator::default().reason("test"),
+        )
+        .unwrap();
+    db.dlq()
+        .redrive(
+            &LetterFilter::new().queue("orders").limit(20),
+            &Operator::default(),
+        )
+        .unwrap();
+    are_exact(&mut client);
+    client
+        .execute("SELECT redrive.fold_letters()", &[])
+        .unwrap();
+    are_exact(&mut client);
+    // Half recover and half die again, one of them with another error, in one statement each.
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            number if number % 2 == 0 => Ok(()),
+            7 => Err(Failure::reject("something else")),
+            _ => Err(Failure::reject("broken")),
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    are_exact(&mut client);
+    client
+        .execute(
+            "DELETE FROM redrive.dead_letters WHERE state = 'recovered'",
+            &[],
+        )
+        .unwrap();
+    are_exact(&mut client);
+    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let deaths: u64 = groups.iter().map(|group| group.deaths).sum();
+    let all: u64 = groups
+        .iter()
+        .map(|group| group.open + group.discarded)
+        .sum();
+    assert_eq!((groups.len(), deaths, all), (2, 50, 30), "{groups:#?}");
+    let folded: i64 = client
+        .query_one("SELECT redrive.fold_letters()", &[])
+        .unwrap()
+        .get(0);
+    assert!(folded > 0);
+    are_exact(&mut client);
+    let left: i64 = client
+        .query_one("SELECT count(*) FROM redrive.letter_deltas", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn group_counts_match_the_letters_under_concurrent_changes() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let messages = ["red", "green", "blue"];
+    let working = worker(&queue)
+        .slots(3)
+        .handle(move |job: &Job<Order>| {
+            let number = usize::try_from(job.payload().number)?;
+            match (number + usize::try_from(job.generation())?) % 4 {
+                3 => Ok(()),
+                colour => Err(Failure::reject(messages[colour])),
+            }
+        })
+        .start()
+        .unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                queue.enqueue_many(&Order::up_to(30)).unwrap();
+            }
+        });
+        // Operators redrive, discard and fold concurrently.
+        for part in 0..3 {
+            let db = test.open();
+            scope.spawn(move || {
+                for turn in 0..40 {
+                    let some = LetterFilter::new().queue("orders").limit(9);
+                    match (turn + part) % 4 {
+                        0 => drop(
+                            db.dlq()
+                                .discard(&some.limit(2), &Operator::default().reason("test"))
+                                .unwrap(),
+                        ),
+                        _ => drop(db.dlq().redrive(&some, &Operator::default()).unwrap()),
+                    }
+                }
+            });
+        }
+        let (mut folding, mut deleting, mut looking) =
+            (test.client(), test.client(), test.client());
+        scope.spawn(move || {
+            for _ in 0..60 {
+                folding
+                    .execute("SELECT redrive.fold_letters()", &[])
+                    .unwrap();
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..30 {
+                deleting
+                    .execute(
+                        "DELETE FROM redrive.dead_letters WHERE ctid = ANY (ARRAY(
+                             SELECT ctid FROM redrive.dead_letters WHERE state IN ('recovered', 'discarded')
+                             LIMIT 3 FOR UPDATE SKIP LOCKED))",
+                        &[],
+                    )
+                    .unwrap();
+                deleting.execute("SELECT redrive.prune_groups('0')", &[]).unwrap();
+            }
+        });
+        // Every check reads counts and rows in one snapshot.
+        scope.spawn(move || (0..40).for_each(|_| are_exact(&mut looking)));
+    });
+    drained(&queue);
+    stop(working);
+    let mut client = test.client();
+    are_exact(&mut client);
+    while client
+        .query_one("SELECT redrive.fold_letters()", &[])
+        .unwrap()
+        .get::<_, i64>(0)
+        > 0
+    {}
+    are_exact(&mut client);
+}
+
+#[test]
+fn group_counts_with_a_filter_match_the_letters() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let queue: Queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 30);
+    die(&mut client, "Other", "x");
+    client
+        .execute(
+            "SELECT redrive.capture('kafka', '1', 'orders', 'order', '{broken')",
+            &[],
+        )
+        .unwrap();
+    db.dlq()
+        .discard(
+            &LetterFilter::new().queue("orders").limit(3),
+            &Operator::default().reason("test"),
+        )
+        .unwrap();
+    let mut expected = BTreeMap::new();
+    for letter in db
+        .dlq()
+        .list(&LetterFilter::new().state(LetterState::Open))
+        .unwrap()
+    {
+        *expected.entry(letter.error_class).or_insert(0_u64) += 1;
+    }
+    assert_eq!(expected.values().sum::<u64>(), 29);
+    for (class, count) in expected {
+        let open = LetterFilter::new()
+            .state(LetterState::Open)
+            .error_class(&class);
+        let counted = db.dlq().count(&open).unwrap();
+        let redrivable = if class == "captured" { 0 } else { count };
+        assert_eq!(
+            (counted.letters, counted.redrivable),
+            (count, redrivable),
+            "{class}"
+        );
+        // The same with a condition that needs the letters.
+        let one_by_one = db.dlq().count(&open.ids_from(JobId::new(0))).unwrap();
+        assert_eq!(one_by_one, counted, "{class}");
+    }
+    let none = LetterFilter::new().queue("other").state(LetterState::Open);
+    assert_eq!(db.dlq().count(&none).unwrap().letters, 0);
+}

@@ -1,0 +1,285 @@
+//! The history of a letter: its size, its attempts and deaths, long messages, redacted texts.
+
+use postgres::Client;
+use redrive::dlq::{AttemptRecord, Letter, LetterFilter};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+use serde_json::{Map, Value, json};
+
+/// Inserts a letter with this history, record by record.
+fn remembered(client: &mut Client, records: &[Value]) -> JobId {
+    let mut history = json!([]);
+    for record in records {
+        history = client
+            .query_one("SELECT redrive.add_attempt($1, $2)", &[&history, record])
+            .unwrap()
+            .get(0);
+    }
+    let id = client
+        .query_one(
+            "INSERT INTO redrive.dead_letters
+                 (queue, kind, cause, error_class, error_message, payload, enqueued_at, history)
+             VALUES ('orders', 'order', 'exhausted', 'E', 'x', '{}', now(), $1) RETURNING id",
+            &[&history],
+        )
+        .unwrap();
+    JobId::new(id.get(0))
+}
+
+/// Returns the attempt that a record describes.
+fn meant(record: &Value) -> AttemptRecord {
+    let text = |key: &str| record.get(key).and_then(Value::as_str).map(str::to_owned);
+    let number = |key: &str| record.get(key).and_then(Value::as_u64);
+    let small = |key: &str| number(key).map(|n| u32::try_from(n).unwrap());
+    let mut meant = AttemptRecord::default();
+    meant.generation = small("generation").unwrap_or_default();
+    meant.attempt = small("attempt").unwrap_or_default();
+    meant.outcome = text("outcome").unwrap_or_default();
+    meant.run_ms = number("run_ms");
+    meant.error_class = text("error_class");
+    meant.error_message = text("error_message");
+    meant.worker = text("worker");
+    meant.host = text("host");
+    meant.version = text("version");
+    meant.pid = small("pid");
+    meant.ended_at = text("ended_at");
+    meant
+}
+
+/// Pseudo-random numbers, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+#[test]
+fn a_truncated_history_is_read_back_as_written() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let db = test.open();
+    let mut dice = Dice(3);
+    for round in 0..60 {
+        let length = dice.roll(45) + 1;
+        // Identical for long, or different each time, or mostly empty.
+        let kinds = [1, 2, 7][usize::try_from(dice.roll(3)).unwrap()];
+        let records: Vec<Value> =
+            (1..=length)
+                .map(|attempt| {
+                    let mut record = Map::new();
+                    record.insert("attempt".to_owned(), attempt.into());
+                    record.insert("generation".to_owned(), dice.roll(kinds).into());
+                    if dice.roll(5) > 0 {
+                        let outcome = ["failed", "timeout"][usize::try_from(dice.roll(2)).unwrap()];
+                        record.insert("outcome".to_owned(), outcome.into());
+                    }
+                    record.insert("run_ms".to_owned(), dice.roll(1000).into());
+                    if dice.roll(5) > 0 {
+                        let ended = format!("2026-11-20T10:00:{:02}.123Z", dice.roll(60));
+                        record.insert("ended_at".to_owned(), ended.into());
+                    }
+                    for key in ["error_class", "error_message", "worker", "host", "version"] {
+                        match dice.roll(6) {
+                            0 if kinds > 1 => {}
+                            1 if kinds > 1 => drop(record.insert(key.to_owned(), Value::Null)),
+                            _ => drop(record.insert(
+                                key.to_owned(),
+                                format!("{key} {}", dice.roll(kinds)).into(),
+                            )),
+                        }
+                    }
+                    if dice.roll(5) > 0 {
+                        record.insert("pid".to_owned(), dice.roll(kinds).into());
+                    }
+                    Value::Object(record)
+                })
+                .collect();
+        let id = remembered(&mut client, &records);
+        let history = db.dlq().get(id).unwrap().expect("the letter").history;
+        let kept: Vec<AttemptRecord> = match records.len() {
+            0..=20 => records.iter().map(meant).collect(),
+            all => records[..5]
+                .iter()
+                .chain(&records[all - 15..])
+                .map(meant)
+                .collect(),
+        };
+        assert_eq!(history, kept, "round {round}: {records:#?}");
+    }
+}
+
+#[test]
+fn identical_failed_attempts_take_little_space() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let record = |attempt: u32| {
+        json!({"generation": 0, "attempt": attempt, "outcome": "failed", "run_ms": 12,
+               "error_class": "shop::GatewayError", "error_message": "x".repeat(1000),
+               "worker": "0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11", "host": "web-1",
+               "version": "1.4.2", "pid": 4711, "ended_at": "2026-11-20T10:00:00.123456+00:00"})
+    };
+    let records: Vec<Value> = (1..=5).map(record).collect();
+    let id = remembered(&mut client, &records);
+    let bytes: i32 = client
+        .query_one(
+            "SELECT octet_length(history::text) FROM redrive.dead_letters WHERE id = $1",
+            &[&id.get()],
+        )
+        .unwrap()
+        .get(0);
+    assert!(bytes < 1000 + 700, "{bytes} bytes");
+}
+
+/// Makes a letter with a worker whose handler fails with this.
+fn letter_of(
+    test: &TestDatabase,
+    failure: fn() -> Failure,
+    redact: Option<fn(&str) -> String>,
+) -> Letter {
+    let queue = test.queue("orders");
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let mut builder = worker(&queue)
+        .version("1.4.2")
+        .handle(move |_: &Job<Order>| Err(failure()));
+    if let Some(redact) = redact {
+        builder = builder.redact(redact);
+    }
+    let working = builder.start().unwrap();
+    drained(&queue);
+    stop(working);
+    queue.database().dlq().get(id).unwrap().expect("a letter")
+}
+
+#[test]
+fn a_letter_names_its_process_and_its_group() {
+    let test = TestDatabase::migrated();
+    let letter = letter_of(&test, || Failure::reject("no"), None);
+    assert_eq!(letter.pid, Some(std::process::id()));
+    assert_eq!(letter.history[0].pid, letter.pid);
+    assert_eq!((letter.deaths, letter.edits, letter.alike), (1, 0, 0));
+    let group = test
+        .open()
+        .dlq()
+        .groups()
+        .get(letter.group)
+        .unwrap()
+        .expect("its group");
+    assert_eq!(
+        (group.open, group.first_version.as_deref()),
+        (1, Some("1.4.2"))
+    );
+    assert!(!letter.detail_is_shared && letter.events.is_empty());
+}
+
+#[test]
+fn the_group_stores_a_long_message_in_full() {
+    let test = TestDatabase::migrated();
+    let long = || Failure::reject(format!("begin {} end", "x".repeat(6000))).detail("cause");
+    let letter = letter_of(&test, long, None);
+    assert!(
+        letter.error_message.len() <= 2048,
+        "{}",
+        letter.error_message.len()
+    );
+    assert_eq!(
+        letter.error_detail.as_deref(),
+        Some(&*format!("begin {} end\ncause", "x".repeat(6000)))
+    );
+    assert!(letter.detail_is_shared);
+    // The same through a capture.
+    let mut client = test.client();
+    let id: i64 = client
+        .query_one(
+            "SELECT id FROM redrive.capture('s', '1', 'orders', 'order', 'x',
+                 error_message => 'begin ' || repeat('y', 6000) || ' end', error_detail => 'cause')",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    let letter = test
+        .open()
+        .dlq()
+        .get(JobId::new(id))
+        .unwrap()
+        .expect("a letter");
+    assert!(letter.error_message.len() <= 2048);
+    let detail = letter.error_detail.expect("a detail");
+    assert!(detail.starts_with("begin yyy") && detail.ends_with(" end\ncause"));
+}
+
+#[test]
+fn text_removed_by_the_redaction_hook_is_not_stored() {
+    let test = TestDatabase::migrated();
+    let failure = || Failure::reject("card 4111").detail("the card was 4111");
+    let letter = letter_of(&test, failure, Some(|text| text.replace("4111", "****")));
+    assert_eq!(letter.error_message, "card ****");
+    assert_eq!(letter.error_detail.as_deref(), Some("the card was ****"));
+    assert_eq!(
+        letter.history[0].error_message.as_deref(),
+        Some("card ****")
+    );
+    let rows: i64 = test
+        .client()
+        .query_one(
+            "SELECT (SELECT count(*) FROM redrive.dead_letters l WHERE l::text LIKE '%4111%')
+                  + (SELECT count(*) FROM redrive.groups g WHERE g::text LIKE '%4111%')
+                  + (SELECT count(*) FROM redrive.details d WHERE d::text LIKE '%4111%')",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    assert_eq!(rows, 0);
+}
+
+#[test]
+fn a_redaction_hook_that_panics_drops_the_text_and_keeps_the_verdict() {
+    let test = TestDatabase::migrated();
+    let letter = letter_of(
+        &test,
+        || Failure::reject("secret").class("C"),
+        Some(|_| panic!("in the hook")),
+    );
+    assert_eq!(letter.error_message, "[redacted: the hook panicked]");
+    assert_eq!(letter.error_class, "C");
+}
+
+#[test]
+fn a_letter_lists_each_of_its_deaths() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let working = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            Err(Failure::reject(format!(
+                "in {}",
+                ["spring", "summer"][usize::try_from(job.generation())?]
+            )))
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    let first = db.dlq().get(id).unwrap().expect("a letter");
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    drained(&queue);
+    stop(working);
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.deaths, letter.generation, letter.history.len()),
+        (2, 1, 2)
+    );
+    assert_ne!(letter.group, first.group);
+    let died = letter.events.iter().find(|event| event.event == "died");
+    let died = died.expect("its first death");
+    assert_eq!(died.about["generation"], 0);
+    assert_eq!(died.about["group"], first.group.get());
+    assert_eq!(died.about["cause"], "rejected");
+}

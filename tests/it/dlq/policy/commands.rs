@@ -1,0 +1,89 @@
+//! The commands on policies.
+
+use redrive::dlq::PolicyMode;
+use redrive_tests::{TestDatabase, letters};
+use uuid::Uuid;
+
+use super::{output_of, status, tick};
+
+#[test]
+fn policies_can_be_set_listed_paused_and_removed_on_the_command_line() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3);
+    let mut client = test.client();
+    output_of(&test, 1, &["list"]);
+    let set = [
+        "set",
+        "events",
+        "orders",
+        "--every",
+        "6h",
+        "--batch",
+        "2",
+        "--generations",
+        "240",
+        "--growth",
+        "1.5",
+        "--reason",
+        "the partner sleeps",
+    ];
+    assert!(output_of(&test, 0, &set).contains("redrives up to 2 letters every 6h"));
+    assert_eq!(
+        tick(&mut client, Uuid::new_v4()),
+        Some(("events".to_owned(), 2))
+    );
+    let list = output_of(&test, 0, &["list"]);
+    assert!(
+        list.lines().all(|line| line.chars().count() <= 80),
+        "{list}"
+    );
+    for word in [
+        "events",
+        "active",
+        "6h",
+        "240",
+        "5h 59m",
+        "2, ",
+        "queue orders",
+    ] {
+        assert!(list.contains(word), "`{word}` in {list}");
+    }
+    output_of(&test, 0, &["pause", "events"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&output_of(&test, 0, &["list", "--json"])).unwrap();
+    assert_eq!(
+        (
+            &json["mode"],
+            &json["sent"],
+            &json["filter"]["queue"],
+            &json["every_ms"]
+        ),
+        (
+            &"paused".into(),
+            &2.into(),
+            &"orders".into(),
+            &21_600_000.into()
+        )
+    );
+    output_of(&test, 0, &["resume", "events", "--dry-run"]);
+    assert_eq!(status(queue.database(), "events").mode, PolicyMode::DryRun);
+    for refused in [
+        ["set", "p", "--hours=9-9"],
+        ["set", "p", "--every=0s"],
+        ["set", "p", "--growth=0.1"],
+    ] {
+        output_of(&test, 2, &refused);
+    }
+    output_of(&test, 0, &["remove", "events"]);
+    output_of(&test, 1, &["remove", "events"]);
+    output_of(&test, 1, &["pause", "events"]);
+    let person: String = client
+        .query_one(
+            "SELECT person FROM redrive.audit WHERE reason = 'the partner sleeps'",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    assert!(person.contains('@'), "{person}");
+}

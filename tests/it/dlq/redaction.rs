@@ -1,0 +1,393 @@
+//! Redaction: redacted values are removed at the moment of death, however the job dies.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::admin::Cancelled;
+use redrive::dlq::{DeathCause, ForeignFailure, LetterFilter, LetterState, Redaction, RedactionId};
+use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Gate, Lost, TestDatabase, drained, expire_leases, stop, worker};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+const SECRET: &str = "4111111111111111";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Charge {
+    card: String,
+    amount: i64,
+}
+
+impl redrive::Payload for Charge {
+    const KIND: &'static str = "charge";
+}
+
+fn charge() -> Charge {
+    Charge {
+        card: SECRET.to_owned(),
+        amount: 7,
+    }
+}
+
+fn cards(db: &Database) -> RedactionId {
+    let cards = Redaction::new()
+        .queue("orders")
+        .path("/card")
+        .pattern(r"\d{13,19}");
+    db.dlq()
+        .redactions()
+        .add(&cards, &Operator::new("maria@ops-1").reason("card data"))
+        .unwrap()
+}
+
+/// Returns the number of rows that contain the secret.
+fn found(client: &mut Client) -> i64 {
+    client
+        .query_one(
+            "SELECT count(*) FROM ( \
+               SELECT to_jsonb(l)::text || coalesce(encode(l.raw, 'escape'), '') AS held FROM redrive.dead_letters l \
+               UNION ALL SELECT to_jsonb(g)::text FROM redrive.groups g \
+               UNION ALL SELECT to_jsonb(d)::text FROM redrive.details d) kept \
+             WHERE position($1 IN held) > 0",
+            &[&SECRET],
+        )
+        .unwrap()
+        .get(0)
+}
+
+fn die(queue: &Queue, failure: fn() -> Failure) {
+    let worker = worker(queue)
+        .handle(move |_: &Job<Charge>| Err(failure()))
+        .start()
+        .unwrap();
+    drained(queue);
+    stop(worker);
+}
+
+fn declined() -> Failure {
+    Failure::retry(format!("card {SECRET} was declined"))
+        .class("Declined")
+        .detail(format!(
+            "caused by: card {SECRET}: {}",
+            "no funds; ".repeat(100)
+        ))
+}
+
+#[track_caller]
+fn is_redacted(db: &Database, id: JobId) {
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(
+        letter.payload.expect("JSON").get(),
+        r#"{"card": "[redacted]", "amount": 7}"#
+    );
+}
+
+#[test]
+fn a_worker_stores_no_redacted_value() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    cards(db);
+    let id = queue
+        .enqueue_job(NewJob::new(&charge()).unwrap().max_attempts(3))
+        .unwrap()
+        .id();
+    die(&queue, declined);
+    is_redacted(db, id);
+    let letter = db.dlq().get(id).unwrap().unwrap();
+    assert_eq!(letter.error_message, "card [redacted] was declined");
+    assert!(
+        letter
+            .error_detail
+            .unwrap()
+            .starts_with("caused by: card [redacted]: no funds")
+    );
+    assert_eq!(letter.history.len(), 3);
+    for attempt in letter.history {
+        assert_eq!(
+            attempt.error_message.as_deref(),
+            Some("card [redacted] was declined")
+        );
+    }
+    assert_eq!(found(&mut client), 0);
+    let group = client
+        .query_one("SELECT sample, title FROM redrive.groups", &[])
+        .unwrap();
+    assert_eq!(
+        group.get::<_, &str>("sample"),
+        "card [redacted] was declined"
+    );
+
+    // The redriven job is redacted, and so is its next death.
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    die(&queue, declined);
+    is_redacted(db, id);
+    assert_eq!(found(&mut client), 0);
+}
+
+#[test]
+fn a_capture_stores_no_redacted_value() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    cards(db);
+    let json = format!("{{\"card\": \"{SECRET}\", \"amount\": 7}}");
+    let raw = |bytes: &[u8]| {
+        let mut raw = bytes.to_vec();
+        raw.extend_from_slice(SECRET.as_bytes());
+        raw
+    };
+    let (broken, binary) = (raw(b"{\"card\": "), raw(b"\xff\0 card "));
+    for (position, bytes) in [("1", json.as_bytes()), ("2", &*broken), ("3", &*binary)] {
+        let foreign = ForeignFailure::new("kafka", position, "orders", "charge", bytes)
+            .header("x-card", SECRET)
+            .error("Declined", format!("{SECRET} was declined"))
+            .detail(format!("{SECRET} again"));
+        db.dlq().capture(&foreign).unwrap();
+    }
+    // The same through SQL.
+    client
+        .execute(
+            "SELECT redrive.capture('kafka', '4', 'orders', 'charge', convert_to($1, 'UTF8'), error_message => $1)",
+            &[&json],
+        )
+        .unwrap();
+    assert_eq!(found(&mut client), 0);
+    let kept: Vec<(Option<String>, Option<Vec<u8>>)> = client
+        .query(
+            "SELECT payload::text, raw FROM redrive.dead_letters ORDER BY position",
+            &[],
+        )
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect();
+    let redacted = Some(r#"{"card": "[redacted]", "amount": 7}"#.to_owned());
+    assert_eq!(
+        kept,
+        [
+            (redacted.clone(), None),
+            (None, Some(b"{\"card\": [redacted]".to_vec())),
+            (None, Some(b"[redacted]".to_vec())),
+            (redacted, None),
+        ]
+    );
+}
+
+#[test]
+fn a_cancelled_job_stores_no_redacted_value() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    cards(db);
+    let id = queue.enqueue(&charge()).unwrap();
+    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
+    is_redacted(db, id);
+    assert_eq!(found(&mut client), 0);
+}
+
+#[test]
+fn the_job_of_a_lost_worker_stores_no_redacted_value() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    cards(db);
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Charge>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&charge()).unwrap();
+    gate.wait_for(1);
+    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Asked);
+    assert_eq!(expire_leases(&mut client), [Lost::Dead(id)]);
+    is_redacted(db, id);
+    assert_eq!(found(&mut client), 0);
+    gate.open();
+    stop(worker);
+}
+
+#[test]
+fn a_new_redaction_applies_to_the_next_death_of_an_old_letter() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    let json = serde_json::to_vec(&charge()).unwrap();
+    db.dlq()
+        .capture(&ForeignFailure::new("kafka", "1", "orders", "charge", json))
+        .unwrap();
+    assert_eq!(found(&mut client), 1);
+    cards(db);
+    assert_eq!(found(&mut client), 1, "existing text stays");
+    db.dlq()
+        .redrive(&LetterFilter::new(), &Operator::default())
+        .unwrap();
+    die(&queue, || Failure::reject("no"));
+    assert_eq!(found(&mut client), 0, "the captured bytes too");
+}
+
+#[test]
+fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
+    let test = TestDatabase::migrated();
+    let (orders, mails) = (test.queue("orders"), test.queue("mails"));
+    let (db, mut client) = (orders.database(), test.client());
+    let id = cards(db);
+    let other = Redaction::new().kind("mail").path("/card");
+    db.dlq()
+        .redactions()
+        .add(&other, &Operator::default())
+        .unwrap();
+    assert_eq!(db.dlq().redactions().list().unwrap().len(), 2);
+    let elsewhere = mails.enqueue(&charge()).unwrap();
+    db.admin().cancel(elsewhere).unwrap();
+    assert_eq!(found(&mut client), 1);
+    let operator = Operator::new("maria@ops-1");
+    assert!(db.dlq().redactions().remove(id, &operator).unwrap());
+    assert!(!db.dlq().redactions().remove(id, &operator).unwrap());
+    let here = orders.enqueue(&charge()).unwrap();
+    db.admin().cancel(here).unwrap();
+    assert_eq!(found(&mut client), 2);
+    let verbs: Vec<String> = client
+        .query(
+            "SELECT verb FROM redrive.audit WHERE person = 'maria@ops-1' ORDER BY id",
+            &[],
+        )
+        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
+        .unwrap();
+    assert_eq!(verbs, ["add_redaction", "remove_redaction"]);
+}
+
+#[test]
+fn every_pointer_finds_its_value() {
+    let test = TestDatabase::migrated();
+    let (queue, db) = (test.queue("orders"), test.open());
+    let all = [
+        "/a/b",
+        "/list/1",
+        "/x~1y",
+        "/m~0n",
+        "/",
+        "/none/at/all",
+        "/null",
+    ]
+    .into_iter()
+    .fold(Redaction::new(), Redaction::path);
+    db.dlq()
+        .redactions()
+        .add(&all, &Operator::default())
+        .unwrap();
+    let payload =
+        r#"{"a":{"b":{"c":1}},"list":[1,2,3],"x/y":1,"m~n":1,"":1,"null":null,"none":"kept"}"#;
+    let id = queue
+        .enqueue_job(NewJob::raw("charge", payload).unwrap())
+        .unwrap()
+        .id();
+    db.admin().cancel(id).unwrap();
+    let kept: Box<RawValue> = db.dlq().get(id).unwrap().unwrap().payload.unwrap();
+    let kept: serde_json::Value = serde_json::from_str(kept.get()).unwrap();
+    let gone = "[redacted]";
+    assert_eq!(
+        kept,
+        serde_json::json!({
+            "a": {"b": gone}, "list": [1, gone, 3], "x/y": gone, "m~n": gone, "": gone, "null": gone, "none": "kept"
+        })
+    );
+}
+
+#[test]
+fn a_redaction_that_cannot_apply_is_rejected() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("orders"), test.client());
+    let db = queue.database();
+    for bad in [
+        Redaction::new(),
+        Redaction::new().path("card"),
+        Redaction::new().pattern("(unclosed"),
+        Redaction::new().pattern("a{2,1}"),
+    ] {
+        let error = db
+            .dlq()
+            .redactions()
+            .add(&bad, &Operator::default())
+            .expect_err("not good");
+        assert!(error.is_invalid(), "{bad:?}: {error:?}");
+    }
+    // Nor by writing to the table.
+    for bad in [
+        "paths) VALUES ('{card}'",
+        "patterns) VALUES ('{(}'",
+        "paths) VALUES ('{/a~2}'",
+        "queue) VALUES ('q'",
+    ] {
+        client
+            .batch_execute(&format!("INSERT INTO redrive.redactions ({bad})"))
+            .expect_err(bad);
+    }
+    assert!(db.dlq().redactions().list().unwrap().is_empty());
+    let id = queue.enqueue(&charge()).unwrap();
+    die(&queue, || Failure::reject("no"));
+    let letter = db.dlq().get(id).unwrap().unwrap();
+    assert_eq!(
+        (letter.state, letter.cause),
+        (LetterState::Open, DeathCause::Rejected)
+    );
+    assert_eq!(
+        db.dlq()
+            .prune(Duration::ZERO, &Operator::default())
+            .unwrap(),
+        0
+    );
+}
+
+#[test]
+fn redactions_can_be_added_listed_and_removed_on_the_command_line() {
+    let test = TestDatabase::migrated();
+    let run = |code: u8, arguments: &[&str]| -> String {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let program = [
+            "redrive",
+            "--database-url",
+            test.url(),
+            "--no-wait",
+            "redact",
+        ];
+        let arguments = program
+            .iter()
+            .chain(arguments)
+            .map(std::ffi::OsString::from);
+        let ended = redrive_cli::run(arguments, &mut out, &mut err);
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!(ended, std::process::ExitCode::from(code), "{err}");
+        String::from_utf8(out).unwrap()
+    };
+    run(1, &["list"]);
+    run(2, &["add"]);
+    run(2, &["add", "--path", "card"]);
+    run(2, &["add", "--pattern", "("]);
+    let id = run(
+        0,
+        &[
+            "add",
+            "--queue",
+            "orders",
+            "--path",
+            "/card",
+            "--pattern",
+            "\\d{13,19}",
+        ],
+    );
+    let listed = run(0, &["list"]);
+    for word in ["orders", "(every)", "/card", "\\d{13,19}"] {
+        assert!(listed.contains(word), "{listed}");
+    }
+    run(0, &["remove", id.trim()]);
+    run(1, &["remove", id.trim()]);
+}

@@ -1,0 +1,171 @@
+//! Redrives that race each other, discards and workers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stats, stop, worker};
+
+use super::live;
+
+/// Runs concurrent operators on the same letters and returns what each of them did.
+fn at_once(
+    test: &TestDatabase,
+    operators: usize,
+    filter: &LetterFilter,
+) -> Vec<redrive::dlq::Redriven> {
+    let start = Arc::new(Barrier::new(operators));
+    let threads: Vec<_> = (0..operators)
+        .map(|_| {
+            let (db, filter, start) = (test.open(), filter.clone(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                db.dlq().redrive(&filter, &Operator::default()).unwrap()
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .map(|thread| thread.join().expect("an operator"))
+        .collect()
+}
+
+#[test]
+fn two_operators_never_redrive_a_letter_twice() {
+    two_or_more_operators(2);
+}
+
+#[test]
+fn eight_operators_never_redrive_a_letter_twice() {
+    two_or_more_operators(8);
+}
+
+fn two_or_more_operators(operators: usize) {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 2000);
+    let answers = at_once(&test, operators, &LetterFilter::new().queue("orders"));
+    let redriven: Vec<JobId> = answers
+        .iter()
+        .flat_map(|answer| answer.redriven.clone())
+        .collect();
+    let different: BTreeSet<JobId> = redriven.iter().copied().collect();
+    assert_eq!(
+        redriven.len(),
+        different.len(),
+        "a letter was redriven by two"
+    );
+    assert_eq!(different, ids.iter().copied().collect(), "the sums add up");
+    let live = live(&test);
+    assert_eq!(live.len(), 2000);
+    assert!(live.values().all(|jobs| *jobs == 1), "an id is live twice");
+    let db = queue.database();
+    assert_eq!(letters_in(db, "orders", LetterState::Redriving), 2000);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 0);
+}
+
+#[test]
+fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 1200);
+    let answers = at_once(&test, 4, &LetterFilter::new().ids(ids.clone()));
+    for answer in &answers {
+        assert_eq!(
+            answer.redriven.len() + answer.skipped.len(),
+            1200,
+            "every id is accounted for"
+        );
+    }
+    let redriven: usize = answers.iter().map(|answer| answer.redriven.len()).sum();
+    assert_eq!(redriven, 1200);
+    assert!(live(&test).values().all(|jobs| *jobs == 1));
+}
+
+#[test]
+fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 2000);
+    let start = Arc::new(Barrier::new(2));
+    let discarder = thread::spawn({
+        let (db, start) = (test.open(), Arc::clone(&start));
+        move || {
+            start.wait();
+            db.dlq()
+                .discard(
+                    &LetterFilter::new().queue("orders"),
+                    &Operator::default().reason("not wanted"),
+                )
+                .unwrap()
+        }
+    });
+    let db = test.open();
+    start.wait();
+    let redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap()
+        .redriven;
+    let discarded = discarder.join().expect("the discarding thread");
+    assert_eq!(redriven.len() + discarded.len(), 2000);
+    assert!(redriven.iter().all(|id| !discarded.contains(id)));
+    let live = live(&test);
+    assert_eq!(live.len(), redriven.len());
+    assert!(discarded.iter().all(|id| !live.contains_key(&id.get())));
+}
+
+#[test]
+fn a_redrive_with_running_workers_loses_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 1000);
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(|job: &Job<Order>| {
+            if job.payload().number % 10 == 0 {
+                Err(Failure::reject("hopeless"))
+            } else {
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    at_once(&test, 2, &LetterFilter::new().queue("orders").limit(1000));
+    // Letters that died again may have been redriven again; those that cannot succeed are open.
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.lost), (900, 0));
+    let stats = stats(queue.database(), "orders").expect("letters");
+    assert_eq!((stats.recovered, stats.redriving), (900, 0));
+    assert_eq!(stats.open + stats.recovered, ids.len() as u64);
+}
+
+#[test]
+fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // Several batches, so that letters of the first die again before the last is selected.
+    let ids = letters(&queue, 3000);
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
+        .start()
+        .unwrap();
+    let redriven = queue
+        .database()
+        .dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(redriven.redriven.len(), ids.len());
+    let again = queue
+        .database()
+        .dlq()
+        .list(&LetterFilter::new().queue("orders").limit(5000))
+        .unwrap();
+    assert!(again.iter().all(|letter| letter.generation == 1));
+}

@@ -1,0 +1,352 @@
+//! Which letters a redrive selects, and what it reports.
+
+use std::sync::atomic::Ordering;
+
+use redrive::dlq::{DeathCause, LetterFilter, LetterState, RedriveOptions, Skip};
+use redrive::{Failure, Job, JobId, NewJob, Operator};
+use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stop, worker};
+
+use super::{fixable, live};
+
+#[test]
+fn letters_that_are_not_open_are_reported_as_skipped() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let ids = letters(&queue, 4);
+    let live = queue.enqueue(&Order { number: 9 }).unwrap();
+    let unknown = JobId::new(1_000_000);
+    db.dlq()
+        .discard(
+            &LetterFilter::new().ids([ids[0]]),
+            &Operator::default().reason("a duplicate"),
+        )
+        .unwrap();
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([ids[1]]), &Operator::default())
+        .unwrap();
+    let asked = [ids[0], ids[1], ids[2], live, unknown];
+    let redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().ids(asked), &Operator::default())
+        .unwrap();
+    assert_eq!(redriven.redriven, [ids[2]]);
+    assert_eq!(
+        redriven.skipped,
+        [
+            (ids[0], Skip::NotOpen),
+            (ids[1], Skip::NotOpen),
+            (live, Skip::Gone),
+            (unknown, Skip::Gone)
+        ]
+    );
+    // A letter that is not open is never redriven, even if the filter selects it.
+    for state in [LetterState::Discarded, LetterState::Redriving] {
+        assert_eq!(
+            db.dlq()
+                .redrive(&LetterFilter::new().state(state), &Operator::default())
+                .unwrap()
+                .redriven,
+            []
+        );
+    }
+}
+
+#[test]
+fn a_redrive_selects_the_letters_that_the_list_shows() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let other = test.queue("other");
+    let db = queue.database();
+    let strangers = letters(&other, 3);
+    let ids = letters(&queue, 10);
+    let limited = db
+        .dlq()
+        .redrive(
+            &LetterFilter::new().queue("orders").limit(4),
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!(limited.redriven, ids[..4], "the oldest death first");
+    for nothing in [
+        LetterFilter::new().queue("orders").kind("other"),
+        LetterFilter::new()
+            .queue("orders")
+            .cause(DeathCause::Timeout),
+        LetterFilter::new().queue("orders").error_class("Nobody"),
+        LetterFilter::new().queue("nowhere"),
+        LetterFilter::new().queue("orders").limit(0),
+        LetterFilter::new().ids([]),
+    ] {
+        assert_eq!(
+            db.dlq()
+                .redrive(&nothing, &Operator::default())
+                .unwrap()
+                .redriven,
+            [],
+            "{nothing:?}"
+        );
+    }
+    let rest = db
+        .dlq()
+        .redrive(
+            &LetterFilter::new()
+                .queue("orders")
+                .kind("order")
+                .cause(DeathCause::Rejected)
+                .error_class("Rejected"),
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!(rest.redriven, ids[4..]);
+    assert_eq!(
+        letters_in(db, "other", LetterState::Open),
+        strangers.len(),
+        "another queue's letters stay"
+    );
+    assert_eq!(
+        db.dlq()
+            .redrive(&LetterFilter::new(), &Operator::default())
+            .unwrap()
+            .redriven,
+        strangers
+    );
+    let error = db
+        .dlq()
+        .redrive(&LetterFilter::new().after(ids[0]), &Operator::default())
+        .expect_err("a page of a list");
+    assert!(error.is_invalid());
+}
+
+/// Returns the letters that the audit counts for an operation, and its rows.
+fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
+    let asked =
+        "SELECT coalesce(sum(letters), 0)::bigint, count(*) FROM redrive.audit WHERE verb = $1";
+    let row = test.client().query_one(asked, &[&verb]).unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn every_batch_is_audited_with_operator_and_reason() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 1200);
+    let operator = Operator::new("maria@ops-1").reason("the gateway is fixed");
+    let filter = LetterFilter::new().queue("orders").limit(1100);
+    assert_eq!(
+        db.dlq().redrive(&filter, &operator).unwrap().redriven.len(),
+        1100
+    );
+    assert_eq!(audited(&test, "redrive"), (1100, 3));
+    db.dlq().discard(&LetterFilter::new(), &operator).unwrap();
+    assert_eq!(audited(&test, "discard"), (100, 1));
+    let asked = "SELECT DISTINCT person, reason, role, filter ->> 'queue' FROM redrive.audit WHERE verb = 'redrive'";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    let entry: (&str, &str, &str, &str) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    assert_eq!(
+        entry,
+        ("maria@ops-1", "the gateway is fixed", "postgres", "orders")
+    );
+    // An operation that changes nothing is not audited.
+    db.dlq()
+        .redrive(&LetterFilter::new().queue("nowhere"), &operator)
+        .unwrap();
+    assert_eq!(audited(&test, "redrive").1, 3);
+}
+
+#[test]
+fn letters_can_be_redriven_to_another_queue_with_other_options() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = letters(&queue, 1)[0];
+    let slow = test.queue("slow");
+    let worker = worker(&slow)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    let options = RedriveOptions::new()
+        .to_queue("slow")
+        .priority(-7)
+        .max_attempts(2);
+    let done = db
+        .dlq()
+        .redrive_with(
+            &LetterFilter::new().ids([id]),
+            &options,
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!((done.redriven, done.unserved), (vec![id], vec![]));
+    drained(&slow);
+    stop(worker);
+    let letter = db.dlq().get(id).unwrap().expect("dead again");
+    assert_eq!(
+        (&*letter.queue, letter.priority, letter.max_attempts),
+        ("slow", -7, 2)
+    );
+    // The queue is part of the fingerprint, but it is the same failure.
+    let alike = "SELECT alike FROM redrive.dead_letters WHERE id = $1";
+    let row = test.client().query_one(alike, &[&id.get()]).unwrap();
+    assert_eq!(row.get::<_, i16>(0), 1);
+    for wrong in [
+        RedriveOptions::new().to_queue(" "),
+        RedriveOptions::new().priority(1001),
+        RedriveOptions::new().max_attempts(0),
+        RedriveOptions::new().force(),
+    ] {
+        let refused = db
+            .dlq()
+            .redrive_with(&LetterFilter::new(), &wrong, &Operator::default());
+        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_redrive_reports_letters_that_no_worker_would_claim() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 3);
+    let preview = |options: &RedriveOptions| {
+        let preview = db
+            .dlq()
+            .preview_redrive(&LetterFilter::new(), options)
+            .unwrap();
+        assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
+        preview
+            .unserved
+            .iter()
+            .map(|to| (to.queue.clone(), to.kind.clone(), to.letters))
+            .collect::<Vec<_>>()
+    };
+    let here = RedriveOptions::new();
+    let there = RedriveOptions::new().to_queue("nowhere");
+    let waiting = |queue: &str| vec![(queue.to_owned(), "order".to_owned(), 3)];
+    assert_eq!(preview(&here), waiting("orders"));
+    let other = worker(&queue)
+        .handle_kind("other", |_| Ok(()))
+        .start()
+        .unwrap();
+    assert_eq!(preview(&here), waiting("orders"), "it takes another kind");
+    let any = worker(&queue).handle_any(|_| Ok(())).start().unwrap();
+    assert_eq!(preview(&here), []);
+    assert_eq!(preview(&there), waiting("nowhere"));
+    stop(other);
+    stop(any);
+}
+
+#[test]
+fn only_force_with_a_reason_redrives_a_quarantined_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let (worker, fixed) = fixable(&queue);
+    let id = queue
+        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
+        .unwrap()
+        .id();
+    drained(&queue);
+    for _ in 0..3 {
+        db.dlq()
+            .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+            .unwrap();
+        drained(&queue);
+    }
+    let state = || db.dlq().get(id).unwrap().expect("a letter").state;
+    assert_eq!(state(), LetterState::Quarantined);
+    let force = RedriveOptions::new().force();
+    let forced = |operator: &Operator| {
+        db.dlq()
+            .redrive_with(&LetterFilter::new().ids([id]), &force, operator)
+    };
+    let refused = forced(&Operator::default()).expect_err("no reason");
+    assert!(refused.to_string().contains("needs a reason"), "{refused}");
+    // The letter gets one more attempt and is quarantined again if it fails.
+    let operator = Operator::default().reason("the supplier says it works");
+    assert_eq!(forced(&operator).unwrap().redriven, [id]);
+    drained(&queue);
+    assert_eq!(state(), LetterState::Quarantined);
+    fixed.store(true, Ordering::SeqCst);
+    assert_eq!(forced(&operator).unwrap().redriven, [id]);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(state(), LetterState::Recovered);
+    let asked = "SELECT count(*) FILTER (WHERE e ->> 'event' = 'redriven'), \
+                 count(*) FILTER (WHERE e ->> 'event' = 'forced' AND e ->> 'reason' LIKE 'the supplier%') \
+                 FROM redrive.dead_letters, jsonb_array_elements(events) e";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3, 2));
+}
+
+#[test]
+fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 5);
+    let mut client = test.client();
+    let redrive =
+        "SELECT redrive.redrive('{\"queue\": \"orders\"}', 'fixed', 'maria', max_letters => 3)";
+    let mut transaction = client.transaction().unwrap();
+    assert_eq!(
+        transaction
+            .query_one(redrive, &[])
+            .unwrap()
+            .get::<_, i64>(0),
+        3
+    );
+    transaction.rollback().unwrap();
+    assert_eq!(audited(&test, "redrive"), (0, 0));
+    assert!(live(&test).is_empty());
+    client.query_one(redrive, &[]).unwrap();
+    assert_eq!(audited(&test, "redrive"), (3, 1));
+    assert_eq!(
+        live(&test).into_keys().collect::<Vec<_>>(),
+        ids[..3].iter().map(|id| id.get()).collect::<Vec<_>>()
+    );
+    let discard = "SELECT redrive.discard('{\"state\": \"open\"}', 'sold out')";
+    assert_eq!(client.query_one(discard, &[]).unwrap().get::<_, i64>(0), 2);
+    assert_eq!(audited(&test, "discard"), (2, 1));
+    for (wrong, why) in [
+        ("SELECT redrive.discard('{}', ' ')", "needs a reason"),
+        ("SELECT redrive.discard('{}', NULL)", "needs a reason"),
+        (
+            "SELECT redrive.redrive('{}', force => true)",
+            "needs a reason",
+        ),
+        (
+            "SELECT redrive.redrive('{}', priority => 1001)",
+            "priority is 1001",
+        ),
+        (
+            "SELECT redrive.redrive('{}', max_attempts => 0)",
+            "max_attempts is 0",
+        ),
+        (
+            "SELECT redrive.redrive('{}', to_queue => ' x')",
+            "queue name",
+        ),
+        (
+            "SELECT redrive.redrive('{\"quue\": 1}')",
+            "unknown filter key quue",
+        ),
+        (
+            "SELECT redrive.redrive(NULL)",
+            "a filter must be a JSON object",
+        ),
+        (
+            "SELECT redrive.create_run('{}', rate => 0)",
+            "the rate is 0",
+        ),
+        (
+            "SELECT redrive.create_run('{}', canary => -1)",
+            "the canary is -1",
+        ),
+        ("SELECT redrive.change_run(1, 'stop')", "unknown verb stop"),
+    ] {
+        let refused = client.query(wrong, &[]).expect_err(wrong);
+        let message = refused.as_db_error().expect("the server's words").message();
+        assert!(message.contains(why), "{wrong}: {message}");
+    }
+}

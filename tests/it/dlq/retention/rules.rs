@@ -1,0 +1,243 @@
+//! Which letters the rules of retention archive and delete.
+
+use std::time::Duration;
+
+use redrive::dlq::{LetterState, RetentionRule};
+use redrive::{Job, Operator};
+use redrive_tests::{Order, SOON, TestDatabase, stop, wait_until, worker};
+
+use super::{DAY, count, left, make};
+
+fn row(queue: &str, state: &str, count: i64) -> (String, String, i64) {
+    (queue.to_owned(), state.to_owned(), count)
+}
+
+#[test]
+fn the_rule_of_a_queue_takes_precedence_over_the_default() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    for queue in ["a", "b"] {
+        for days in [10, 50, 100] {
+            make(&mut client, queue, LetterState::Recovered, days, 2);
+            make(&mut client, queue, LetterState::Discarded, days, 1);
+            make(&mut client, queue, LetterState::Open, days, 1);
+        }
+    }
+    let operator = Operator::new("maria@ops-1").reason("disk");
+    let rules = [
+        RetentionRule::delete(LetterState::Recovered, 30 * DAY),
+        RetentionRule::archive(LetterState::Recovered, 90 * DAY).queue("a"),
+        RetentionRule::delete(LetterState::Discarded, 5 * DAY).queue("b"),
+    ];
+    for rule in &rules {
+        db.dlq().retention().set(rule, &operator).unwrap();
+    }
+    assert_eq!(
+        db.dlq().retention().list().unwrap(),
+        [rules[0].clone(), rules[1].clone(), rules[2].clone()]
+    );
+    let due: Vec<(String, String, u64)> = db
+        .dlq()
+        .retention()
+        .due()
+        .unwrap()
+        .iter()
+        .map(|due| {
+            let queue = due.rule.for_queue().expect("a queue").to_owned();
+            (queue, due.rule.state().to_string(), due.letters)
+        })
+        .collect();
+    let expected = [
+        ("a", "recovered", 2),
+        ("b", "discarded", 3),
+        ("b", "recovered", 4),
+    ];
+    assert_eq!(
+        due,
+        expected.map(|(queue, state, letters)| (queue.to_owned(), state.to_owned(), letters))
+    );
+
+    assert_eq!(db.dlq().retention().apply(&operator).unwrap(), 9);
+    assert_eq!(
+        left(&mut client),
+        [
+            row("a", "discarded", 3),
+            row("a", "open", 3),
+            row("a", "recovered", 4),
+            row("b", "open", 3),
+            row("b", "recovered", 2),
+        ]
+    );
+    assert_eq!(
+        count(
+            &mut client,
+            "SELECT count(*) FROM redrive.archived_letters WHERE queue = 'a'"
+        ),
+        2
+    );
+    assert_eq!(
+        count(&mut client, "SELECT count(*) FROM redrive.archived_letters"),
+        2
+    );
+    let audit = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'apply_retention' AND person = 'maria@ops-1' AND reason = 'disk'";
+    assert_eq!(count(&mut client, audit), 9);
+    // The counts of the groups change as well.
+    let open = "SELECT (sum(open) * 100 + sum(recovered) * 10 + sum(discarded))::bigint FROM redrive.failure_groups";
+    assert_eq!(count(&mut client, open), 6 * 100 + 6 * 10 + 3);
+
+    assert!(
+        db.dlq()
+            .retention()
+            .remove(Some("a"), LetterState::Recovered, &operator)
+            .unwrap()
+    );
+    assert!(
+        !db.dlq()
+            .retention()
+            .remove(Some("a"), LetterState::Recovered, &operator)
+            .unwrap()
+    );
+    assert_eq!(
+        db.dlq().retention().apply(&operator).unwrap(),
+        2,
+        "now the rule for all is that of `a`"
+    );
+}
+
+#[test]
+fn open_letters_are_deleted_only_on_explicit_request() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    for state in [
+        LetterState::Open,
+        LetterState::Quarantined,
+        LetterState::Redriving,
+        LetterState::Recovered,
+    ] {
+        make(&mut client, "q", state, 10_000, 3);
+    }
+    assert_eq!(
+        db.dlq().retention().apply(&Operator::default()).unwrap(),
+        0,
+        "without a rule all is kept"
+    );
+    for state in [
+        LetterState::Open,
+        LetterState::Quarantined,
+        LetterState::Redriving,
+    ] {
+        let rule = RetentionRule::delete(state, DAY);
+        let error = db
+            .dlq()
+            .retention()
+            .set(&rule, &Operator::default())
+            .expect_err("it waits");
+        assert!(error.is_invalid(), "{error}");
+        for refused in [
+            format!("SELECT redrive.set_retention('q', '{state}', '1 day')"),
+            format!(
+                "INSERT INTO redrive.retention (state, keep, action) VALUES ('{state}', '1 day', 'delete')"
+            ),
+        ] {
+            client.batch_execute(&refused).expect_err("it waits");
+        }
+    }
+    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 0);
+    db.dlq()
+        .prune(Duration::ZERO, &Operator::default())
+        .unwrap();
+    assert_eq!(
+        left(&mut client),
+        [
+            row("q", "open", 3),
+            row("q", "quarantined", 3),
+            row("q", "redriving", 3)
+        ]
+    );
+    let rule = RetentionRule::delete(LetterState::Quarantined, DAY).even_open();
+    db.dlq()
+        .retention()
+        .set(&rule, &Operator::default())
+        .unwrap();
+    db.dlq()
+        .retention()
+        .set(
+            &RetentionRule::archive(LetterState::Open, DAY),
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 6);
+    assert_eq!(left(&mut client), [row("q", "redriving", 3)]);
+    assert_eq!(
+        count(&mut client, "SELECT count(*) FROM redrive.archived_letters"),
+        3
+    );
+}
+
+#[test]
+fn a_worker_applies_the_retention_rules() {
+    let test = TestDatabase::migrated();
+    let (queue, mut client) = (test.queue("q"), test.client());
+    make(&mut client, "q", LetterState::Recovered, 10, 5);
+    make(&mut client, "q", LetterState::Open, 10, 1);
+    let rule = RetentionRule::delete(LetterState::Recovered, DAY);
+    queue
+        .database()
+        .dlq()
+        .retention()
+        .set(&rule, &Operator::default())
+        .unwrap();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    wait_until("the worker's share", SOON, || {
+        left(&mut client) == [row("q", "open", 1)]
+    });
+    stop(worker);
+}
+
+#[test]
+fn an_old_group_without_letters_is_deleted_with_its_details() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    // If the schema keeps empty groups.
+    client
+        .batch_execute(
+            "DO $do$ BEGIN IF to_regprocedure('redrive.prune_groups(interval)') IS NULL THEN \
+               CREATE FUNCTION redrive.prune_groups(age interval) RETURNS bigint LANGUAGE sql AS $$ \
+                 WITH gone AS ( \
+                   DELETE FROM redrive.groups g WHERE g.last_seen < now() - age \
+                     AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = g.id) RETURNING g.id), \
+                 details AS (DELETE FROM redrive.details d USING gone WHERE d.group_id = gone.id) \
+                 SELECT count(*) FROM gone $$; \
+             END IF; END $do$",
+        )
+        .unwrap();
+    for (queue, days, letters) in [("old", 100, 2), ("young", 10, 2), ("kept", 100, 1)] {
+        make(&mut client, queue, LetterState::Discarded, days, letters);
+    }
+    make(&mut client, "kept", LetterState::Open, 100, 1);
+    client
+        .batch_execute(
+            "INSERT INTO redrive.details (group_id, digest, detail) SELECT id, gen_random_uuid(), 'd' FROM redrive.groups; \
+             UPDATE redrive.groups SET last_seen = now() - CASE queue WHEN 'young' THEN interval '10 days' ELSE interval '100 days' END",
+        )
+        .unwrap();
+    db.dlq()
+        .retention()
+        .set(
+            &RetentionRule::delete(LetterState::Discarded, 5 * DAY),
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 5);
+    let asked = "SELECT string_agg(g.queue, ' ' ORDER BY g.queue) FROM redrive.details d JOIN redrive.groups g ON g.id = d.group_id";
+    let left: String = client.query_one(asked, &[]).unwrap().get(0);
+    assert_eq!(left, "kept young");
+    assert_eq!(
+        count(&mut client, "SELECT count(*) FROM redrive.details"),
+        2
+    );
+}

@@ -1,0 +1,107 @@
+//! Redrive runs: frozen membership, canary and ramp, pause and cancel, drivers and their fence.
+
+mod canary;
+mod chunks;
+mod killed;
+mod letters;
+mod lifecycle;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redrive::dlq::LetterFilter;
+use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunId, RunOptions, RunStep};
+use redrive::{Failure, Job, Operator, Worker};
+use redrive_tests::{Order, SOON, TestDatabase, wait_until, worker};
+
+fn unthrottled() -> RunOptions {
+    RunOptions::new().rate(Rate::Unthrottled)
+}
+
+fn start(test: &TestDatabase, options: &RunOptions) -> RunDriver {
+    let operator = Operator::new("maria@ops-1").reason("fixed");
+    let started = test
+        .open()
+        .dlq()
+        .runs()
+        .start(&LetterFilter::new(), options, &operator);
+    started.unwrap().expect("letters").1
+}
+
+/// Drives the run until it stops, and returns its status and the steps that sent letters.
+#[track_caller]
+fn drive(driver: &mut RunDriver) -> (DriveStatus, Vec<RunStep>) {
+    let mut steps: Vec<RunStep> = Vec::new();
+    let mut end = DriveStatus::Running;
+    wait_until("the run to end", SOON, || {
+        let step = driver.step().expect("a step");
+        end = step.status;
+        if steps.last().is_none_or(|last| last.tried < step.tried) {
+            steps.push(step);
+        }
+        end != DriveStatus::Running
+    });
+    (end, steps)
+}
+
+fn run(test: &TestDatabase, id: RunId) -> RedriveRun {
+    test.open().dlq().runs().get(id).unwrap().expect("the run")
+}
+
+/// Returns how often each id is live.
+fn live(test: &TestDatabase) -> BTreeMap<i64, usize> {
+    let mut live = BTreeMap::new();
+    let asked = "SELECT id FROM redrive.live_jobs";
+    for row in test.client().query(asked, &[]).unwrap() {
+        *live.entry(row.get(0)).or_default() += 1;
+    }
+    live
+}
+
+/// Returns the sum of the redrives in the audit.
+fn audited(test: &TestDatabase) -> i64 {
+    let asked =
+        "SELECT coalesce(sum(letters), 0)::bigint FROM redrive.audit WHERE verb = 'redrive'";
+    test.client().query_one(asked, &[]).unwrap().get(0)
+}
+
+/// Checks the counts of a run against its members.
+#[track_caller]
+fn adds_up(test: &TestDatabase, id: RunId) {
+    let asked = "SELECT count(*) FILTER (WHERE outcome = 'recovered'), \
+                 count(*) FILTER (WHERE outcome = 'died_alike'), \
+                 count(*) FILTER (WHERE outcome = 'died_differently'), \
+                 count(*) FILTER (WHERE outcome LIKE 'skipped%'), count(*) \
+                 FROM redrive.run_letters WHERE run_id = $1";
+    let row = test.client().query_one(asked, &[&id.get()]).unwrap();
+    let members: [i64; 5] = std::array::from_fn(|column| row.get(column));
+    let run = run(test, id);
+    let counters = [
+        run.recovered,
+        run.died_alike,
+        run.died_differently,
+        run.skipped,
+        run.total,
+    ];
+    assert_eq!(counters.map(u64::cast_signed), members);
+    assert_eq!(run.sent + run.skipped, run.tried);
+    let judged = run.recovered + run.died_alike + run.died_differently;
+    assert_eq!(run.still_running, run.sent - judged);
+}
+
+/// A worker whose handler fails until it is fixed.
+fn fixable(test: &TestDatabase) -> (Worker, Arc<AtomicBool>) {
+    let fixed = Arc::new(AtomicBool::new(false));
+    let worker = worker(&test.queue("orders"))
+        .handle({
+            let fixed = Arc::clone(&fixed);
+            move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
+                true => Ok(()),
+                false => Err(Failure::reject("broken")),
+            }
+        })
+        .start()
+        .unwrap();
+    (worker, fixed)
+}

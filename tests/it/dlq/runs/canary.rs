@@ -1,0 +1,93 @@
+//! The canary and the ramp of a run.
+
+use std::sync::atomic::Ordering;
+
+use redrive::Operator;
+use redrive::dlq::LetterState;
+use redrive::dlq::runs::{DriveStatus, RunState};
+use redrive_tests::{SOON, TestDatabase, drained, letters, letters_in, stop, wait_until};
+
+use super::{adds_up, audited, drive, fixable, run, start, unthrottled};
+
+#[test]
+fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 100);
+    let (worker, fixed) = fixable(&test);
+    let mut driver = start(&test, &unthrottled().canary(5));
+    let (end, _) = drive(&mut driver);
+    assert_eq!(end, DriveStatus::Ended(RunState::Halted));
+    drained(&queue);
+    let halted = run(&test, driver.run());
+    assert_eq!((halted.sent, halted.died_alike, halted.tried), (5, 5, 5));
+    let why = halted.halted_because.expect("a sentence");
+    assert!(
+        why.ends_with("of the 5 letters of the canary died again"),
+        "{why}"
+    );
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Open),
+        100
+    );
+    adds_up(&test, halted.id);
+
+    // No worker resumes it. An operator does when the handler is fixed.
+    let db = queue.database();
+    assert!(db.dlq().runs().drive(halted.id).unwrap().is_none());
+    fixed.store(true, Ordering::SeqCst);
+    let change = db
+        .dlq()
+        .runs()
+        .resume(halted.id, &Operator::default())
+        .unwrap()
+        .expect("a run");
+    assert_eq!(
+        (change.was, change.became),
+        (RunState::Halted, RunState::Running)
+    );
+    if let Some(mut driver) = db.dlq().runs().drive(halted.id).unwrap() {
+        drive(&mut driver);
+    }
+    wait_until("the run to finish", SOON, || {
+        run(&test, halted.id).state == RunState::Finished
+    });
+    drained(&queue);
+    wait_until("the outcomes", SOON, || {
+        run(&test, halted.id).still_running == 0
+    });
+    stop(worker);
+    let finished = run(&test, halted.id);
+    assert_eq!(
+        (finished.sent, finished.recovered, finished.died_alike),
+        (100, 95, 5)
+    );
+    adds_up(&test, finished.id);
+    assert_eq!(audited(&test), 100);
+}
+
+#[test]
+fn a_canary_that_recovers_is_followed_by_a_ramp() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 100);
+    let (worker, fixed) = fixable(&test);
+    fixed.store(true, Ordering::SeqCst);
+    let mut driver = start(&test, &unthrottled().canary(2));
+    let (end, steps) = drive(&mut driver);
+    assert_eq!(end, DriveStatus::Ended(RunState::Finished));
+    // Two, four times two, sixteen times two, and the rest.
+    let mut stages: Vec<u64> = steps.iter().map(|step| step.tried).collect();
+    stages.dedup();
+    assert_eq!(stages[..3], [2, 10, 42], "{stages:?}");
+    for (stage, before) in steps[1..3].iter().zip([2, 10]) {
+        assert!(stage.recovered * 10 >= before * 9, "{steps:?}");
+    }
+    drained(&queue);
+    wait_until("the outcomes", SOON, || {
+        run(&test, driver.run()).still_running == 0
+    });
+    stop(worker);
+    assert_eq!(run(&test, driver.run()).recovered, 100);
+    adds_up(&test, driver.run());
+}

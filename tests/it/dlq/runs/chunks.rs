@@ -1,0 +1,329 @@
+//! Redrive runs in chunks: a driver with several connections, its fence and its death.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use redrive::Operator;
+use redrive::dlq::LetterFilter;
+use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunOptions, RunState};
+use redrive::postgres::{Client, Transaction};
+use redrive_tests::{SOON, TestDatabase, wait_until};
+use uuid::Uuid;
+
+/// Three chunks, the last one short.
+const LETTERS: i64 = 12_000;
+const STEP: &str = "SELECT status, coalesce(sent_now, 0) AS sent
+    FROM redrive.drive_run($1, $2, $3, 10000, $4, NULL, NULL, NULL)";
+
+/// Inserts this many letters without running jobs.
+fn bury(test: &TestDatabase, letters: i64) {
+    let died = "INSERT INTO redrive.dead_letters
+            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
+        FROM generate_series(1, $1::bigint)";
+    test.client().execute(died, &[&letters]).unwrap();
+}
+
+fn start(test: &TestDatabase) -> RunDriver {
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let operator = Operator::default().reason("fixed");
+    let started = test
+        .open()
+        .dlq()
+        .runs()
+        .start(&LetterFilter::new(), &options, &operator);
+    started.unwrap().expect("letters").1
+}
+
+fn the_run(test: &TestDatabase) -> RedriveRun {
+    test.open()
+        .dlq()
+        .runs()
+        .list(1)
+        .unwrap()
+        .pop()
+        .expect("the run")
+}
+
+/// Returns the driver of the run and its term.
+fn driver_of(client: &mut Client) -> (i64, Uuid, i64) {
+    let asked = "SELECT id, driver, term FROM redrive.redrive_runs";
+    let row = client.query_one(asked, &[]).unwrap();
+    (row.get(0), row.get(1), row.get(2))
+}
+
+/// Runs one step of a driver in an open transaction.
+fn step(open: &mut Transaction<'_>, who: (i64, Uuid, i64), most: i64) -> (String, i64) {
+    let row = open.query_one(STEP, &[&who.0, &who.1, &who.2, &most]);
+    let row = row.unwrap();
+    (row.get("status"), row.get("sent"))
+}
+
+fn expire(test: &TestDatabase) {
+    let late = "UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'";
+    test.client().execute(late, &[]).unwrap();
+}
+
+fn finish(driver: &mut RunDriver) {
+    wait_until("the run to end", SOON, || {
+        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
+    });
+}
+
+/// Checks that each letter is one job, in the run, its members and the audit.
+#[track_caller]
+fn all_are_live_once(test: &TestDatabase, letters: i64) {
+    let asked = "SELECT count(*), count(DISTINCT id),
+            (SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'redrive'),
+            (SELECT count(*) FROM redrive.dead_letters WHERE state = 'redriving'),
+            (SELECT count(*) FROM redrive.run_letters WHERE outcome IS NULL),
+            (SELECT count(*) FROM redrive.run_chunks)
+        FROM redrive.live_jobs";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    let counts: [i64; 6] = std::array::from_fn(|column| row.get(column));
+    assert_eq!(counts, [letters, letters, letters, letters, letters, 0]);
+    let run = the_run(test);
+    assert_eq!(run.state, RunState::Finished);
+    assert_eq!(
+        [run.total, run.tried, run.sent, run.skipped],
+        [
+            letters.unsigned_abs(),
+            letters.unsigned_abs(),
+            letters.unsigned_abs(),
+            0
+        ]
+    );
+}
+
+#[test]
+fn a_driver_sends_every_letter_once_over_two_connections() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    let mut driver = start(&test);
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+    assert!(the_run(&test).started_at.is_some());
+}
+
+#[test]
+fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let (mut one, mut other, mut third) = (test.client(), test.client(), test.client());
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    let mut second = other.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 5000), ("sent".to_owned(), 5000));
+    assert_eq!(step(&mut second, who, 1000), ("sent".to_owned(), 1000));
+    let mut last = third.transaction().unwrap();
+    assert_eq!(step(&mut last, who, 5000), ("sent".to_owned(), 2000));
+    let mut fourth = test.client();
+    let mut nothing = fourth.transaction().unwrap();
+    assert_eq!(step(&mut nothing, who, 5000), ("busy".to_owned(), 0));
+    nothing.commit().unwrap();
+    // One step rolls back: another step sends its letters.
+    first.rollback().unwrap();
+    second.commit().unwrap();
+    last.commit().unwrap();
+    let run = the_run(&test);
+    assert_eq!((run.tried, run.sent, run.still_running), (3000, 3000, 3000));
+    expire(&test);
+    let mut driver = test
+        .open()
+        .dlq()
+        .runs()
+        .drive(run.id)
+        .unwrap()
+        .expect("a driver");
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+/// Waits until a session waits for a lock.
+fn is_waited_for(test: &TestDatabase) {
+    let mut client = test.client();
+    let asked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+    wait_until("a session to wait for a lock", SOON, || {
+        client.query_one(asked, &[]).unwrap().get(0)
+    });
+}
+
+#[test]
+fn a_pause_waits_for_running_steps_and_rejects_the_next() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let (mut one, mut other) = (test.client(), test.client());
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
+    let db = test.open();
+    let run = the_run(&test).id;
+    let paused = thread::spawn(move || db.dlq().runs().pause(run, &Operator::default()).unwrap());
+    is_waited_for(&test);
+    first.commit().unwrap();
+    let change = paused.join().unwrap().expect("the run");
+    assert_eq!(change.became, RunState::Paused);
+    let mut late = other.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("paused".to_owned(), 0));
+    late.commit().unwrap();
+    assert_eq!(the_run(&test).sent, 1000);
+
+    test.open()
+        .dlq()
+        .runs()
+        .resume(run, &Operator::default())
+        .unwrap();
+    let mut driver = test
+        .open()
+        .dlq()
+        .runs()
+        .drive(run)
+        .unwrap()
+        .expect("a driver");
+    let mut late = other.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
+    late.commit().unwrap();
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+#[test]
+fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    let run = the_run(&test).id;
+    expire(&test);
+    let mut first = one.transaction().unwrap();
+    assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
+    // The driver is late but active: its step counts and renews its lease.
+    assert!(test.open().dlq().runs().drive(run).unwrap().is_none());
+    first.commit().unwrap();
+    expire(&test);
+    let mut driver = test
+        .open()
+        .dlq()
+        .runs()
+        .drive(run)
+        .unwrap()
+        .expect("a driver");
+    let mut late = one.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
+    late.commit().unwrap();
+    finish(&mut driver);
+    all_are_live_once(&test, LETTERS);
+}
+
+#[test]
+fn a_cancelled_run_leaves_unsent_letters_open() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    let mut first = one.transaction().unwrap();
+    step(&mut first, who, 1000);
+    first.commit().unwrap();
+    let run = the_run(&test).id;
+    test.open()
+        .dlq()
+        .runs()
+        .cancel(run, &Operator::default())
+        .unwrap();
+    let mut late = one.transaction().unwrap();
+    assert_eq!(step(&mut late, who, 1000), ("cancelled".to_owned(), 0));
+    late.commit().unwrap();
+    let run = the_run(&test);
+    assert_eq!((run.state, run.sent), (RunState::Cancelled, 1000));
+    let asked = "SELECT (SELECT count(*) FROM redrive.live_jobs), (SELECT count(*) FROM redrive.run_chunks)";
+    let row = one.query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1000, 0));
+}
+
+#[test]
+fn run_counts_stay_exact_while_they_are_folded() {
+    let test = TestDatabase::migrated();
+    bury(&test, 1000);
+    drop(start(&test));
+    let mut one = test.client();
+    let who = driver_of(&mut one);
+    for sent in 1..=450 {
+        let mut open = one.transaction().unwrap();
+        assert_eq!(step(&mut open, who, 2), ("sent".to_owned(), 2));
+        open.commit().unwrap();
+        if sent % 50 == 0 {
+            let run = the_run(&test);
+            assert_eq!((run.tried, run.sent), (2 * sent, 2 * sent));
+        }
+    }
+    let asked =
+        "SELECT (SELECT count(*) FROM redrive.run_deltas), cursor FROM redrive.redrive_runs";
+    let row = one.query_one(asked, &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 800));
+}
+
+/// Starts the command line as a process.
+fn operator(test: &TestDatabase) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_test_cli"))
+        .args([
+            "--database-url",
+            test.url(),
+            "dlq",
+            "redrive",
+            "orders",
+            "--yes",
+        ])
+        .arg("--unthrottled")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start a command")
+}
+
+#[test]
+fn a_killed_driver_with_two_connections_is_replaced() {
+    let test = TestDatabase::migrated();
+    let letters = 40_000;
+    bury(&test, letters);
+    let mut operator = operator(&test);
+    let mut client = test.client();
+    let mut connections = |doing: &str| -> i64 {
+        let asked = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                 AND query LIKE '-- Purpose:%one step of a redrive run%' AND {doing}"
+        );
+        client.query_one(&asked, &[]).unwrap().get(0)
+    };
+    // It uses one connection for the first quarter of a second.
+    wait_until("it to send over two connections", SOON, || {
+        connections("state = 'active'") == 2
+    });
+    // From here on the test blocks its steps.
+    let mut holder = test.client();
+    let mut held = holder.transaction().unwrap();
+    held.batch_execute("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    wait_until("them to be in the middle", SOON, || {
+        connections("wait_event_type = 'Lock'") > 0
+    });
+    operator.kill().unwrap();
+    operator.wait().unwrap();
+    held.rollback().unwrap();
+    wait_until("the server to notice", SOON, || {
+        connections("state = 'active'") == 0
+    });
+    expire(&test);
+    let run = the_run(&test);
+    assert!(run.sent < letters.unsigned_abs(), "it was killed too late");
+    let mut driver = None;
+    wait_until("a worker to take over the run", SOON, || {
+        driver = test.open().dlq().runs().drive(run.id).unwrap();
+        driver.is_some()
+    });
+    finish(driver.as_mut().expect("a driver"));
+    all_are_live_once(&test, letters);
+}

@@ -1,0 +1,145 @@
+//! Letters that are locked, discarded, pruned or quarantined during a run.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
+use redrive::{JobId, Operator};
+use redrive_tests::{SOON, TestDatabase, letters, wait_until};
+
+use super::{adds_up, drive, live, run, start, unthrottled};
+
+#[test]
+fn a_locked_letter_is_retried() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 5);
+    let mut client = test.client();
+    let mut edit = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    edit.query(lock, &[&ids[2].get()]).unwrap();
+    let mut driver = start(&test, &unthrottled());
+    assert_eq!(driver.step().unwrap().sent, 4);
+    let state = run(&test, driver.run());
+    assert_eq!((state.state, state.skipped), (RunState::Running, 1));
+    edit.rollback().unwrap();
+    assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
+    let state = run(&test, driver.run());
+    assert_eq!((state.sent, state.skipped), (5, 0));
+    adds_up(&test, driver.run());
+}
+
+#[test]
+fn a_letter_that_stays_locked_is_reported() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 2);
+    let mut client = test.client();
+    let mut edit = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    edit.query(lock, &[&ids[0].get()]).unwrap();
+    let mut driver = start(&test, &unthrottled());
+    wait_until("the run to give up", SOON, || {
+        let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
+        test.client().execute(sooner, &[]).unwrap();
+        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
+    });
+    let skips = queue.database().dlq().runs().skips(driver.run()).unwrap();
+    assert_eq!(skips, [(Skip::Locked, 1)]);
+    adds_up(&test, driver.run());
+}
+
+#[test]
+fn a_run_that_races_a_discard_and_a_prune_leaves_each_letter_one_outcome() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3000);
+    let mut driver = start(
+        &test,
+        &RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(9999))),
+    );
+    let over = Arc::new(AtomicBool::new(false));
+    let discarder = thread::spawn({
+        let db = test.open();
+        move || {
+            let newest = "not wanted";
+            db.dlq()
+                .discard(
+                    &LetterFilter::new().queue("orders").limit(1500),
+                    &Operator::default().reason(newest),
+                )
+                .unwrap()
+        }
+    });
+    let pruner = thread::spawn({
+        let (db, over) = (test.open(), Arc::clone(&over));
+        move || {
+            let mut pruned = 0;
+            while !over.load(Ordering::SeqCst) {
+                pruned += db
+                    .dlq()
+                    .prune(Duration::ZERO, &Operator::default())
+                    .unwrap();
+            }
+            pruned
+                + db.dlq()
+                    .prune(Duration::ZERO, &Operator::default())
+                    .unwrap()
+        }
+    });
+    let (end, _) = drive(&mut driver);
+    let discarded = discarder.join().expect("the discarding thread");
+    over.store(true, Ordering::SeqCst);
+    let pruned = pruner.join().expect("the pruning thread");
+    assert_eq!(end, DriveStatus::Ended(RunState::Finished));
+    let run = run(&test, driver.run());
+    assert_eq!(pruned, discarded.len() as u64, "only what was closed");
+    assert_eq!(run.sent + discarded.len() as u64, 3000);
+    assert_eq!(run.skipped, discarded.len() as u64);
+    let live = live(&test);
+    assert_eq!(live.len() as u64, run.sent);
+    assert!(live.values().all(|jobs| *jobs == 1));
+    assert!(
+        discarded
+            .iter()
+            .all(|id: &JobId| !live.contains_key(&id.get()))
+    );
+    adds_up(&test, driver.run());
+}
+
+#[test]
+fn a_run_redrives_quarantined_letters_only_with_force() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 2);
+    let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
+    test.client().execute(quarantine, &[]).unwrap();
+    let db = queue.database();
+    let operator = Operator::default().reason("the supplier says it works");
+    assert!(
+        db.dlq()
+            .runs()
+            .start(&LetterFilter::new(), &unthrottled(), &operator)
+            .unwrap()
+            .is_none()
+    );
+    let force = unthrottled().letters(RedriveOptions::new().force());
+    let refused = db
+        .dlq()
+        .runs()
+        .start(&LetterFilter::new(), &force, &Operator::default());
+    assert!(refused.expect_err("no reason").is_invalid());
+    let (created, mut driver) = db
+        .dlq()
+        .runs()
+        .start(&LetterFilter::new(), &force, &operator)
+        .unwrap()
+        .expect("two");
+    drive(&mut driver);
+    let state = run(&test, created.id);
+    assert_eq!((state.sent, state.skipped), (2, 0));
+}

@@ -1,0 +1,233 @@
+//! The exporter under attack from the network: it keeps serving, in little memory.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use redrive_tests::{Exporter, Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+
+use super::{PROGRAM, up};
+
+/// The peak memory in megabytes.
+const MOST_MEGABYTES: u64 = 50;
+/// The memory of an idle exporter in megabytes.
+const AT_REST: u64 = 20;
+
+/// Checks that the exporter serves and has not used too much memory.
+#[track_caller]
+fn unharmed(exporter: &Exporter) {
+    assert!(exporter.scrape(10).is_up());
+    let (_, most) = exporter.megabytes();
+    assert!(most < MOST_MEGABYTES, "{most} MB");
+}
+
+#[test]
+fn an_idle_exporter_uses_little_memory() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    for _ in 0..20 {
+        exporter.scrapes(5, 10);
+    }
+    let (now, most) = exporter.megabytes();
+    assert!(now < AT_REST, "{now} MB now, {most} MB at most");
+}
+
+#[test]
+fn five_hundred_idle_sockets_do_not_block_a_scrape() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut idle: Vec<TcpStream> = (0..500).map(|_| exporter.connect()).collect();
+    unharmed(&exporter);
+    assert!(exporter.threads("connection") <= 64 + 16);
+    // A silent client is disconnected.
+    for stream in &mut idle {
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+    wait_until("the threads to end", SOON, || {
+        exporter.threads("connection") == 0
+    });
+    unharmed(&exporter);
+}
+
+#[test]
+fn the_exporter_survives_running_out_of_descriptors() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::limited(PROGRAM, test.url(), 64);
+    up(&exporter);
+    for _ in 0..3 {
+        let held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
+        unharmed(&exporter);
+        drop(held);
+        wait_until("it to serve again", Duration::from_secs(10), || {
+            exporter.scrape(10).is_up()
+        });
+    }
+    unharmed(&exporter);
+}
+
+#[test]
+fn the_exporter_keeps_serving_after_accept_fails() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    // The number varies, because the process inherits open descriptors.
+    let needed = exporter.descriptors();
+    drop(exporter);
+    // Two more descriptors for four connections: accepting fails.
+    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 2);
+    up(&exporter);
+    let held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
+    wait_until("it to fail to accept", SOON, || {
+        exporter.log().contains("could not accept a connection")
+    });
+    drop(held);
+    wait_until("it to serve again", Duration::from_secs(10), || {
+        exporter.get("/-/healthy").status == 200
+    });
+    up(&exporter);
+}
+
+#[test]
+fn a_request_head_without_end_is_rejected() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut stream = exporter.connect();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nX-Long: ")
+        .unwrap();
+    let piece = vec![b'x'; 64 << 10];
+    for _ in 0..48 * 16 {
+        // The exporter may close the connection earlier.
+        if stream.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    drop(stream);
+    unharmed(&exporter);
+
+    let many = "X: y\r\n".repeat(4 << 10);
+    let asked = exporter.ask(&format!("GET /metrics HTTP/1.1\r\n{many}\r\n"));
+    assert_eq!(asked.status, 431);
+    unharmed(&exporter);
+}
+
+#[test]
+fn a_client_that_sends_byte_by_byte_does_not_block_a_scrape() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut slow: Vec<TcpStream> = (0..100).map(|_| exporter.connect()).collect();
+    for byte in b"GET /metrics HT" {
+        for stream in &mut slow {
+            // Some were disconnected.
+            drop(stream.write_all(&[*byte]));
+        }
+        unharmed(&exporter);
+    }
+    // The others receive a timeout.
+    let mut timeouts = 0;
+    for mut stream in slow {
+        let mut answer = String::new();
+        drop(stream.read_to_string(&mut answer));
+        timeouts += usize::from(answer.starts_with("HTTP/1.0 408 "));
+    }
+    assert!(timeouts > 0 && timeouts <= 64, "{timeouts}");
+    unharmed(&exporter);
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_block_a_scrape() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let deaf: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = exporter.connect();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    unharmed(&exporter);
+    drop(deaf);
+    unharmed(&exporter);
+}
+
+#[test]
+fn random_bytes_do_not_crash_the_exporter() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let seed = fastrand::u64(..);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let begins: [&[u8]; 6] = [
+        b"",
+        b"GET ",
+        b"GET / HTTP/1.1\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n",
+    ];
+    for round in 0..300 {
+        let mut bytes = begins[random.usize(..begins.len())].to_vec();
+        bytes.extend((0..random.usize(..2000)).map(|_| random.u8(..)));
+        if random.bool() {
+            bytes.extend_from_slice(b"\r\n\r\n");
+        }
+        let mut stream = exporter.connect();
+        drop(stream.write_all(&bytes));
+        drop(stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        // Every connection ends: its deadline is a minute.
+        match stream.read_to_end(&mut answer) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("seed {seed}, round {round}: no end")
+            }
+            _ => {}
+        }
+        let status = String::from_utf8_lossy(&answer);
+        let known = [
+            "",
+            "HTTP/1.0 200",
+            "HTTP/1.0 400",
+            "HTTP/1.0 404",
+            "HTTP/1.0 405",
+        ];
+        assert!(
+            known.iter().any(|known| status.starts_with(known)),
+            "seed {seed}, round {round}: {status}"
+        );
+    }
+    unharmed(&exporter);
+}
+
+#[test]
+fn ten_thousand_kinds_produce_a_page_of_bounded_size() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute(
+            "SELECT redrive.enqueue('orders', 'kind-' || n, '{}') FROM generate_series(1, 10000) n",
+        )
+        .unwrap();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .slots(4)
+        .handle_any(|_| Ok(()))
+        .handle(|_: &redrive::Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let page = exporter.scrape(10).text;
+    let kinds = page
+        .lines()
+        .filter(|line| line.starts_with("redrive_jobs_succeeded_total{"))
+        .count();
+    assert!(kinds <= 21, "{kinds} kinds");
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    unharmed(&exporter);
+}

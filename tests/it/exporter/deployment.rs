@@ -1,0 +1,180 @@
+//! The deployment of the exporter: the unit, the container, the manifests, the role.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use postgres::error::SqlState;
+use redrive_tests::{Cluster, Exporter, SOON, wait_until};
+use saphyr::{LoadableYamlNode as _, Yaml};
+
+use super::{PROGRAM, backends, up};
+
+/// Returns a file of the deployment.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../crates/redrive-exporter/deploy")
+        .join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Checks that the program accepts these arguments: it fails only to connect.
+#[track_caller]
+fn takes(arguments: &[&str]) {
+    let output = Command::new(PROGRAM)
+        .args(arguments)
+        .arg("--check")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(2), "{arguments:?}: {said}");
+}
+
+/// Returns the variables that the help of the program lists.
+fn help() -> String {
+    let output = Command::new(PROGRAM).arg("--help").output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_manifests_are_valid_yaml_and_match_the_program() {
+    let text = read("kubernetes.yaml");
+    let documents = Yaml::load_from_str(&text).unwrap();
+    let kind = |yaml: &Yaml<'_>| yaml["kind"].as_str().map(ToOwned::to_owned);
+    let kinds: Vec<String> = documents.iter().filter_map(kind).collect();
+    assert_eq!(kinds, ["Deployment", "Service", "ServiceMonitor"]);
+
+    let pod = &documents[0]["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let arguments: Vec<&str> = container["args"]
+        .as_vec()
+        .unwrap()
+        .iter()
+        .map(|argument| argument.as_str().unwrap())
+        .collect();
+    takes(&arguments);
+    let probed = |probe: &str| {
+        container[probe]["httpGet"]["path"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(probed("livenessProbe"), "/-/healthy");
+    assert_eq!(probed("readinessProbe"), "/-/ready");
+    let image = format!("redrive-exporter:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container["image"].as_str(), Some(&*image));
+    // The file of the argument is in the folder that the Secret is mounted at.
+    let folder = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    assert!(arguments.iter().any(|argument| argument.contains(folder)));
+    assert_eq!(
+        pod["volumes"][0]["secret"]["secretName"].as_str(),
+        Some("redrive-exporter")
+    );
+
+    let port = container["ports"][0]["containerPort"].as_integer();
+    assert_eq!(port, Some(9898));
+    assert_eq!(documents[1]["spec"]["ports"][0]["port"].as_integer(), port);
+    let endpoint = &documents[2]["spec"]["endpoints"][0];
+    assert_eq!(endpoint["path"].as_str(), Some("/metrics"));
+    let seconds = |name: &str| -> u32 {
+        let text = endpoint[name].as_str().unwrap();
+        text.strip_suffix('s').unwrap().parse().unwrap()
+    };
+    assert!(seconds("scrapeTimeout") < seconds("interval"));
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    let unit = read("redrive-exporter.service");
+    let line = |name: &str| {
+        let line = unit.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let mut words = line("ExecStart=").split(' ');
+    let installed = words.next().unwrap();
+    takes(&words.collect::<Vec<_>>());
+    let help = help();
+    for variable in unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("Environment="))
+    {
+        let (name, _) = variable.split_once('=').unwrap();
+        assert!(help.contains(name), "{name}: {help}");
+    }
+    assert_eq!(line("Restart="), "always");
+
+    // systemd checks the unit if it is available; the program is not installed on this machine.
+    let copy =
+        std::env::temp_dir().join(format!("redrive-exporter-{}.service", std::process::id()));
+    fs::write(&copy, unit.replace(installed, PROGRAM)).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    verify.arg("verify").arg(&copy).stdin(Stdio::null());
+    if let Ok(output) = verify.output() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let about_it = said.lines().any(|line| line.contains("redrive-exporter"));
+        assert!(!about_it && output.status.success(), "{said}");
+    }
+    fs::remove_file(&copy).unwrap();
+}
+
+#[test]
+fn the_container_sets_only_variables_that_the_program_reads() {
+    let text = read("Containerfile");
+    let help = help();
+    let variables: Vec<&str> = text
+        .split_whitespace()
+        .filter(|word| word.starts_with("REDRIVE_EXPORTER_"))
+        .map(|word| word.split('=').next().unwrap())
+        .collect();
+    assert_eq!(variables.len(), 2, "{variables:?}");
+    for name in variables {
+        assert!(help.contains(name), "{name}: {help}");
+    }
+    takes(&[]);
+    assert!(text.contains(r#"CMD ["redrive-exporter", "--check"]"#));
+    let user = text.lines().find_map(|line| line.strip_prefix("USER "));
+    assert!(user.is_some_and(|user| !user.starts_with('0')), "{user:?}");
+}
+
+#[test]
+fn the_role_can_read_every_metric_and_no_payload() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    for _ in 0..2 {
+        let output = Command::new(cluster.client_program("psql"))
+            .args(["--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--file"])
+            .arg(file("role.sql"))
+            .arg(cluster.url())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+    let url = cluster.url().replace("postgres@", "redrive_exporter@");
+    let exporter = Exporter::start(PROGRAM, &url);
+    up(&exporter);
+    assert_eq!(exporter.get("/-/ready").status, 200);
+    wait_until("every collector to succeed", SOON, || {
+        let page = exporter.scrape(10).text;
+        let collectors = page
+            .lines()
+            .filter(|line| line.starts_with("redrive_collector_success{"));
+        let failed: Vec<&str> = collectors
+            .clone()
+            .filter(|line| !line.ends_with(" 1"))
+            .collect();
+        collectors.count() == 7 && failed.is_empty()
+    });
+    assert_eq!(backends(&mut cluster.client()).len(), 1);
+
+    let mut role = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    for table in ["jobs", "jobs_delayed", "leases", "dead_letters"] {
+        let denied = role.batch_execute(&format!("SELECT FROM redrive.{table} LIMIT 1"));
+        let code = denied.expect_err(table).code().cloned();
+        assert_eq!(code, Some(SqlState::INSUFFICIENT_PRIVILEGE), "{table}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The page of the exporter: it matches the catalogue, and promtool accepts it.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use redrive::metrics::{CATALOGUE, MetricKind};
+use redrive_tests::{Exporter, Order, TestDatabase, drained, stop, worker};
+
+use super::{PROGRAM, up};
+
+/// The metrics that need replication slots.
+const OF_SLOTS: &str = "redrive_pg_replication_slot_";
+
+/// Returns the page of an exporter whose database has rows of every kind.
+fn page() -> String {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &redrive::Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let mut client = test.client();
+    client
+        .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout')")
+        .unwrap();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    exporter.get("/metrics").text
+}
+
+#[test]
+fn the_page_has_exactly_the_metrics_of_the_catalogue() {
+    let page = page();
+    let mut there = BTreeSet::new();
+    for metric in CATALOGUE {
+        if metric.name.starts_with(OF_SLOTS) {
+            continue;
+        }
+        let kind = match metric.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
+        };
+        for line in [
+            format!("# HELP {} {}\n", metric.name, metric.help),
+            format!("# TYPE {} {kind}\n", metric.name),
+        ] {
+            assert!(page.contains(&line), "not on the page: {line}");
+        }
+        there.insert(metric.name);
+    }
+    for line in page
+        .lines()
+        .filter(|line| line.starts_with("# TYPE redrive_"))
+    {
+        let name = line.split(' ').nth(2).unwrap_or_default();
+        assert!(
+            there.contains(name) || name.starts_with(OF_SLOTS),
+            "not in the catalogue: {name}"
+        );
+    }
+}
+
+#[test]
+fn promtool_accepts_the_page() {
+    let promtool = std::env::var_os("PROMTOOL").unwrap_or_else(|| "promtool".into());
+    let mut checker = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run promtool, which comes with Prometheus; PROMTOOL names it");
+    let mut stdin = checker.stdin.take().unwrap();
+    stdin.write_all(page().as_bytes()).unwrap();
+    drop(stdin);
+    let output = checker.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}

@@ -1,0 +1,231 @@
+//! The exporter while the database is stopped, silent, locked or slow: every scrape is answered in
+//! time, with at most two backends, and the first scrape after the outage succeeds.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, TestDatabase, wait_until};
+
+use super::{PROGRAM, backends, up};
+
+/// The scrape timeout of Prometheus, in seconds.
+const TIMEOUT: u32 = 2;
+/// The delay that an overloaded machine may add.
+const NOISE: Duration = Duration::from_secs(10);
+
+/// Checks that every scrape was answered in time.
+#[track_caller]
+fn in_time(answers: &[Asked]) {
+    for asked in answers {
+        let limit = Duration::from_secs(TIMEOUT.into()) + NOISE;
+        assert!(asked.took < limit, "it took {:?}", asked.took);
+    }
+}
+
+/// Returns the most backends of exporters at any moment of an action.
+fn most_backends<T>(client: &mut Client, during: impl FnOnce() -> T + Send) -> (T, usize)
+where
+    T: Send,
+{
+    std::thread::scope(|scope| {
+        let work = scope.spawn(during);
+        let mut most = 0;
+        wait_until("the scrapes to end", SOON, || {
+            most = most.max(backends(client).len());
+            work.is_finished()
+        });
+        (work.join().expect("it ends well"), most)
+    })
+}
+
+#[test]
+fn the_exporter_starts_before_the_database_and_outlives_it() {
+    let cluster = Cluster::new();
+    let exporter = Exporter::start(PROGRAM, &cluster.url());
+    let before = exporter.scrapes(5, TIMEOUT);
+    in_time(&before);
+    assert!(before.iter().all(|asked| !asked.is_up()));
+    assert_eq!(exporter.get("/-/healthy").status, 200);
+    assert_eq!(exporter.get("/-/ready").status, 503);
+
+    cluster.start();
+    cluster.migrate();
+    up(&exporter);
+    assert_eq!(exporter.get("/-/ready").status, 200);
+
+    for _ in 0..2 {
+        cluster.stop();
+        let away = exporter.scrape(TIMEOUT);
+        assert!(!away.is_up());
+        in_time(&[away]);
+        cluster.start();
+        up(&exporter);
+    }
+    let log = exporter.log();
+    assert!(log.contains("could not connect to the database"), "{log}");
+}
+
+#[test]
+fn the_last_good_values_are_published_while_the_database_is_away() {
+    let cluster = Cluster::new();
+    cluster.start();
+    let db = cluster.migrate();
+    let queue = redrive::Queue::new(&db, "orders").unwrap();
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let exporter = Exporter::start(PROGRAM, &cluster.url());
+    let ready = "redrive_queue_jobs{queue=\"orders\",state=\"ready\"}";
+    wait_until("three jobs to be published", SOON, || {
+        exporter.scrape(TIMEOUT).value(ready) == Some(3.0)
+    });
+    let age = "redrive_collector_last_success_timestamp_seconds{collector=\"queues\"}";
+    let seen = exporter.scrape(TIMEOUT).value(age);
+    cluster.stop();
+    let away = exporter.scrape(TIMEOUT);
+    assert_eq!((away.is_up(), away.value(ready)), (false, Some(3.0)));
+    assert_eq!(away.value(age), seen, "and how old they are");
+    let success = "redrive_collector_success{collector=\"queues\"}";
+    assert_eq!(away.value(success), Some(0.0));
+}
+
+#[test]
+fn a_silent_server_receives_at_most_two_connections() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    let exporter = Exporter::start(PROGRAM, &cluster.url());
+    up(&exporter);
+    let silence = cluster.silence();
+    let scrape = |count| {
+        let answers = exporter.scrapes(count, TIMEOUT);
+        in_time(&answers);
+        assert!(answers.iter().all(|asked| !asked.is_up()) || count > 32);
+        let connections = exporter.connections_to(cluster.port());
+        assert!(connections <= 2, "{connections} connections");
+        connections
+    };
+    // The first connection is abandoned, and the second receives no reply either.
+    wait_until("the second connection", SOON, || scrape(20) == 2);
+    assert_eq!(exporter.threads("reader"), 2);
+    // No third connection is opened, and waiting scrapes do not block others.
+    for _ in 0..4 {
+        scrape(20);
+    }
+    scrape(200);
+    assert_eq!(exporter.get("/-/healthy").status, 200);
+    let (_, most) = exporter.megabytes();
+    assert!(most < 50, "{most} MB");
+
+    drop(silence);
+    let ((), most) = most_backends(&mut cluster.client(), || up(&exporter));
+    assert!(most <= 2, "{most} backends");
+    // The abandoned connection ends, and one is left.
+    wait_until("one connection to be left", SOON, || {
+        exporter.connections_to(cluster.port()) == 1
+    });
+    assert_eq!(exporter.threads("reader"), 1);
+    assert!(exporter.scrape(TIMEOUT).is_up());
+    assert!(exporter.log().contains("did not answer in time"));
+}
+
+#[test]
+fn a_silent_connection_is_replaced() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    let exporter = Exporter::start(PROGRAM, &cluster.url());
+    up(&exporter);
+    let mut client = cluster.client();
+    let first = backends(&mut client);
+    let silence = cluster.silence_backend(first[0]);
+    let given_up = exporter.scrape(TIMEOUT);
+    in_time(std::slice::from_ref(&given_up));
+    assert!(!given_up.is_up());
+    up(&exporter);
+    assert_eq!(
+        backends(&mut client).len(),
+        2,
+        "the one that is silent and its successor"
+    );
+    drop(silence);
+    wait_until("the silent one to end", SOON, || {
+        let now = backends(&mut client);
+        now.len() == 1 && now != first
+    });
+    assert!(exporter.scrape(TIMEOUT).is_up());
+}
+
+#[test]
+fn a_lock_on_the_jobs_delays_no_scrape() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let success = "redrive_collector_success{collector=\"queues\"}";
+    assert_eq!(exporter.scrape(10).value(success), Some(1.0));
+
+    let mut locker = test.client();
+    locker
+        .batch_execute("BEGIN; LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let (answers, most) = most_backends(&mut test.client(), || {
+        let mut answers = exporter.scrapes(20, TIMEOUT);
+        answers.extend(exporter.scrapes(20, TIMEOUT));
+        answers
+    });
+    in_time(&answers);
+    assert!(most <= 2, "{most} backends");
+    for asked in &answers {
+        assert_eq!(asked.value(success), Some(0.0), "{}", asked.text);
+    }
+    locker.batch_execute("COMMIT").unwrap();
+    let after = exporter.scrape(10);
+    assert!(after.is_up());
+    assert_eq!(after.value(success), Some(1.0));
+}
+
+#[test]
+fn a_slow_source_affects_only_its_own_metrics() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    test.client()
+        .batch_execute(
+            "CREATE OR REPLACE FUNCTION redrive.metrics_letters() \
+             RETURNS TABLE (metric text, labels text[], value double precision) LANGUAGE sql \
+             AS $$ SELECT 'redrive_dlq_oldest_age_seconds', ARRAY['orders'], 1.0::float8 \
+                   FROM pg_catalog.pg_sleep(600) $$",
+        )
+        .unwrap();
+    let (answers, most) = most_backends(&mut test.client(), || exporter.scrapes(20, TIMEOUT));
+    in_time(&answers);
+    assert!(most <= 2, "{most} backends");
+    for asked in &answers {
+        assert!(asked.is_up(), "{}", asked.text);
+        let success = |source| {
+            asked.value(&format!(
+                "redrive_collector_success{{collector=\"{source}\"}}"
+            ))
+        };
+        assert_eq!(
+            (success("letters"), success("queues")),
+            (Some(0.0), Some(1.0))
+        );
+    }
+}
+
+#[test]
+fn a_connection_lost_between_scrapes_does_not_fail_a_scrape() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut client = test.client();
+    for _ in 0..3 {
+        let cut = backends(&mut client)[0];
+        client
+            .execute("SELECT pg_terminate_backend($1)", &[&cut])
+            .unwrap();
+        wait_until("it to be gone", SOON, || {
+            !backends(&mut client).contains(&cut)
+        });
+        assert!(exporter.scrape(10).is_up());
+    }
+}

@@ -1,0 +1,262 @@
+//! The exporter: its pages, its connection, its start and stop.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+
+use redrive_tests::{Cluster, Exporter, SOON, TestDatabase, server_url, wait_until};
+use rustix::process::Signal;
+
+use super::{PROGRAM, backends, up};
+
+#[test]
+fn every_page_of_the_exporter_responds() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+
+    let metrics = exporter.get("/metrics");
+    assert_eq!(metrics.status, 200);
+    assert!(
+        metrics
+            .head
+            .contains("Content-Type: text/plain; version=0.0.4"),
+        "{}",
+        metrics.head
+    );
+    assert!(
+        metrics.text.contains("# TYPE redrive_up gauge\n"),
+        "{}",
+        metrics.text
+    );
+    let build = format!(
+        "redrive_exporter_build_info{{version=\"{}\"}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(metrics.value(&build), Some(1.0));
+
+    let landing = exporter.get("/");
+    assert_eq!(landing.status, 200);
+    for link in [
+        "/metrics",
+        "/-/healthy",
+        "/-/ready",
+        env!("CARGO_PKG_VERSION"),
+    ] {
+        assert!(landing.text.contains(link), "{link}: {}", landing.text);
+    }
+    assert_eq!(exporter.get("/-/healthy").status, 200);
+    assert_eq!(exporter.get("/-/ready").status, 200);
+    for elsewhere in ["/favicon.ico", "/metrics/x", "/-/reload", "//metrics"] {
+        assert_eq!(exporter.get(elsewhere).status, 404, "{elsewhere}");
+    }
+    let posted = exporter.ask("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(posted.status, 405);
+    assert!(posted.head.contains("Allow: GET, HEAD"), "{}", posted.head);
+    let head = exporter.ask("HEAD / HTTP/1.1\r\n\r\n");
+    assert_eq!((head.status, &*head.text), (200, ""));
+    let length = format!("Content-Length: {}", landing.text.len());
+    assert!(head.head.contains(&length), "{}", head.head);
+    assert!(!exporter.log().contains("WARN"), "{}", exporter.log());
+}
+
+#[test]
+fn the_exporter_uses_one_read_only_connection() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut client = test.client();
+    let first = backends(&mut client);
+    assert_eq!(first.len(), 1);
+    for asked in exporter.scrapes(20, 10) {
+        assert!(asked.is_up());
+    }
+    assert_eq!(backends(&mut client), first);
+}
+
+#[test]
+fn the_exporter_starts_before_the_schema_exists() {
+    let test = TestDatabase::empty();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let not_ready = exporter.get("/-/ready");
+    assert_eq!(not_ready.status, 503);
+    assert!(not_ready.text.contains("schema"), "{}", not_ready.text);
+    test.open().migrate().unwrap();
+    assert!(exporter.scrape(10).is_up());
+    assert_eq!(exporter.get("/-/ready").status, 200);
+}
+
+#[test]
+fn the_file_with_the_url_is_read_for_each_connection() {
+    let (old, new) = (TestDatabase::migrated(), TestDatabase::migrated());
+    let file = std::env::temp_dir().join(format!("{}.url", old.name()));
+    fs::write(&file, format!("{}\n", old.url())).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command
+        .arg("--database-url-file")
+        .arg(&file)
+        .env_remove("DATABASE_URL");
+    let exporter = Exporter::of(command);
+    up(&exporter);
+    assert_eq!(backends(&mut old.client()).len(), 1);
+
+    fs::write(&file, new.url()).unwrap();
+    old.client()
+        .execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND application_name = 'redrive_exporter'",
+            &[],
+        )
+        .unwrap();
+    up(&exporter);
+    assert_eq!(backends(&mut new.client()).len(), 1);
+    assert_eq!(backends(&mut old.client()).len(), 0);
+
+    // A missing file is reported, and the exporter recovers when it is back.
+    fs::remove_file(&file).unwrap();
+    new.client()
+        .execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND application_name = 'redrive_exporter'",
+            &[],
+        )
+        .unwrap();
+    wait_until("the file to be missed", SOON, || {
+        !exporter.scrape(10).is_up()
+    });
+    assert!(exporter.log().contains("could not read the database URL"));
+    fs::write(&file, new.url()).unwrap();
+    up(&exporter);
+    fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_suggests_a_fix() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = Command::new(PROGRAM)
+        .args(["--web.listen-address", &address])
+        .env("DATABASE_URL", server_url())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(&address) && said.contains("in use") && said.contains("--web.listen-address"),
+        "{said}"
+    );
+}
+
+#[test]
+fn bad_arguments_are_reported_at_start() {
+    for (arguments, expected) in [
+        (&["--database-url", "nonsense"][..], "--database-url"),
+        (
+            &["--database-url", "postgres://me:secret@host/db"],
+            "--database-url-file",
+        ),
+        (&["--database-url-file", "no/such/file"], "no/such/file"),
+        (&["--web.telemetry-path", "metrics"], "--web.telemetry-path"),
+        (&["--log-level", "loud"], "--log-level"),
+        (&[], "DATABASE_URL"),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        let output = command
+            .args(arguments)
+            .env_remove("DATABASE_URL")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(expected) && !said.contains("secret"),
+            "{said}"
+        );
+    }
+    let version = Command::new(PROGRAM).arg("--version").output().unwrap();
+    let expected = format!("redrive-exporter {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8_lossy(&version.stdout), expected);
+    assert!(version.status.success());
+}
+
+#[test]
+fn check_exits_with_the_status_of_the_exporter() {
+    let check = |address: &str| {
+        let mut command = Command::new(PROGRAM);
+        let output = command
+            .args(["--check", "--web.listen-address", address])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let (code, said) = check(exporter.address());
+    assert_eq!(code, Some(0), "{said}");
+
+    let empty = TestDatabase::empty();
+    let unready = Exporter::start(PROGRAM, empty.url());
+    let (code, said) = check(unready.address());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("schema") || said.contains("not answered"),
+        "{said}"
+    );
+
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let (code, said) = check(&nobody);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no answer from"), "{said}");
+}
+
+#[test]
+fn a_stop_completes_the_scrape_in_flight() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut exporter = Exporter::start(PROGRAM, &cluster.url());
+        up(&exporter);
+        let silence = cluster.silence_backend(backends(&mut cluster.client())[0]);
+        let asked = thread::scope(|scope| {
+            let scrape = scope.spawn(|| exporter.scrape(30));
+            // The query follows the request, so the request has been read.
+            wait_until("the query of the scrape", SOON, || {
+                cluster.has_unread_bytes()
+            });
+            exporter.signal(signal);
+            wait_until("the stop to begin", SOON, || {
+                TcpStream::connect(exporter.address()).is_err()
+            });
+            drop(silence);
+            scrape.join().expect("an answer")
+        });
+        assert!(asked.is_up(), "{}", exporter.log());
+        assert!(asked.text.ends_with('\n'), "the answer is whole");
+        assert_eq!(exporter.ended().code(), Some(0), "{}", exporter.log());
+    }
+}
+
+#[test]
+fn a_stop_leaves_a_silent_database() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    let mut exporter = Exporter::start(PROGRAM, &cluster.url());
+    up(&exporter);
+    let _silence = cluster.silence_backend(backends(&mut cluster.client())[0]);
+    assert!(!exporter.scrape(1).is_up());
+    exporter.signal(Signal::TERM);
+    assert_eq!(exporter.ended().code(), Some(0), "{}", exporter.log());
+}

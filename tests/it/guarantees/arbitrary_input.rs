@@ -1,0 +1,300 @@
+//! Arbitrary input on a real server: everything that the library accepts is stored, returned
+//! unchanged and counted.
+//!
+//! The generators are those of the property tests; `PROPTEST_RNG_SEED` sets the seed.
+
+#[path = "../../../crates/redrive/src/proptests/texts.rs"]
+mod texts;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use postgres::Client;
+use proptest::strategy::{Strategy, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterFilter, LetterState};
+use redrive::limits::MAX_PAYLOAD_BYTES;
+use redrive::{Database, Failure, JobId, NewJob, Operator};
+use redrive_tests::{TestDatabase, drained, ids, letters_in, stop, worker};
+
+/// The number of inputs per kind.
+const INPUTS: usize = 400;
+
+/// Returns inputs of one kind.
+fn inputs<T: std::fmt::Debug>(of: impl Strategy<Value = T>, how_many: usize) -> Vec<T> {
+    let mut runner = TestRunner::new(texts::config());
+    let one = || of.new_tree(&mut runner).expect("an input").current();
+    std::iter::repeat_with(one).take(how_many).collect()
+}
+
+/// Whether the server accepts a text as `jsonb`.
+fn is_jsonb(client: &mut Client, text: &str) -> bool {
+    let asked = client.query_one("SELECT $1::text::jsonb IS NOT NULL", &[&text]);
+    asked.is_ok()
+}
+
+/// Returns how many of these jobs or letters have these payloads, compared by the server.
+fn same(client: &mut Client, table: &str, ids: &[i64], payloads: &[String]) -> usize {
+    let sql = format!(
+        "SELECT count(*) FROM unnest($1::bigint[], $2::text[]) AS w (id, payload) \
+         JOIN redrive.{table} t ON t.id = w.id AND t.payload = w.payload::jsonb"
+    );
+    let row = client.query_one(&sql, &[&ids, &payloads]).unwrap();
+    usize::try_from(row.get::<_, i64>(0)).unwrap()
+}
+
+#[test]
+fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let queue = test.queue("q");
+    let json = proptest::prop_oneof![
+        8 => texts::json(),
+        1 => "-?[1-9][0-9]{0,9}[eE][+-]?[0-9]{1,4}",
+        1 => texts::text(),
+    ];
+    let mut taken = Vec::new();
+    for text in inputs(json, 2 * INPUTS) {
+        match NewJob::raw("k", &text) {
+            Ok(job) => {
+                assert!(is_jsonb(&mut client, &text), "taken, but no jsonb: {text}");
+                taken.push((job, text));
+            }
+            Err(error) => assert!(
+                !is_jsonb(&mut client, &text) || text.len() > MAX_PAYLOAD_BYTES,
+                "{error}: {text}"
+            ),
+        }
+    }
+    assert!(
+        taken.len() >= INPUTS,
+        "{} of them are payloads",
+        taken.len()
+    );
+    let (jobs, payloads): (Vec<NewJob>, Vec<String>) = taken.into_iter().unzip();
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
+    assert_eq!(
+        same(&mut client, "jobs", &numbers, &payloads),
+        payloads.len()
+    );
+
+    // Each job dies with an arbitrary error and succeeds when it is redriven.
+    let stories = inputs([texts::text(), texts::text(), texts::text()], INPUTS);
+    let seen: Arc<Mutex<HashMap<(JobId, u32), String>>> = Arc::default();
+    let worker = {
+        let seen = Arc::clone(&seen);
+        worker(&queue)
+            .handle_any(move |job| {
+                let payload = job.payload().get().to_owned();
+                let ran = (job.id(), job.generation());
+                assert!(seen.lock().unwrap().insert(ran, payload).is_none());
+                if job.generation() > 0 {
+                    return Ok(());
+                }
+                let at = usize::try_from(job.id().get()).unwrap() % stories.len();
+                let [class, message, detail] = stories[at].clone();
+                Err(Failure::reject(message).class(class).detail(detail))
+            })
+            .start()
+            .unwrap()
+    };
+    drained(&queue);
+    assert_eq!(letters_in(&db, "q", LetterState::Open), ids.len());
+    assert_eq!(
+        same(&mut client, "dead_letters", &numbers, &payloads),
+        ids.len()
+    );
+    for id in ids.iter().step_by(7) {
+        let letter = db.dlq().get(*id).unwrap().expect("the letter");
+        let payload = letter.payload.expect("it is JSON");
+        assert!(seen.lock().unwrap()[&(*id, 0)] == payload.get());
+    }
+
+    let filter = LetterFilter::new().queue("q").state(LetterState::Open);
+    let redriven = db.dlq().redrive(&filter, &Operator::default()).unwrap();
+    assert_eq!(redriven.redriven.len(), ids.len());
+    drained(&queue);
+    let stopped = stop(worker);
+    assert_eq!(letters_in(&db, "q", LetterState::Recovered), ids.len());
+    assert_eq!(stopped.stats.done, ids.len() as u64);
+    assert_eq!(stopped.stats.dead, ids.len() as u64);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 2 * ids.len(), "each ran once a generation");
+    for id in ids {
+        assert_eq!(seen[&(id, 0)], seen[&(id, 1)], "{id}");
+    }
+}
+
+#[test]
+fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..60);
+    let text = texts::text;
+    let kinds = (bytes, texts::json(), text(), text(), text(), text(), text());
+    let mut taken: Vec<(JobId, Vec<u8>)> = Vec::new();
+    for (number, input) in inputs(kinds, INPUTS).into_iter().enumerate() {
+        let (bytes, json, class, message, detail, name, value) = input;
+        let raw = if number % 2 == 0 {
+            bytes
+        } else {
+            json.into_bytes()
+        };
+        let foreign = ForeignFailure::new("s", number.to_string(), "q", "k", raw.clone())
+            .error(class, message)
+            .detail(detail)
+            .header(name, value);
+        match (foreign.check(), db.dlq().capture(&foreign)) {
+            (Ok(()), Ok(CaptureOutcome::New(id) | CaptureOutcome::Known(id))) => {
+                taken.push((id, raw));
+            }
+            (Ok(()), Err(error)) => panic!("checked, and refused by the server: {error:?}"),
+            (Err(_), Err(error)) => assert!(error.is_invalid(), "{error:?}"),
+            (Err(error), Ok(_)) => panic!("taken in spite of {error}"),
+        }
+    }
+    assert!(taken.len() > INPUTS / 2, "{} were taken", taken.len());
+    assert_eq!(letters_in(&db, "q", LetterState::Open), taken.len());
+    for (id, raw) in &taken {
+        let letter = db.dlq().get(*id).unwrap().expect("the letter");
+        assert_eq!(letter.raw.as_deref(), Some(&**raw), "letter {id}");
+    }
+    // Each letter has a group, for every message.
+    let row = client
+        .query_one(
+            "SELECT count(*) FROM redrive.dead_letters WHERE group_id IS NULL",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 0);
+    edits_of_any_kind_keep_every_letter(&db, taken.len());
+}
+
+/// Applies valid and invalid edits to letters of every kind.
+fn edits_of_any_kind_keep_every_letter(db: &Database, letters: usize) {
+    let filter = LetterFilter::new().queue("q").state(LetterState::Open);
+    let mut done = 0;
+    for text in inputs(texts::json(), 60) {
+        for edit in [Edit::merge(&text), Edit::set(&text)] {
+            let Ok(edit) = edit else { continue };
+            let edited = db
+                .dlq()
+                .edit(&filter.clone().limit(20), &edit, &Operator::default())
+                .unwrap();
+            let accounted = edited.edited.len() as u64
+                + edited.unchanged
+                + edited
+                    .refused
+                    .iter()
+                    .map(|complaint| complaint.letters)
+                    .sum::<u64>()
+                + edited.skipped.len() as u64;
+            assert_eq!(accounted, 20, "{edited:?}");
+            done += 1;
+        }
+    }
+    assert!(done > 30, "{done} edits");
+    assert_eq!(letters_in(db, "q", LetterState::Open), letters);
+}
+
+#[test]
+fn the_database_accepts_every_arbitrary_filter_that_parses() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    redrive_tests::letters(&test.queue("q"), 3);
+    let mut asked = 0;
+    for text in inputs(texts::conditions(), 3 * INPUTS) {
+        let Ok(filter) = text.parse::<LetterFilter>() else {
+            continue;
+        };
+        match db.dlq().list(&filter.limit(5)) {
+            Ok(_) => asked += 1,
+            Err(error) => assert!(error.is_invalid(), "{text}: {error:?}"),
+        }
+    }
+    assert!(asked > INPUTS / 4, "{asked} filters were asked for");
+}
+
+#[test]
+fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    redrive_tests::letters(&test.queue("q"), 3);
+    let key = proptest::sample::select(
+        &[
+            "ids",
+            "id_from",
+            "id_to",
+            "queue",
+            "kind",
+            "class",
+            "group",
+            "cause",
+            "state",
+            "died_from",
+            "died_to",
+            "older_than_ms",
+            "newer_than_ms",
+            "generation_from",
+            "generation_to",
+            "payload",
+            "message",
+            "version",
+            "host",
+            "source",
+            "run",
+            "odd",
+        ][..],
+    );
+    let value = proptest::prop_oneof![
+        3 => texts::json(),
+        1 => texts::number(),
+        1 => "\\[(-?[0-9]{1,19}(,-?[0-9]{1,19})?)?\\]",
+        1 => "\"(\\$(\\.[a-z]{1,2}|\\[[0-9]\\])? (==|>|like_regex) (1|true|null|\\\\\"x\\\\\")|2026-11-2[0-9]|infinity|open|exhausted)\"",
+    ];
+    let member = (key, value).prop_map(|(key, value)| format!("\"{key}\": {value}"));
+    let filter =
+        proptest::collection::vec(member, 0..3).prop_map(|all| format!("{{{}}}", all.join(", ")));
+    let mut answered = 0;
+    for filter in inputs(filter, INPUTS) {
+        if !is_jsonb(&mut client, &filter) {
+            continue;
+        }
+        let sql = "SELECT redrive.discard($1::text::jsonb, reason => 'to see what it says')";
+        let mut transaction = client.transaction().unwrap();
+        match transaction.query(sql, &[&filter]) {
+            Ok(_) => answered += 1,
+            Err(error) => {
+                let state = error.code().map_or("none", |state| state.code());
+                // Bad data is class 22, and an invalid jsonpath has its code. Anything else, such as an unknown
+                // column or an internal error, is a bug.
+                let is_no_path = state == "42601"
+                    && error
+                        .as_db_error()
+                        .is_some_and(|error| error.message().contains("jsonpath"));
+                assert!(
+                    state.starts_with("22") || is_no_path,
+                    "{filter}: {state}: {error:?}"
+                );
+            }
+        }
+        transaction.rollback().unwrap();
+    }
+    assert!(answered > 20, "{answered} were filters");
+}
+
+#[test]
+fn every_message_can_be_normalised() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let messages = inputs((texts::text(), 1..200_usize), INPUTS);
+    for (message, times) in messages {
+        let message = message.replace('\0', "").repeat(times);
+        let masked: Option<String> = client
+            .query_one("SELECT redrive.mask($1)", &[&message])
+            .unwrap_or_else(|error| panic!("{message:?}: {error:?}"))
+            .get(0);
+        assert!(masked.is_some(), "{message:?}");
+    }
+}

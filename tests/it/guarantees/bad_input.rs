@@ -1,0 +1,360 @@
+//! Bad input: a clear error at once, and no job is lost.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
+use redrive::limits::WORKER_CONNECTIONS;
+use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
+
+#[test]
+fn a_bad_name_is_rejected_before_a_statement_is_sent() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let long = "x".repeat(101);
+    for bad in [
+        "",
+        " orders",
+        "orders ",
+        "or\nders",
+        "or\0ders",
+        "\u{1b}[2J",
+        "\u{7f}",
+        &long,
+    ] {
+        let error = Queue::new(&db, bad).expect_err("a bad queue name");
+        assert!(error.is_invalid(), "{error:?}");
+        assert!(
+            !error.to_string().contains(['\n', '\0', '\u{1b}']),
+            "{error:?}"
+        );
+        assert!(NewJob::raw(bad, "{}").expect_err("a bad kind").is_invalid());
+        assert!(
+            db.dlq()
+                .capture(&ForeignFailure::new("s", "p", bad, "k", b"".as_slice()))
+                .is_err()
+        );
+    }
+    // The schema accepts every name that the library accepts.
+    let wide = "é".repeat(100);
+    for good in [
+        "q",
+        "a b",
+        "größe",
+        "日本語",
+        "a'b\"c\\d",
+        "{}",
+        "$1",
+        &wide,
+    ] {
+        let queue = Queue::new(&db, good).unwrap();
+        queue.enqueue_job(NewJob::raw(good, "{}").unwrap()).unwrap();
+        let worker = worker(&queue)
+            .handle_any(|_| Err(Failure::reject("no")))
+            .start()
+            .unwrap();
+        drained(&queue);
+        stop(worker);
+        assert_eq!(letters_in(&db, good, LetterState::Open), 1, "{good}");
+    }
+}
+
+#[test]
+fn names_with_unicode_blanks_or_controls_do_not_strand_a_job() {
+    // A name that the library accepts must be valid in every table.
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    for odd in [
+        "\u{a0}q",
+        "\u{2003}q",
+        "q\u{200b}",
+        "\u{85}q",
+        "q\u{9f}",
+        "\u{feff}q",
+        "\u{202e}q",
+        "q\u{ad}",
+    ] {
+        let Ok(queue) = Queue::new(&db, odd) else {
+            continue;
+        };
+        queue
+            .enqueue_job(NewJob::raw(odd, "{}").unwrap())
+            .unwrap_or_else(|error| panic!("{odd:?}: {error:?}"));
+        let worker = worker(&queue)
+            .handle_any(|_| Err(Failure::reject("no")))
+            .start()
+            .unwrap();
+        drained(&queue);
+        stop(worker);
+        assert_eq!(letters_in(&db, odd, LetterState::Open), 1, "{odd:?}");
+    }
+}
+
+#[test]
+fn options_out_of_range_are_rejected() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let job = || NewJob::new(&Order { number: 1 }).unwrap();
+    for bad in [
+        job().delay(Duration::MAX),
+        job().delay(Duration::from_hours(3651 * 24)),
+        job().priority(1001),
+        job().priority(i16::MIN),
+        job().max_attempts(0),
+        job().max_attempts(u32::MAX),
+    ] {
+        assert!(
+            queue
+                .enqueue_job(bad.clone())
+                .expect_err("absurd")
+                .is_invalid(),
+            "{bad:?}"
+        );
+        assert!(
+            queue
+                .enqueue_job_in(&mut test.client(), &bad)
+                .expect_err("absurd")
+                .is_invalid()
+        );
+    }
+    for edge in [
+        job()
+            .delay(Duration::from_hours(3650 * 24))
+            .priority(1000)
+            .max_attempts(1000),
+        job()
+            .delay(Duration::from_nanos(1))
+            .priority(-1000)
+            .max_attempts(1),
+    ] {
+        queue.enqueue_job(edge).unwrap();
+    }
+}
+
+#[derive(Debug)]
+struct Nasty {
+    message: String,
+    panics: bool,
+}
+
+impl fmt::Display for Nasty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        assert!(!self.panics, "in Display");
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Nasty {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        (!self.panics)
+            .then_some(self)
+            .filter(|nasty| nasty.message.len() < 10)
+            .map(|_| &fmt::Error as &(dyn Error + 'static))
+    }
+}
+
+/// Returns the letter of a job whose handler fails with this.
+fn letter_of(
+    test: &TestDatabase,
+    fail: impl Fn() -> Result<(), Failure> + Send + Sync + 'static,
+) -> redrive::dlq::Letter {
+    let queue = test.queue("orders");
+    let id: JobId = queue
+        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap()
+        .id();
+    let worker = worker(&queue)
+        .handle(move |_: &Job<Order>| fail())
+        .start()
+        .unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!(
+        (counts.dead, counts.retried + counts.dead, counts.lost),
+        (1, 2, 0)
+    );
+    queue.database().dlq().get(id).unwrap().expect("a letter")
+}
+
+#[test]
+fn no_error_text_can_make_a_settle_fail() {
+    let test = TestDatabase::migrated();
+    let nul = letter_of(&test, || {
+        Err(Failure::retry("a\0b").class("c\0d").detail("e\0f"))
+    });
+    assert_eq!(
+        (&*nul.error_message, &*nul.error_class),
+        ("a\u{fffd}b", "c\u{fffd}d")
+    );
+    assert_eq!(nul.error_detail.as_deref(), Some("e\u{fffd}f"));
+    assert_eq!(nul.history[0].error_message.as_deref(), Some("a\u{fffd}b"));
+
+    let huge = letter_of(&test, || {
+        let text = format!(
+            "head{}\0é{}tail",
+            "x".repeat(25_000_000),
+            "é".repeat(12_500_000)
+        );
+        Err(Failure::retry(text)
+            .class("head\0tail".repeat(1000))
+            .detail(format!("head{}tail", "é".repeat(40_000))))
+    });
+    for text in [
+        &huge.error_message,
+        &huge.error_class,
+        huge.error_detail.as_ref().expect("a detail"),
+    ] {
+        assert!(
+            text.starts_with("head") && text.ends_with("tail") && text.len() <= 65536,
+            "{} bytes",
+            text.len()
+        );
+        assert!(text.contains("[... cut ...]"));
+    }
+
+    let silent = letter_of(&test, || {
+        Err(Failure::from(Nasty {
+            message: String::new(),
+            panics: true,
+        }))
+    });
+    assert_eq!(silent.error_message, "an error whose Display panics");
+
+    let odd = letter_of(&test, || {
+        Err(Failure::retry("\u{feff}\u{202e}\u{1b}[2J\r\n\u{ffff}").class(""))
+    });
+    assert_eq!(odd.error_message, "\u{feff}\u{202e}\u{1b}[2J\r\n\u{ffff}");
+
+    let panicked = letter_of(&test, || panic!("a\0b{}", "x".repeat(1_000_000)));
+    assert_eq!(panicked.error_class, "panic");
+    assert!(panicked.error_message.contains("a\u{fffd}b"));
+}
+
+#[test]
+fn a_wrong_url_and_an_unreachable_server_are_different_errors() {
+    for bad in [
+        "",
+        "nonsense",
+        "http://localhost/x",
+        "postgres://host:port/db",
+        "postgres://h/d?unknown=1",
+    ] {
+        let error = redrive::connect(bad).expect_err(bad);
+        assert!(error.is_invalid(), "{bad}: {error:?}");
+    }
+    // No server listens on port 1.
+    let down = Database::builder("postgres://postgres@127.0.0.1:1/db")
+        .connect_timeout(Duration::from_millis(500));
+    let error = down.open().expect_err("no server");
+    assert!(error.is_unavailable(), "{error:?}");
+    // A server that is there, without this database.
+    let test = TestDatabase::empty();
+    let missing = test.url().replace(test.name(), "redrive_no_such_database");
+    let builder = Database::builder(&missing).connect_timeout(Duration::from_millis(500));
+    builder.open().expect_err("no such database");
+}
+
+#[test]
+fn a_missing_schema_is_a_clear_error_everywhere() {
+    let test = TestDatabase::empty();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let order = Order { number: 1 };
+    let start = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .map(drop);
+    let answers = [
+        ("enqueue", queue.enqueue(&order).map(drop)),
+        (
+            "enqueue many",
+            queue.enqueue_many(&Order::up_to(2000)).map(drop),
+        ),
+        (
+            "enqueue in",
+            queue.enqueue_in(&mut test.client(), &order).map(drop),
+        ),
+        ("start", start),
+        ("is drained", queue.is_drained().map(drop)),
+        ("letters", db.dlq().list(&LetterFilter::new()).map(drop)),
+        (
+            "redrive",
+            db.dlq()
+                .redrive(&LetterFilter::new(), &Operator::default())
+                .map(drop),
+        ),
+        (
+            "discard",
+            db.dlq()
+                .discard(&LetterFilter::new(), &Operator::default().reason("why"))
+                .map(drop),
+        ),
+        (
+            "prune",
+            db.dlq()
+                .prune(Duration::ZERO, &Operator::default())
+                .map(drop),
+        ),
+        ("stats", db.admin().stats(None).map(drop)),
+        ("job", db.admin().job(JobId::new(1)).map(drop)),
+        ("cancel", db.admin().cancel(JobId::new(1)).map(drop)),
+        (
+            "capture",
+            db.dlq()
+                .capture(&ForeignFailure::new("s", "p", "q", "k", b"".as_slice()))
+                .map(drop),
+        ),
+        ("check", db.check_schema()),
+    ];
+    for (what, answer) in answers {
+        let error = answer.expect_err(what);
+        assert!(error.is_migration_required(), "{what}: {error:?}");
+        assert!(
+            error.to_string().contains("redrive migrate"),
+            "{what}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_misconfigured_worker_does_not_start() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
+    let few = Database::builder(test.url())
+        .connections(WORKER_CONNECTIONS - 1)
+        .open()
+        .unwrap();
+    let few = Queue::new(&few, "orders").unwrap();
+    for (bad, why) in [
+        (worker(&queue), "no handler"),
+        (one().handle(|_: &Job<Order>| Ok(())), "two handlers"),
+        (
+            one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),
+            "handle_any was called twice",
+        ),
+        (one().slots(0), "0 slots"),
+        (one().slots(10_001), "10001 slots"),
+        (one().lease(Duration::from_secs(1)), "lease of 1s"),
+        (one().lease(Duration::MAX), "lease of"),
+        (one().poll_interval(Duration::ZERO), "poll interval of 0ns"),
+        (one().deadline(Duration::ZERO), "deadline of 0ns"),
+        (
+            worker(&few).handle(|_: &Job<Order>| Ok(())),
+            "4 connections",
+        ),
+    ] {
+        let error = bad.start().expect_err(why);
+        assert!(error.is_invalid(), "{why}: {error:?}");
+        assert!(error.to_string().contains(why), "{why}: {error}");
+    }
+    let workers: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM redrive.workers", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(workers, 0, "nothing was begun");
+    stop(one().start().unwrap());
+}

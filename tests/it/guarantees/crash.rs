@@ -1,0 +1,124 @@
+//! Crashes: a worker process that is killed in mid-flight, and a job that kills its process.
+
+use redrive::NewJob;
+use redrive::dlq::{DeathCause, LetterState};
+use redrive_tests::{
+    Abort, Finish, Hold, Lost, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids,
+    letters_in, stats, stop, wait_until, worker,
+};
+
+use crate::worker_process::WorkerProcess;
+
+/// Creates the tables in which the test worker records its progress.
+fn notes(test: &TestDatabase) {
+    test.client()
+        .batch_execute(
+            "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)",
+        )
+        .unwrap();
+}
+
+/// Returns the number of rows in a table, and of different jobs.
+fn noted(test: &TestDatabase, table: &str) -> (i64, i64) {
+    let asked = format!("SELECT count(*), count(DISTINCT job) FROM public.{table}");
+    let row = test.client().query_one(&asked, &[]).unwrap();
+    (row.get(0), row.get(1))
+}
+
+fn jobs<P: redrive::Payload>(payload: &P, count: usize, priority: i16) -> Vec<NewJob> {
+    vec![NewJob::new(payload).unwrap().priority(priority); count]
+}
+
+#[test]
+fn a_killed_worker_loses_no_job() {
+    let test = TestDatabase::migrated();
+    notes(&test);
+    let queue = test.queue("orders");
+    let mut process = WorkerProcess::start(&test, &queue);
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_jobs(&jobs(&Finish {}, 200, 0)).unwrap();
+    drained(&queue);
+    let warm_up = noted(&test, "finished");
+    assert_eq!(warm_up, (200, 200));
+
+    // Its four slots are busy, and it has claimed more jobs.
+    let mut batch = jobs(&Hold {}, 4, 9);
+    batch.extend(jobs(&Finish {}, 96, 0));
+    let ids = ids(&queue.enqueue_jobs(&batch).unwrap());
+    wait_until("four jobs to be in mid-flight", SOON, || {
+        noted(&test, "begun") == (4, 4)
+    });
+    process.kill();
+    let before = stats(queue.database(), "orders").expect("a queue with jobs");
+    assert!(before.leased >= 4, "{before:?}");
+    assert_eq!(before.leased + before.ready, 100, "{before:?}");
+
+    let lost = expire_leases(&mut test.client());
+    assert_eq!(lost.len() as u64, before.leased);
+    assert!(
+        lost.iter().all(|lost| matches!(lost, Lost::Back(_))),
+        "{lost:?}"
+    );
+    let tally = Tally::new();
+    let rescuer = worker(&queue)
+        .slots(4)
+        .handle_any({
+            let tally = tally.clone();
+            move |job| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    counted(&rescuer, "100 done", |counts| counts.done == 100);
+    assert_eq!(stop(rescuer).stats.lost, 0);
+    assert!(ids.iter().all(|id| tally.of(*id) == 1));
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+}
+
+#[test]
+fn a_job_that_kills_its_process_is_dead_lettered_alone() {
+    let test = TestDatabase::migrated();
+    notes(&test);
+    let queue = test.queue("orders");
+    let mut all = jobs(&Finish {}, 30, 0);
+    all.insert(10, NewJob::new(&Abort {}).unwrap());
+    let ids = ids(&queue.enqueue_jobs(&all).unwrap());
+    let poison = ids[10];
+    for crash in 1..=3 {
+        WorkerProcess::start(&test, &queue).wait_for_its_end();
+        assert_eq!(noted(&test, "begun"), (crash, 1));
+        let lost = expire_leases(&mut test.client());
+        let expected = if crash < 3 {
+            Lost::Back(poison)
+        } else {
+            Lost::Dead(poison)
+        };
+        assert!(lost.contains(&expected), "crash {crash}: {lost:?}");
+        let dead = lost
+            .iter()
+            .filter(|lost| matches!(lost, Lost::Dead(_)))
+            .count();
+        assert_eq!(dead, usize::from(crash == 3), "crash {crash}: {lost:?}");
+    }
+    let process = WorkerProcess::start(&test, &queue);
+    drained(&queue);
+    drop(process);
+    assert_eq!(noted(&test, "finished").1, 30, "the other jobs are done");
+    let db = queue.database();
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
+    let letter = db.dlq().get(poison).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.cause, letter.kind.as_str()),
+        (DeathCause::WorkerLost, "abort")
+    );
+    assert_eq!(letter.history.len(), 3);
+    assert!(
+        letter
+            .history
+            .iter()
+            .all(|attempt| attempt.outcome == "worker_lost")
+    );
+}

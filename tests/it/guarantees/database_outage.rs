@@ -1,0 +1,170 @@
+//! Outages of the database, and their end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::postgres::{Client, NoTls};
+use redrive::{Database, Job, NewJob, Queue};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids,
+    server_url, stop, wait_until, worker,
+};
+
+/// Disconnects every client and rejects new connections.
+fn away(server: &mut Client, test: &TestDatabase) {
+    server
+        .batch_execute(&format!(
+            "ALTER DATABASE {} ALLOW_CONNECTIONS false",
+            test.name()
+        ))
+        .unwrap();
+    wait_until("every connection to be gone", SOON, || {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        server.query(end, &[&test.name()]).unwrap().is_empty()
+    });
+}
+
+fn back(server: &mut Client, test: &TestDatabase) {
+    server
+        .batch_execute(&format!(
+            "ALTER DATABASE {} ALLOW_CONNECTIONS true",
+            test.name()
+        ))
+        .unwrap();
+}
+
+#[test]
+fn stop_without_a_database_reports_an_error_and_returns() {
+    let test = TestDatabase::migrated();
+    let db = Database::builder(test.url())
+        .connect_timeout(Duration::from_millis(300))
+        .call_timeout(Duration::from_secs(1))
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let (gate, tally) = (Gate::new(), Tally::new());
+    let worker = worker(&queue)
+        .handle({
+            let (gate, tally) = (gate.clone(), tally.clone());
+            move |job: &Job<Hold>| {
+                tally.count(job.id());
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    away(&mut server, &test);
+    let error = worker
+        .stop(Duration::ZERO)
+        .expect_err("nothing can be given back");
+    assert!(error.is_unavailable(), "{error:?}");
+    back(&mut server, &test);
+    // The lease runs out, and the job comes back.
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    gate.open();
+    assert_eq!(tally.of(id), 1);
+}
+
+#[test]
+fn a_worker_survives_a_database_outage() {
+    let test = TestDatabase::migrated();
+    let db = Database::builder(test.url())
+        .connect_timeout(Duration::from_millis(300))
+        .call_timeout(Duration::from_secs(1))
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let (gate, ended) = (Gate::new(), Arc::new(AtomicBool::new(false)));
+    let worker = worker(&queue)
+        .handle({
+            let (gate, ended) = (gate.clone(), Arc::clone(&ended));
+            move |_: &Job<Hold>| {
+                gate.pass();
+                ended.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        })
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    away(&mut server, &test);
+    // It ends during the outage, and an enqueue fails with a clear error.
+    gate.open();
+    wait_until("the handler to end", SOON, || ended.load(Ordering::SeqCst));
+    let error = queue.enqueue(&Order { number: 1 }).expect_err("no server");
+    assert!(error.is_unavailable(), "{error:?}");
+    back(&mut server, &test);
+    let id = queue.enqueue(&Order { number: 2 }).unwrap();
+    counted(&worker, "both to be done", |counts| counts.done == 2);
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert!(queue.database().dlq().get(id).unwrap().is_none());
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
+    let test = TestDatabase::migrated();
+    let db = Database::builder(test.url())
+        .connect_timeout(Duration::from_millis(300))
+        .call_timeout(Duration::from_secs(1))
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let jobs = [
+        NewJob::new(&Order { number: 1 }).unwrap(),
+        NewJob::new(&Hold {}).unwrap(),
+    ];
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    let (early, late, tally) = (Gate::new(), Gate::new(), Tally::new());
+    let worker = worker(&queue)
+        .slots(2)
+        .lease(Duration::from_secs(2))
+        .handle({
+            let (early, tally) = (early.clone(), tally.clone());
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                early.pass();
+                Ok(())
+            }
+        })
+        .handle({
+            let late = late.clone();
+            move |_: &Job<Hold>| {
+                late.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    early.wait_for(1);
+    late.wait_for(1);
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    away(&mut server, &test);
+    early.open();
+    counted(&worker, "its result to be given up", |counts| {
+        counts.lost == 1
+    });
+    back(&mut server, &test);
+    // The lease is still there, and now everything in it has ended.
+    late.open();
+    // An unknown lease is released when it is old enough.
+    wait_until("the first job to run again", SOON, || {
+        test.client()
+            .execute(
+                "UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'",
+                &[],
+            )
+            .unwrap();
+        tally.of(ids[0]) == 2
+    });
+    drained(&queue);
+    stop(worker);
+}

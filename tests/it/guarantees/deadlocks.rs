@@ -1,0 +1,92 @@
+//! Deadlocks: statements that lock several rows lock them in the same order.
+
+mod mixed;
+mod order;
+
+use redrive::dlq::{ForeignFailure, LetterFilter};
+use redrive::{Failure, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Gate, Order, SOON, TestDatabase, letters, wait_until, worker};
+
+/// The deadlock timeout. Longer than the lock timeouts of the library.
+const LOOK: &str = "150ms";
+
+/// Makes a database with a short deadlock timeout.
+fn database() -> TestDatabase {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute(&format!(
+            "ALTER DATABASE {} SET deadlock_timeout = '{LOOK}'",
+            test.name()
+        ))
+        .unwrap();
+    test
+}
+
+/// Returns the deadlocks of this database. Call it when all other sessions have ended.
+fn deadlocks(test: &TestDatabase) -> i64 {
+    let mut client = test.client();
+    let others = "SELECT count(*) FROM pg_stat_activity \
+                  WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    // A session publishes its statistics at its end at the latest.
+    wait_until("the other sessions to end", SOON, || {
+        client.query_one(others, &[]).unwrap().get::<_, i64>(0) == 0
+    });
+    client
+        .query_one(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
+            &[],
+        )
+        .unwrap()
+        .get(0)
+}
+
+fn order(number: i64) -> NewJob {
+    NewJob::new(&Order { number }).expect("a job")
+}
+
+/// Runs the jobs of a queue, each to its given end, when the gate is open.
+fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) -> redrive::Worker {
+    let gate = gate.clone();
+    worker(queue)
+        .slots(2)
+        .handle(move |job: &Job<Order>| {
+            gate.pass();
+            end(job.payload().number)
+        })
+        .start()
+        .unwrap()
+}
+
+/// Two redriven letters: the job of the first dies again, the second succeeds.
+fn redriven(test: &TestDatabase, gate: &Gate) -> (Queue, Vec<JobId>, redrive::Worker) {
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 2);
+    let db = queue.database();
+    db.dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    let worker = at_the_gate(&queue, gate, |number| match number {
+        1 => Err(Failure::reject("still broken")),
+        _ => Ok(()),
+    });
+    gate.wait_for(2);
+    (queue, ids, worker)
+}
+
+/// The letters, and how many an operation selects.
+const LETTERS: i64 = 160;
+
+/// Returns a foreign failure.
+fn foreign(number: i64) -> ForeignFailure {
+    let position = format!("0/{:03}", (number * 37) % LETTERS);
+    let payload = format!(r#"{{"number": {number}}}"#);
+    ForeignFailure::new("kafka:orders", position, "orders", "order", payload).error(
+        format!("Class{}", number % 3),
+        format!("failure of kind {}", char_of(number)),
+    )
+}
+
+/// Returns a letter of the alphabet, which normalisation keeps.
+fn char_of(number: i64) -> char {
+    char::from(b'a' + u8::try_from(number.rem_euclid(7)).expect("small"))
+}

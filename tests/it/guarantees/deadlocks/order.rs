@@ -1,0 +1,151 @@
+//! Statements lock rows in one order, and the victim of a deadlock retries.
+
+use std::thread;
+
+use postgres::Client;
+use redrive::Enqueued;
+use redrive::dlq::{ForeignFailure, LetterState};
+use redrive_tests::{Gate, SOON, TestDatabase, counted, drained, letters_in, stop, wait_until};
+
+use super::{at_the_gate, database, deadlocks, order, redriven};
+
+/// Waits until this many sessions wait for a lock.
+fn wait_until_waiting(client: &mut Client, sessions: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    wait_until("a session to wait for a lock", SOON, || {
+        client.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == sessions
+    });
+}
+
+#[test]
+fn a_settle_waits_for_no_enqueue_of_its_keys() {
+    let test = database();
+    let queue = test.queue("orders");
+    // The other way round than their ids.
+    for key in ["b", "a"] {
+        queue.enqueue_job(order(1).unique(key)).unwrap();
+    }
+    let gate = Gate::new();
+    let worker = at_the_gate(&queue, &gate, |_| Ok(()));
+    gate.wait_for(2);
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, &order(2).unique(key));
+    assert!(matches!(add("a"), Ok(Enqueued::Existing(_))));
+    gate.open();
+    counted(&worker, "both jobs to be done", |counts| counts.done == 2);
+    assert!(matches!(add("b"), Ok(Enqueued::New(_))));
+    transaction.commit().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.lost), (3, 0));
+    drop((queue, client));
+    assert_eq!(deadlocks(&test), 0);
+}
+
+#[test]
+fn settle_locks_the_letters_of_redriven_jobs_in_id_order() {
+    let test = database();
+    let gate = Gate::new();
+    let (queue, ids, worker) = redriven(&test, &gate);
+    let (mut client, mut watching) = (test.client(), test.client());
+    let mut transaction = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    transaction.execute(lock, &[&ids[0].get()]).unwrap();
+    gate.open();
+    wait_until_waiting(&mut watching, 1);
+    transaction
+        .execute(lock, &[&ids[1].get()])
+        .expect("no deadlock");
+    transaction.commit().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
+    drop((queue, client, watching));
+    assert_eq!(deadlocks(&test), 0);
+}
+
+#[test]
+fn a_repeated_capture_locks_letters_in_id_order() {
+    let test = database();
+    let db = test.open();
+    // The other way round than their ids.
+    let foreign =
+        |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
+    let both = ["0/2", "0/1"].map(foreign);
+    for captured in &both {
+        db.dlq().capture(captured).unwrap();
+    }
+    let (mut client, mut watching) = (test.client(), test.client());
+    let mut transaction = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = $1 FOR UPDATE";
+    transaction.execute(lock, &[&"0/2"]).unwrap();
+    let again = thread::spawn({
+        let db = db.clone();
+        move || db.dlq().capture_many(&both).map(|captures| captures.len())
+    });
+    wait_until_waiting(&mut watching, 1);
+    transaction.execute(lock, &[&"0/1"]).expect("no deadlock");
+    transaction.commit().unwrap();
+    assert_eq!(again.join().expect("who captures").unwrap(), 2);
+    drop((db, client, watching));
+    assert_eq!(deadlocks(&test), 0);
+}
+
+/// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
+fn make_a_victim(test: &TestDatabase) {
+    test.client()
+        .batch_execute(
+            "CREATE SEQUENCE public.victims; \
+             CREATE FUNCTION public.fall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 IF nextval('public.victims') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF; \
+                 RETURN NEW; END $$; \
+             CREATE TRIGGER fall BEFORE INSERT OR UPDATE ON redrive.dead_letters \
+                 FOR EACH ROW EXECUTE FUNCTION public.fall()",
+        )
+        .unwrap();
+}
+
+/// Returns the number of changes of letters since.
+fn tries(test: &TestDatabase) -> i64 {
+    let tries = "SELECT last_value FROM public.victims";
+    test.client().query_one(tries, &[]).unwrap().get(0)
+}
+
+/// A deadlock with other programs is possible: the worker retries the settle, and no attempt is
+/// charged or lost.
+#[test]
+fn a_worker_retries_a_settle_that_was_a_deadlock_victim() {
+    let test = database();
+    let gate = Gate::new();
+    let (queue, _, worker) = redriven(&test, &gate);
+    make_a_victim(&test);
+    gate.open();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
+    assert!(tries(&test) > 1, "it was a victim, and tried again");
+}
+
+/// Two captures of new failures in different orders can deadlock on their groups.
+#[test]
+fn a_capture_that_was_a_deadlock_victim_is_retried() {
+    let test = database();
+    make_a_victim(&test);
+    let both =
+        ["0/1", "0/2"].map(|at| ForeignFailure::new("kafka:orders", at, "orders", "order", "{}"));
+    let captured = test.open().dlq().capture_many(&both).unwrap();
+    assert!(
+        matches!(
+            captured[..],
+            [
+                redrive::dlq::CaptureOutcome::New(_),
+                redrive::dlq::CaptureOutcome::New(_)
+            ]
+        ),
+        "{captured:?}"
+    );
+    assert_eq!(tries(&test), 3);
+}

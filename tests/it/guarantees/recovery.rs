@@ -1,0 +1,291 @@
+//! Recovery: a worker survives every fault of the database and works again within the published bound.
+
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+use redrive::worker::RecoveryBounds;
+use redrive::{Database, Job, Queue, Worker, WorkerBuilder};
+use redrive_tests::{Cluster, Gate, Hold, Order, Proxy, SOON, TestDatabase, wait_until, worker};
+
+/// The delay that an overloaded machine may add to a bound.
+const SLACK: Duration = Duration::from_secs(6);
+
+/// The shortest lease, and short deadlines.
+const LEASE: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_millis(500);
+const CALL: Duration = Duration::from_secs(1);
+
+fn open(url: &str) -> Database {
+    Database::builder(url)
+        .connect_timeout(CONNECT)
+        .call_timeout(CALL)
+        .open()
+        .expect("open the database of the test")
+}
+
+fn builder(url: &str) -> WorkerBuilder {
+    let queue = Queue::new(&open(url), "orders").expect("a valid name");
+    worker(&queue).lease(LEASE).handle(|_: &Job<Order>| Ok(()))
+}
+
+/// A worker on a server with faults.
+struct Patient {
+    cluster: Cluster,
+    proxy: Proxy,
+    worker: Worker,
+    bound: Duration,
+    numbers: i64,
+}
+
+impl Patient {
+    fn new() -> Patient {
+        let cluster = Cluster::new();
+        cluster.start();
+        cluster.migrate();
+        let proxy = Proxy::to(&cluster.url());
+        let builder = builder(proxy.url());
+        let bound = builder.recovery().worker;
+        let mut patient = Patient {
+            worker: builder.start().expect("start the worker"),
+            cluster,
+            proxy,
+            bound,
+            numbers: 0,
+        };
+        patient.works_again("its start");
+        patient
+    }
+
+    /// Opens a connection without the proxy, as soon as the server accepts one.
+    fn client(&self) -> Client {
+        let mut client = None;
+        wait_until("the server to accept a connection", SOON, || {
+            client = Client::connect(&self.cluster.url(), NoTls).ok();
+            client.is_some()
+        });
+        client.expect("waited for")
+    }
+
+    /// After the fault, a new job completes within the bound.
+    fn works_again(&mut self, after: &str) {
+        self.numbers += 1;
+        let (done, number) = (self.worker.stats().done, self.numbers);
+        let payload = format!(r#"{{"number": {number}}}"#);
+        // The fault may not be over; a duplicate does no harm.
+        wait_until("the job to be stored", SOON, || {
+            let stored = self.client().execute(
+                "SELECT redrive.enqueue('orders', 'order', $1::text::jsonb)",
+                &[&payload],
+            );
+            stored.is_ok()
+        });
+        let begun = Instant::now();
+        wait_until(after, self.bound + SLACK, || {
+            self.worker.stats().done > done
+        });
+        let took = begun.elapsed();
+        assert!(took < self.bound + SLACK, "after {after}: {took:?}");
+        assert_eq!(self.worker.failure(), None);
+    }
+}
+
+/// Waits until calls of another handle missed their deadline: those of the worker did then, too.
+fn until_calls_fail(url: &str) {
+    let begun = Instant::now();
+    let other = Database::builder(url)
+        .connect_timeout(CONNECT)
+        .call_timeout(CALL);
+    wait_until("calls to fail for longer than a lease", SOON, || {
+        let failed = other.clone().open().is_err();
+        failed && begun.elapsed() > LEASE + CALL
+    });
+}
+
+#[test]
+fn a_worker_recovers_from_each_fault_of_the_server() {
+    let mut patient = Patient::new();
+
+    let backend = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
+                   AND pid <> pg_backend_pid() LIMIT 1";
+    let pid: i32 = patient.client().query_one(backend, &[]).unwrap().get(0);
+    patient.cluster.kill_backend(pid);
+    patient.works_again("the death of a backend, and of all others with it");
+
+    patient.cluster.stop();
+    patient.cluster.start();
+    patient.works_again("a restart");
+
+    patient.cluster.crash();
+    until_calls_fail(&patient.cluster.url());
+    patient.cluster.start();
+    patient.works_again("a crash, and a lease without a server");
+
+    let silence = patient.cluster.silence();
+    until_calls_fail(&patient.cluster.url());
+    drop(silence);
+    patient.works_again("a frozen server");
+}
+
+#[test]
+fn a_worker_recovers_after_the_server_rejected_it() {
+    let mut patient = Patient::new();
+
+    let mut ours = patient.client();
+    let mut taken = Vec::new();
+    wait_until("every connection to be taken", SOON, || {
+        patient.proxy.cut();
+        match Client::connect(&patient.cluster.url(), NoTls) {
+            Ok(client) => taken.push(client),
+            Err(_) => return true,
+        }
+        false
+    });
+    drop(taken);
+    patient.works_again("a server without room for it");
+
+    ours.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        .unwrap();
+    ours.batch_execute("SELECT pg_reload_conf()").unwrap();
+    let reader = open(&patient.cluster.url());
+    let queue = Queue::new(&reader, "orders").unwrap();
+    wait_until("nothing to be written any more", SOON, || {
+        queue
+            .enqueue(&Order { number: 0 })
+            .is_err_and(|error| error.is_unavailable())
+    });
+    patient.proxy.cut();
+    ours.batch_execute("SET default_transaction_read_only = off")
+        .unwrap();
+    ours.batch_execute("ALTER SYSTEM RESET default_transaction_read_only")
+        .unwrap();
+    ours.batch_execute("SELECT pg_reload_conf()").unwrap();
+    wait_until("the server to take writes", SOON, || {
+        patient
+            .client()
+            .query_one("SHOW default_transaction_read_only", &[])
+            .is_ok_and(|row| row.get::<_, &str>(0) == "off")
+    });
+    patient.works_again("a server that took no writes");
+
+    for table in ["jobs", "leases", "workers"] {
+        let mut transaction = ours.transaction().unwrap();
+        transaction
+            .batch_execute(&format!("LOCK TABLE redrive.{table}"))
+            .unwrap();
+        let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        // Not in that transaction, because it sees the activity of the server only once.
+        let mut onlooker = patient.client();
+        wait_until("a session to wait for the lock", SOON, || {
+            let waiting: i64 = onlooker.query_one(blocked, &[]).unwrap().get(0);
+            waiting > 0
+        });
+        transaction.rollback().unwrap();
+        patient.works_again(table);
+    }
+}
+
+#[test]
+fn a_worker_recovers_when_its_connections_stay_silent_forever() {
+    let mut patient = Patient::new();
+    for _ in 0..4 {
+        patient.proxy.fall_silent();
+        until_calls_fail(patient.proxy.url());
+        // Only new connections reach the server; the old ones are open and silent.
+        patient.proxy.mend();
+        patient.works_again("silence on every connection that it had");
+    }
+}
+
+#[test]
+fn the_jobs_of_a_lost_worker_are_claimed_within_the_bound() {
+    let test = TestDatabase::migrated();
+    let proxy = Proxy::to(test.url());
+    let (gate, second) = (Gate::new(), Gate::new());
+    let hold = |url: &str, gate: &Gate| {
+        let gate = gate.clone();
+        builder(url).handle(move |_: &Job<Hold>| {
+            gate.pass();
+            Ok(())
+        })
+    };
+    let gone = hold(proxy.url(), &gate).start().unwrap();
+    let queue = test.queue("orders");
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    let other = hold(test.url(), &second);
+    let RecoveryBounds { jobs, .. } = other.recovery();
+    let other = other.start().unwrap();
+    // It can no longer renew.
+    proxy.refuse();
+    proxy.cut();
+    let begun = Instant::now();
+    second.wait_for(1);
+    assert!(begun.elapsed() < jobs + SLACK, "{:?}", begun.elapsed());
+    second.open();
+    wait_until("the other to end the job", SOON, || other.stats().done == 1);
+    gate.open();
+    drop((gone, other));
+}
+
+#[test]
+fn a_worker_renews_while_handlers_hold_every_other_connection() {
+    let test = TestDatabase::migrated();
+    let gate = Gate::new();
+    let db = Database::builder(test.url())
+        .connections(7)
+        .connect_timeout(CONNECT)
+        .call_timeout(CALL)
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let hungry = worker(&queue)
+        .lease(LEASE)
+        .slots(6)
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |_: &Job<Hold>, tx: &mut postgres::Transaction<'_>| {
+                tx.batch_execute("SELECT 1")?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue
+        .enqueue_many(&[Hold {}, Hold {}, Hold {}, Hold {}])
+        .unwrap();
+    gate.wait_for(2);
+    let mut client = test.client();
+    let mut renewals = || -> f64 {
+        let asked = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
+        client.query_one(asked, &[]).unwrap().get(0)
+    };
+    let begun = renewals();
+    wait_until("two leases to pass, and to be renewed", SOON, || {
+        renewals() > begun + 2.0 * LEASE.as_secs_f64()
+    });
+    gate.open();
+    wait_until("all of them to end", SOON, || hungry.stats().done == 4);
+    assert_eq!(redrive_tests::stop(hungry).stats.lost, 0);
+}
+
+#[test]
+fn a_worker_survives_schema_changes_under_its_plans() {
+    let test = TestDatabase::migrated();
+    let worker = builder(test.url()).start().unwrap();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    for change in [
+        "ALTER TABLE redrive.jobs ADD COLUMN one_more text",
+        "ALTER TABLE redrive.workers ADD COLUMN one_more text",
+        "ALTER TABLE redrive.leases ADD COLUMN one_more text",
+        "ANALYZE",
+    ] {
+        queue.enqueue_many(&Order::up_to(50)).unwrap();
+        client.batch_execute(change).unwrap();
+        queue.enqueue_many(&Order::up_to(50)).unwrap();
+        redrive_tests::drained(&queue);
+    }
+    let stopped = redrive_tests::stop(worker);
+    assert_eq!((stopped.stats.done, stopped.stats.retried), (400, 0));
+}

@@ -1,0 +1,7 @@
+//! Inspection: jobs, statistics, views, the audit and the counters.
+
+mod audit;
+mod counters;
+mod jobs;
+mod stats;
+mod views;

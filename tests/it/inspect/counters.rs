@@ -1,0 +1,7 @@
+//! Counters: every change is counted exactly, in its statement.
+
+mod changes;
+mod drift;
+mod fold;
+mod killed;
+mod values;

@@ -1,0 +1,63 @@
+//! Audits the counters against the rows.
+
+use redrive::admin::CountedSet;
+use redrive::dlq::LetterState;
+use redrive_tests::{Order, TestDatabase, fold, letters, no_drift, published, ran};
+
+#[test]
+fn drift_is_detected_and_published() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3);
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    let db = queue.database();
+    no_drift(db);
+    let output = ran(&test, &["audit", "counters"]).exits_with(0);
+    assert!(
+        output.out.contains("orders") && output.err.contains("match the rows"),
+        "{output:?}"
+    );
+
+    // A job that was not counted, and a letter whose state was changed directly.
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'orders', 'order', '{}');
+             ALTER TABLE redrive.dead_letters DISABLE TRIGGER tally_changed_letters;
+             UPDATE redrive.dead_letters SET state = 'recovered'
+             WHERE id = (SELECT min(id) FROM redrive.dead_letters)",
+        )
+        .unwrap();
+    let found = db.admin().audit_counters().unwrap();
+    let by_set = |set: CountedSet| found.iter().find(|audit| audit.set == set).expect("a set");
+    let (live, dlq) = (by_set(CountedSet::Live), by_set(CountedSet::Letters));
+    assert_eq!((live.rows, live.total, live.drift), (5, 4, 1));
+    assert_eq!(
+        (dlq.rows, dlq.total, dlq.drift),
+        (3, 3, 2),
+        "two states are wrong"
+    );
+    let series = published(&mut client);
+    assert_eq!(series["redrive_audit_drift_jobs{orders,live}"], 1);
+    assert_eq!(series["redrive_audit_drift_jobs{orders,dlq}"], 2);
+
+    let output = ran(&test, &["audit", "counters"]).exits_with(1);
+    assert!(
+        output.err.contains("2 counters differ from the rows"),
+        "{}",
+        output.err
+    );
+    let output = ran(&test, &["audit", "counters", "--json"]).exits_with(1);
+    assert_eq!(output.lines()[0]["drift"], 1, "{}", output.out);
+    ran(&test, &["audit", "counters", "--since", "1d"]).exits_with(2);
+    assert_eq!(
+        redrive_tests::letters_in(db, "orders", LetterState::Recovered),
+        1
+    );
+    fold(&mut client);
+    assert_eq!(
+        db.admin().audit_counters().unwrap(),
+        found,
+        "a fold changes nothing about it"
+    );
+}

@@ -1,0 +1,236 @@
+//! Folding: no count is lost or doubled by concurrent folds, writes and reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+
+use postgres::Client;
+use redrive::Job;
+use redrive_tests::{
+    Order, SOON, TestDatabase, drained, fold, no_drift, published, stop, wait_until, worker,
+};
+
+const ENQUEUED: &str = "redrive_jobs_enqueued_total{orders}";
+
+fn enqueued(client: &mut Client) -> i64 {
+    published(client).get(ENQUEUED).copied().unwrap_or_default()
+}
+
+/// Returns the child tables that hold rows, live or dead.
+fn children_in_use(client: &mut Client) -> i64 {
+    let asked = "SELECT count(*) FROM generate_series(0, 2) n \
+                 WHERE pg_relation_size(format('redrive.metric_deltas_%s', n)::regclass) > 0";
+    client.query_one(asked, &[]).unwrap().get(0)
+}
+
+#[test]
+fn concurrent_folds_inserts_and_readers_lose_no_count() {
+    let test = TestDatabase::migrated();
+    let over = Arc::new(AtomicBool::new(false));
+    let written = Arc::new(AtomicI64::new(0));
+    let mut threads = Vec::new();
+    for _ in 0..3 {
+        let (queue, written) = (test.queue("orders"), Arc::clone(&written));
+        threads.push(thread::spawn(move || {
+            for number in 0..300 {
+                queue.enqueue(&Order { number }).unwrap();
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+    }
+    // Two concurrent folds, with constant rotation.
+    let folders: Vec<_> = (0..2)
+        .map(|_| {
+            let (mut client, over) = (test.client(), Arc::clone(&over));
+            thread::spawn(move || {
+                let mut folded = 0_i64;
+                while !over.load(Ordering::SeqCst) {
+                    let row = client.query_one("SELECT redrive.fold_metrics(50, 1)", &[]);
+                    folded += row.unwrap().get::<_, i64>(0);
+                }
+                folded
+            })
+        })
+        .collect();
+    let reader = {
+        let (mut client, over, written) = (test.client(), Arc::clone(&over), Arc::clone(&written));
+        thread::spawn(move || {
+            let mut last = 0;
+            while !over.load(Ordering::SeqCst) {
+                let before = written.load(Ordering::SeqCst);
+                let seen = enqueued(&mut client);
+                let after = written.load(Ordering::SeqCst) + 3;
+                assert!(seen >= last, "it fell from {last} to {seen}");
+                assert!(
+                    (before..=after).contains(&seen),
+                    "{before} <= {seen} <= {after}"
+                );
+                last = seen;
+            }
+        })
+    };
+    for thread in threads {
+        thread.join().expect("an enqueuer");
+    }
+    over.store(true, Ordering::SeqCst);
+    reader.join().expect("the reader");
+    let folded: i64 = folders
+        .into_iter()
+        .map(|f| f.join().expect("a folder"))
+        .sum();
+    let mut client = test.client();
+    let rest = fold(&mut client);
+    assert_eq!(folded + rest, 900, "each row once");
+    assert_eq!(enqueued(&mut client), 900);
+    no_drift(&test.open());
+}
+
+#[test]
+fn the_second_of_two_concurrent_folds_does_nothing() {
+    let test = TestDatabase::migrated();
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    let (mut one, mut other) = (test.client(), test.client());
+    let mut first = one.transaction().unwrap();
+    let row = first
+        .query_one("SELECT redrive.fold_metrics()", &[])
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 1);
+    assert_eq!(fold(&mut other), 0, "another fold runs");
+    assert_eq!(enqueued(&mut other), 1, "not folded yet, and counted");
+    first.rollback().unwrap();
+    assert_eq!(enqueued(&mut other), 1);
+    assert_eq!(
+        fold(&mut other),
+        1,
+        "a fold that was rolled back is done again"
+    );
+    assert_eq!(enqueued(&mut other), 1);
+}
+
+#[test]
+fn a_reader_blocks_only_the_truncation_of_a_child_table() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut reader) = (test.client(), test.client());
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    // The rotation follows this fold, and the old child is drained.
+    client
+        .batch_execute("SELECT redrive.fold_metrics(100, 1)")
+        .unwrap();
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    assert_eq!(children_in_use(&mut client), 2);
+
+    let mut reading = reader.transaction().unwrap();
+    let row = reading
+        .query_one("SELECT sum(value)::bigint FROM redrive.metric_totals() WHERE metric = 'redrive_jobs_enqueued_total'", &[])
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 2);
+    assert_eq!(fold(&mut client), 1, "the fold does not wait for it");
+    assert_eq!(children_in_use(&mut client), 2, "the reader's lock holds");
+    assert_eq!(enqueued(&mut client), 2);
+    reading.commit().unwrap();
+    fold(&mut client);
+    assert_eq!(children_in_use(&mut client), 1);
+    assert_eq!(enqueued(&mut client), 2);
+}
+
+#[test]
+fn uncommitted_counts_are_folded_later() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut slow) = (test.client(), test.client());
+    let mut transaction = slow.transaction().unwrap();
+    queue
+        .enqueue_in(&mut transaction, &Order { number: 1 })
+        .unwrap();
+    for number in 2..=6 {
+        queue.enqueue(&Order { number }).unwrap();
+        client
+            .batch_execute("SELECT redrive.fold_metrics(100, 1)")
+            .unwrap();
+        assert_eq!(enqueued(&mut client), number - 1);
+    }
+    // It holds one child; the rotation uses the others.
+    assert!(children_in_use(&mut client) <= 3);
+    transaction.commit().unwrap();
+    fold(&mut client);
+    assert_eq!(enqueued(&mut client), 6);
+    no_drift(&test.open());
+}
+
+#[test]
+fn a_fold_works_while_a_snapshot_is_held() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut holder) = (test.client(), test.client());
+    let mut horizon = holder
+        .build_transaction()
+        .isolation_level(postgres::IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    horizon.query_one("SELECT 1", &[]).unwrap();
+    let size = "SELECT sum(pg_relation_size(format('redrive.metric_deltas_%s', n)::regclass))::bigint, \
+                       pg_relation_size('redrive.metric_values') FROM generate_series(0, 2) n";
+    let mut largest = (0, 0);
+    for round in 0..20 {
+        for number in 0..20 {
+            queue.enqueue(&Order { number }).unwrap();
+        }
+        client
+            .batch_execute("SELECT redrive.fold_metrics(1000, 8192)")
+            .unwrap();
+        let row = client.query_one(size, &[]).unwrap();
+        largest = largest.max((row.get::<_, i64>(0), row.get::<_, i64>(1)));
+        assert_eq!(enqueued(&mut client), (round + 1) * 20);
+    }
+    // 400 rows of about 100 bytes would be five pages and more, and each is deleted.
+    assert!(largest.0 <= 4 * 8192, "{largest:?}");
+    // The updates of a day in one statement; the next fold rewrites the totals.
+    client
+        .batch_execute(
+            "DO $$ BEGIN FOR n IN 1..600 LOOP
+                 UPDATE redrive.metric_values SET last_at = clock_timestamp();
+             END LOOP; END $$",
+        )
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let before: i64 = client.query_one(size, &[]).unwrap().get(1);
+    client
+        .batch_execute("SELECT redrive.fold_metrics(1000, 8192)")
+        .unwrap();
+    let after: i64 = client.query_one(size, &[]).unwrap().get(1);
+    assert!(after < before / 4, "{before} -> {after}");
+    assert_eq!(enqueued(&mut client), 401);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_worker_folds_the_counters() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    let mut client = test.client();
+    client
+        .batch_execute("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'")
+        .unwrap();
+    let age = "SELECT value FROM redrive.metric_totals() WHERE metric = 'redrive_fold_age_seconds'";
+    assert!(client.query_one(age, &[]).unwrap().get::<_, f64>(0) >= 60.0);
+    let worker = worker(&queue)
+        .lease(std::time::Duration::from_secs(3))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    wait_until("the old counts to be folded", SOON, || {
+        let asked = "SELECT value FROM redrive.metric_values WHERE key = 'enqueued'";
+        let row = client.query_opt(asked, &[]).unwrap();
+        row.is_some_and(|row| row.get::<_, i64>(0) == 10)
+    });
+    stop(worker);
+    fold(&mut client);
+    assert!(client.query_one(age, &[]).unwrap().get::<_, f64>(0) <= 0.0);
+    assert_eq!(
+        published(&mut client)["redrive_jobs_succeeded_total{orders,order}"],
+        10
+    );
+}

@@ -1,0 +1,304 @@
+//! Values: the buckets and slots of the counters.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::metrics::{
+    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, Source,
+};
+use redrive::{Job, NewJob};
+use redrive_tests::{
+    Order, TestDatabase, drained, fold, letters, no_drift, published, stop, worker,
+};
+
+/// Returns the counts of a histogram by bucket.
+fn counts(client: &mut Client, metric: &str, labels: &[&str]) -> Vec<i64> {
+    let asked = "SELECT counts FROM redrive.metric_totals() WHERE metric = $1 AND labels = $2";
+    let row = client.query_opt(asked, &[&metric, &labels]).unwrap();
+    row.map_or_else(Vec::new, |row| row.get(0))
+}
+
+fn bounds(name: &str) -> &'static [f64] {
+    let metric = CATALOGUE.iter().find(|metric| metric.name == name);
+    match metric.map(|metric| metric.kind) {
+        Some(MetricKind::Histogram(bounds)) => bounds,
+        _ => panic!("{name} is no histogram"),
+    }
+}
+
+#[test]
+fn the_database_has_the_counters_of_the_catalogue_with_labels_and_bounds() {
+    let test = TestDatabase::migrated();
+    let asked = "SELECT metric, labels, bounds FROM redrive.counter_keys WHERE metric IS NOT NULL";
+    let rows = test.client().query(asked, &[]).unwrap();
+    let mut known: Vec<String> = Vec::new();
+    for row in rows {
+        let name: String = row.get("metric");
+        let metric = CATALOGUE.iter().find(|metric| metric.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+        assert_eq!(metric.source, Source::Totals, "{name}");
+        let labels: Vec<&str> = metric.labels.iter().map(|label| label.name).collect();
+        let mut expected = vec!["queue".to_owned()];
+        expected.extend(row.get::<_, Vec<String>>("labels"));
+        assert_eq!(labels, expected, "{name}");
+        let bounds = match metric.kind {
+            MetricKind::Histogram(bounds) => Some(bounds.to_vec()),
+            MetricKind::Counter | MetricKind::Gauge => None,
+        };
+        assert_eq!(row.get::<_, Option<Vec<f64>>>("bounds"), bounds, "{name}");
+        known.push(name);
+    }
+    // These are derived from others.
+    known.extend(
+        [
+            "redrive_queue_live_jobs",
+            "redrive_queue_last_success_timestamp_seconds",
+            "redrive_fold_age_seconds",
+            "redrive_audit_drift_jobs",
+            "redrive_series_folded",
+        ]
+        .map(str::to_owned),
+    );
+    known.sort_unstable();
+    let totals = CATALOGUE
+        .iter()
+        .filter(|metric| metric.source == Source::Totals);
+    let mut expected: Vec<&str> = totals.map(|metric| metric.name).collect();
+    expected.sort_unstable();
+    assert_eq!(known, expected);
+}
+
+#[test]
+fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for (observed, expected) in [
+        (0.5, 0_i16),
+        (1.0, 0),
+        (1.5, 1),
+        (2.0, 1),
+        (25.0, 9),
+        (26.0, 10),
+    ] {
+        let asked = "SELECT redrive.metric_bucket(bounds, $1) FROM redrive.counter_keys WHERE key = 'attempts_dead'";
+        let row = client.query_one(asked, &[&observed]).unwrap();
+        assert_eq!(row.get::<_, i16>(0), expected, "{observed}");
+    }
+    // The same in the triggers, which copy the bounds: attempts at each bound and one more.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters
+                 (queue, kind, cause, error_class, error_message, payload, attempts, enqueued_at)
+             SELECT 'orders', 'order', 'exhausted', 'C', 'm', '{}', n, now()
+             FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n",
+        )
+        .unwrap();
+    let at_death = counts(
+        &mut client,
+        "redrive_job_attempts_at_dead_letter",
+        &["orders"],
+    );
+    assert_eq!(at_death, [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
+    // The age of letters: a second less than each bound, and a minute more.
+    for (ago, index) in [("59 seconds", 0), ("601 seconds", 2), ("31 days", 9)] {
+        client
+            .batch_execute(&format!(
+                "UPDATE redrive.dead_letters SET died_at = now() - interval '{ago}' WHERE attempts = {index};
+                 UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE attempts = {index}"
+            ))
+            .unwrap_or_else(|error| panic!("{ago}: {error:?}"));
+    }
+    let stayed = counts(
+        &mut client,
+        "redrive_dlq_residence_seconds",
+        &["orders", "discarded"],
+    );
+    assert_eq!(
+        stayed,
+        [1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()],
+        "of those with 0 and 2 attempts"
+    );
+}
+
+#[test]
+fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let all = bounds("redrive_job_queue_wait_seconds");
+    // A millisecond less than each bound; the last one is over all of them. The first bounds are
+    // as short as a statement takes, and are left out.
+    let from = all
+        .iter()
+        .position(|bound| *bound >= 60.0)
+        .expect("a minute");
+    let mut waits: Vec<f64> = all[from..].iter().map(|bound| bound - 5.0).collect();
+    waits.push(1e6);
+    queue
+        .enqueue_many(&Order::up_to(waits.len().cast_signed() as i64))
+        .unwrap();
+    for (index, wait) in waits.iter().enumerate() {
+        client
+            .execute(
+                "UPDATE redrive.jobs SET ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
+                 WHERE (payload ->> 'number')::bigint = $2",
+                &[wait, &(index.cast_signed() as i64 + 1)],
+            )
+            .unwrap();
+    }
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let mut expected = vec![0; from];
+    expected.extend(vec![1; waits.len()]);
+    let found = counts(&mut client, "redrive_job_queue_wait_seconds", &["orders"]);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn histograms_of_a_worker_have_sums() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue
+        .enqueue_job(
+            NewJob::new(&Order { number: 1 })
+                .unwrap()
+                .delay(Duration::from_millis(1)),
+        )
+        .unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.attempt() {
+            1 | 2 => Err(redrive::Failure::retry("later").after(Duration::from_millis(1))),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let mut client = test.client();
+    let attempts = counts(&mut client, "redrive_job_attempts_to_success", &["orders"]);
+    assert_eq!(attempts[..4], [0, 0, 1, 0]);
+    let delays = counts(&mut client, "redrive_job_retry_delay_seconds", &["orders"]);
+    assert_eq!(delays[0], 2);
+    let sum = "SELECT sum FROM redrive.metric_totals() WHERE metric = $1";
+    let mut sum = |metric: &str| -> f64 { client.query_one(sum, &[&metric]).unwrap().get(0) };
+    assert!((sum("redrive_job_attempts_to_success") - 3.0).abs() < 1e-9);
+    assert!((sum("redrive_job_retry_delay_seconds") - 0.002).abs() < 1e-9);
+    assert!(sum("redrive_job_end_to_end_seconds") > 0.002);
+}
+
+#[test]
+fn kinds_and_classes_beyond_the_limit_are_combined() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    // As captures do, a thousand per statement; the first are folded separately.
+    let mut count = |from: i64, to: i64| {
+        client
+            .execute(
+                "INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+                 SELECT 0, 'orders', array_agg(w), array_agg(l || to_char(n, 'FM00000')), array_agg(1)
+                 FROM generate_series($1::bigint, $2) n,
+                      (VALUES ('dead_kind', 'kind-'), ('dead_class', 'class-')) x (w, l)",
+                &[&from, &to],
+            )
+            .unwrap();
+    };
+    count(0, 14);
+    fold(&mut test.client());
+    count(15, 999);
+    for thousand in 1..10 {
+        count(thousand * 1000, thousand * 1000 + 999);
+    }
+    let before = published(&mut client);
+    fold(&mut client);
+    let series = published(&mut client);
+    let of = |prefix: &str| {
+        series
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect::<Vec<_>>()
+    };
+    for (metric, slots, name) in [
+        (
+            "redrive_jobs_dead_lettered_by_kind_total{",
+            KIND_SLOTS,
+            "kind-00007",
+        ),
+        ("redrive_dlq_errors_total{", CLASS_SLOTS, "class-00007"),
+    ] {
+        assert_eq!(of(metric).len(), slots + 1, "{metric}");
+        assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
+        assert_eq!(
+            series[&format!("{metric}orders,{OTHER}}}")],
+            10_000 - slots.cast_signed() as i64
+        );
+        assert_eq!(
+            of(metric).iter().map(|(_, value)| **value).sum::<i64>(),
+            10_000
+        );
+    }
+    // Unfolded counts are combined by the same rule.
+    let same = |series: &redrive_tests::Published| {
+        let mut same = series.clone();
+        same.retain(|name, _| !name.starts_with("redrive_series_folded"));
+        same
+    };
+    assert_eq!(same(&before), same(&series));
+    let rows: i64 = client
+        .query_one("SELECT count(*) FROM redrive.metric_values", &[])
+        .unwrap()
+        .get(0);
+    assert!(rows < 60, "{rows} rows of totals");
+    for (label, slots) in [("kind", KIND_SLOTS), ("error_class", CLASS_SLOTS)] {
+        // Each name sets one of 65,536 bits: a few share one, and the estimate allows for it.
+        let folded = series[&format!("redrive_series_folded{{{label}}}")];
+        let expected = 10_000 - slots.cast_signed() as i64;
+        assert!((folded - expected).abs() < 150, "{label}: {folded}");
+    }
+}
+
+#[test]
+fn queues_beyond_the_limit_are_combined_and_checked_together() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "SELECT redrive.enqueue('queue-' || lpad(n::text, 3, '0'), 'order', '{}')
+             FROM generate_series(1, 130) n",
+        )
+        .unwrap();
+    for folded in [false, true] {
+        if folded {
+            fold(&mut client);
+        }
+        let series = published(&mut client);
+        let of = |name: &str| series.get(name).copied();
+        let queues = series
+            .keys()
+            .filter(|name| name.starts_with("redrive_jobs_enqueued_total"));
+        assert_eq!(queues.count(), QUEUE_SLOTS + 1);
+        assert_eq!(of("redrive_queue_live_jobs{queue-100}"), Some(1));
+        assert_eq!(of("redrive_queue_live_jobs{queue-101}"), None);
+        assert_eq!(of(&format!("redrive_queue_live_jobs{{{OTHER}}}")), Some(30));
+        no_drift(&test.open());
+    }
+    // Two of them may share a bit.
+    let folded = published(&mut client)["redrive_series_folded{queue}"];
+    assert!((29..=30).contains(&folded), "{folded}");
+    // The counts of such a queue are combined, and its kinds have slots there.
+    letters(&test.queue("queue-131"), 2);
+    no_drift(&test.open());
+    fold(&mut client);
+    no_drift(&test.open());
+    let series = published(&mut client);
+    assert_eq!(series[&format!("redrive_dlq_letters{{{OTHER},open}}")], 2);
+    assert_eq!(
+        series[&format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}")],
+        2
+    );
+    assert!((folded..=31).contains(&series["redrive_series_folded{queue}"]));
+    assert_eq!(series["redrive_series_folded{kind}"], 0);
+}

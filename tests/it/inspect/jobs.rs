@@ -1,0 +1,372 @@
+//! Single live jobs: show, cancel, set the priority.
+
+use std::time::Duration;
+
+use redrive::admin::{Cancelled, JobState};
+use redrive::dlq::{DeathCause, LetterFilter, LetterState};
+use redrive::{Failure, Job, JobId, NewJob, Operator};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids, stop,
+    wait_until, worker,
+};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+#[test]
+fn cancelling_a_waiting_job_dead_letters_it_at_once() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let ready = queue.enqueue(&Order { number: 1 }).unwrap();
+    let delayed = queue
+        .enqueue_job(
+            NewJob::new(&Order { number: 2 })
+                .unwrap()
+                .delay(HOUR)
+                .priority(3),
+        )
+        .unwrap()
+        .id();
+    for id in [ready, delayed] {
+        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
+        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::NotLive);
+        assert!(db.admin().job(id).unwrap().is_none());
+        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        assert_eq!(
+            (letter.cause, letter.state),
+            (DeathCause::Manual, LetterState::Open)
+        );
+        assert_eq!((letter.attempts, letter.history.len()), (0, 0));
+    }
+    assert!(queue.is_drained().unwrap());
+    // A cancelled job can be redriven.
+    assert_eq!(
+        db.dlq()
+            .redrive(&LetterFilter::new().ids([delayed]), &Operator::default())
+            .unwrap()
+            .redriven,
+        [delayed]
+    );
+    assert_eq!(
+        db.admin()
+            .job(delayed)
+            .unwrap()
+            .expect("live again")
+            .priority,
+        3
+    );
+}
+
+#[test]
+fn only_a_live_job_can_be_cancelled() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    assert_eq!(
+        db.admin().cancel(JobId::new(12345)).unwrap(),
+        Cancelled::NotLive
+    );
+    assert_eq!(
+        db.admin().cancel(JobId::new(-1)).unwrap(),
+        Cancelled::NotLive
+    );
+    assert!(db.admin().job(JobId::new(12345)).unwrap().is_none());
+    assert!(db.dlq().get(JobId::new(12345)).unwrap().is_none());
+}
+
+/// Cancels a running job, whose handler returns after it sees the cancellation.
+fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, JobId) {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let begun = Gate::new();
+    begun.open();
+    let worker = worker(&queue)
+        .handle({
+            let begun = begun.clone();
+            move |job: &Job<Hold>| {
+                begun.pass();
+                while !job.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                answer()
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    begun.wait_for(1);
+    assert_eq!(
+        queue.database().admin().cancel(id).unwrap(),
+        Cancelled::Asked
+    );
+    drained(&queue);
+    stop(worker);
+    assert_eq!(begun.arrived(), 1, "it did not run again");
+    (test, id)
+}
+
+#[test]
+fn a_cancelled_running_job_sees_the_cancellation_and_dies_when_it_fails() {
+    let failures: [fn() -> Result<(), Failure>; 3] = [
+        || Err(Failure::retry("asked to end")),
+        || Err(Failure::snooze(Duration::ZERO)),
+        || Err(Failure::reject("asked to end")),
+    ];
+    for answer in failures {
+        let (test, id) = cancel_a_running_job(answer);
+        let letter = test.open().dlq().get(id).unwrap().expect("a letter");
+        assert_eq!(
+            (letter.cause, letter.state),
+            (DeathCause::Manual, LetterState::Open)
+        );
+    }
+}
+
+#[test]
+fn a_cancelled_running_job_that_succeeds_completes() {
+    let (test, id) = cancel_a_running_job(|| Ok(()));
+    assert!(test.open().dlq().get(id).unwrap().is_none());
+}
+
+#[test]
+fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    assert_eq!(
+        queue.database().admin().cancel(id).unwrap(),
+        Cancelled::Asked
+    );
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Dead(id)]);
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(letter.cause, DeathCause::Manual);
+    gate.open();
+    counted(&worker, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    stop(worker);
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    assert_eq!(
+        queue.database().admin().cancel(id).unwrap(),
+        Cancelled::Asked
+    );
+    worker.stop(Duration::ZERO).unwrap();
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.cause, letter.state),
+        (DeathCause::Manual, LetterState::Open)
+    );
+    assert!(queue.is_drained().unwrap());
+    gate.open();
+}
+
+#[test]
+fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let worker = worker(&queue)
+        .slots(3)
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                gate.pass();
+                if job.generation() == 0 && job.attempt() == 1 {
+                    Err(Failure::retry("once"))
+                } else {
+                    Ok(())
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(3);
+    let leases: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM redrive.leases", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(leases, 1);
+    assert_eq!(
+        queue.database().admin().cancel(ids[1]).unwrap(),
+        Cancelled::Asked
+    );
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 2);
+    assert_eq!(
+        queue
+            .database()
+            .dlq()
+            .get(ids[1])
+            .unwrap()
+            .expect("a letter")
+            .cause,
+        DeathCause::Manual
+    );
+    assert!(queue.database().dlq().get(ids[0]).unwrap().is_none());
+    assert!(queue.database().dlq().get(ids[2]).unwrap().is_none());
+}
+
+#[test]
+fn cancelling_a_redriven_job_reopens_its_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    db.admin().cancel(id).unwrap();
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
+    let letter = db.dlq().get(id).unwrap().expect("the same letter");
+    assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
+    assert_eq!(db.dlq().list(&LetterFilter::new()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_job_that_changes_state_can_still_be_cancelled() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(|_: &Job<Order>| Err(Failure::retry("again")))
+        .start()
+        .unwrap();
+    let jobs: Vec<_> = Order::up_to(20)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
+        .collect();
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    counted(&worker, "them to move", |counts| counts.retried > 50);
+    for id in ids {
+        wait_until("the job to be caught", SOON, || {
+            match db.admin().cancel(id) {
+                Ok(Cancelled::Dead | Cancelled::Asked) => true,
+                Ok(other) => panic!("job {id} was live, wherever it was: {other:?}"),
+                Err(error) => {
+                    assert!(error.is_unavailable(), "{error:?}");
+                    false
+                }
+            }
+        });
+    }
+    drained(&queue);
+    stop(worker);
+    assert_eq!(
+        db.dlq()
+            .list(&LetterFilter::new().cause(DeathCause::Manual))
+            .unwrap()
+            .len(),
+        20
+    );
+}
+
+#[test]
+fn a_new_priority_changes_the_order_of_waiting_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
+    let delayed = queue
+        .enqueue_job(NewJob::new(&Order { number: 5 }).unwrap().delay(HOUR))
+        .unwrap()
+        .id();
+    let before = db.admin().job(ids[3]).unwrap().expect("a live job");
+    assert!(db.admin().set_priority(ids[3], 7).unwrap());
+    assert!(db.admin().set_priority(ids[0], -7).unwrap());
+    assert!(db.admin().set_priority(delayed, 1000).unwrap());
+    assert!(!db.admin().set_priority(JobId::new(99_999), 1).unwrap());
+    for bad in [1001, -1001, i16::MAX, i16::MIN] {
+        assert!(
+            db.admin()
+                .set_priority(ids[1], bad)
+                .expect_err("out of range")
+                .is_invalid()
+        );
+    }
+    let after = db.admin().job(ids[3]).unwrap().expect("a live job");
+    assert_eq!(
+        (after.priority, after.since, after.enqueued_at),
+        (7, before.since, before.enqueued_at)
+    );
+    assert_eq!(
+        (after.payload.get(), after.attempts),
+        (before.payload.get(), before.attempts)
+    );
+    let job = db.admin().job(delayed).unwrap().expect("a live job");
+    assert_eq!((job.state, job.priority), (JobState::Delayed, 1000));
+    test.client()
+        .execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[])
+        .unwrap();
+
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.order(), [delayed, ids[3], ids[1], ids[2], ids[0]]);
+}
+
+#[test]
+fn the_priority_of_a_running_job_cannot_be_set() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    assert!(!queue.database().admin().set_priority(id, 5).unwrap());
+    gate.open();
+    drained(&queue);
+    stop(worker);
+}

@@ -1,0 +1,123 @@
+//! Stats: the counts of the queues.
+
+use std::time::Duration;
+
+use redrive::dlq::LetterFilter;
+use redrive::{Failure, Job, NewJob, Operator};
+use redrive_tests::{Gate, Hold, Order, TestDatabase, drained, stop, worker};
+
+#[test]
+fn stats_count_each_job_and_letter_by_state() {
+    let test = TestDatabase::migrated();
+    let (orders, other) = (test.queue("orders"), test.queue("another"));
+    let db = orders.database();
+    assert!(db.admin().stats(None).unwrap().is_empty());
+    assert!(db.admin().stats(Some("orders")).unwrap().is_empty());
+
+    let broken = worker(&orders)
+        .handle(|_: &Job<Order>| Err(Failure::reject("no")))
+        .start()
+        .unwrap();
+    let ids = orders.enqueue_many(&Order::up_to(6)).unwrap();
+    drained(&orders);
+    stop(broken);
+    db.dlq()
+        .discard(
+            &LetterFilter::new().ids([ids[0]]),
+            &Operator::default().reason("why not"),
+        )
+        .unwrap();
+    db.dlq()
+        .redrive(
+            &LetterFilter::new().ids([ids[1], ids[2]]),
+            &Operator::default(),
+        )
+        .unwrap();
+    let fixed = worker(&orders)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&orders);
+    stop(fixed);
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([ids[3]]), &Operator::default())
+        .unwrap();
+
+    let gate = Gate::new();
+    let holding = worker(&orders)
+        .slots(2)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    orders.enqueue_many(&[Hold {}; 3]).unwrap();
+    gate.wait_for(2);
+    orders
+        .enqueue_job(
+            NewJob::new(&Order { number: 1 })
+                .unwrap()
+                .delay(Duration::from_mins(1)),
+        )
+        .unwrap();
+    other.enqueue(&Order { number: 1 }).unwrap();
+    test.client()
+        .execute(
+            "UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'",
+            &[],
+        )
+        .unwrap();
+
+    let all = db.admin().stats(None).unwrap();
+    let names: Vec<&str> = all.iter().map(|queue| &*queue.queue).collect();
+    assert_eq!(names, ["another", "orders"]);
+    let numbers = &all[1];
+    // The redriven order is ready: this worker does not handle it.
+    assert_eq!((numbers.ready, numbers.delayed, numbers.leased), (2, 1, 2));
+    assert_eq!((numbers.workers, numbers.slots), (1, 2));
+    assert_eq!(
+        (numbers.open, numbers.redriving, numbers.recovered),
+        (2, 1, 2)
+    );
+    assert_eq!((numbers.discarded, numbers.quarantined), (1, 0));
+    assert_eq!(
+        (numbers.failures.len(), numbers.failures[0].letters),
+        (1, 2),
+        "open ones only"
+    );
+    let age = all[0].oldest_ready.expect("a ready job").as_secs();
+    assert!((3600..3700).contains(&age), "{age} s");
+    assert_eq!(db.admin().stats(Some("another")).unwrap().len(), 1);
+    gate.open();
+    stop(holding);
+}
+
+#[test]
+fn a_worker_that_does_not_renew_is_not_counted() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let db = queue.database();
+    assert_eq!(db.admin().stats(Some("orders")).unwrap()[0].workers, 1);
+    test.client()
+        .execute(
+            "UPDATE redrive.workers SET expires_at = now() - interval '1 second'",
+            &[],
+        )
+        .unwrap();
+    assert!(
+        db.admin()
+            .stats(Some("orders"))
+            .unwrap()
+            .iter()
+            .all(|queue| queue.workers == 0)
+    );
+    stop(worker);
+}

@@ -1,0 +1,30 @@
+//! The reader of the metrics.
+
+mod faults;
+mod schema;
+mod series;
+
+use postgres::Client;
+use redrive::metrics::{Reading, Source};
+use redrive_tests::{TestDatabase, number};
+
+/// Totals written by the test.
+const OWN_TOTALS: &str = "
+    CREATE TABLE own_totals (metric text, labels text[], value float8, counts bigint[], sum float8);
+    CREATE OR REPLACE FUNCTION redrive.metric_totals()
+        RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[], sum double precision)
+        LANGUAGE sql STABLE AS 'SELECT * FROM public.own_totals'";
+
+const ENQUEUED: &str = "redrive_jobs_enqueued_total";
+
+fn with_own_totals(test: &TestDatabase) -> Client {
+    let mut client = test.client();
+    client.batch_execute(OWN_TOTALS).unwrap();
+    client
+}
+
+#[track_caller]
+fn success(reading: &Reading, source: Source) -> bool {
+    let labels = [source.as_str()];
+    number(&reading.families, "redrive_collector_success", &labels).unwrap() > 0.0
+}

@@ -1,0 +1,152 @@
+//! A reader while the database is locked, slow, silent or away.
+
+use std::time::Duration;
+
+use postgres::Client;
+use prometheus::TextEncoder;
+use prometheus::core::Collector as _;
+use redrive::metrics::{MetricsCollector, Reader, Source};
+use redrive_tests::{Order, TestDatabase, number, read, reads};
+
+use super::success;
+
+#[test]
+fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let (mut client, mut other) = (test.client(), test.client());
+    let mut reader = Reader::new("1");
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
+    let before = number(
+        &reading.families,
+        "redrive_collector_last_success_timestamp_seconds",
+        &["queues"],
+    );
+
+    let mut lock = other.transaction().unwrap();
+    lock.batch_execute("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let reading = reader.read(&mut client, Duration::from_secs(20));
+    assert!(reading.is_connected && reading.is_ready());
+    reads(&reading, "redrive_up", &[], 1.0);
+    assert!(!success(&reading, Source::Queues));
+    assert!(success(&reading, Source::Server));
+    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
+    let after = number(
+        &reading.families,
+        "redrive_collector_last_success_timestamp_seconds",
+        &["queues"],
+    );
+    assert_eq!(before, after, "its age shows");
+    let failed: Vec<_> = reading.failures.iter().map(|(source, _)| *source).collect();
+    assert!(failed.contains(&Some(Source::Queues)), "{failed:?}");
+
+    lock.rollback().unwrap();
+    let reading = read(&mut reader, &mut client);
+    assert!(success(&reading, Source::Queues), "{:?}", reading.failures);
+}
+
+#[test]
+fn the_server_cancels_a_slow_source() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "CREATE OR REPLACE FUNCTION redrive.metrics_queues() \
+             RETURNS TABLE (metric text, labels text[], value double precision) \
+             LANGUAGE sql STABLE AS 'SELECT ''x'', ''{}''::text[], 1::float8 FROM pg_sleep(3600)'",
+        )
+        .unwrap();
+    let mut reader = Reader::new("1");
+    let reading = reader.read(&mut client, Duration::from_secs(8));
+    assert!(!success(&reading, Source::Queues));
+    for source in [
+        Source::Totals,
+        Source::Letters,
+        Source::Operations,
+        Source::Server,
+    ] {
+        assert!(
+            success(&reading, source),
+            "{source:?}: {:?}",
+            reading.failures
+        );
+    }
+    assert!(reading.is_connected);
+    let took = number(&reading.families, "redrive_scrape_duration_seconds", &[]);
+    assert!(took.unwrap() < 8.0, "{took:?}");
+
+    let reading = reader.read(&mut client, Duration::ZERO);
+    assert!(
+        reading.is_connected,
+        "a missing deadline does not affect the connection"
+    );
+    reads(&reading, "redrive_collector_success", &["queues"], 0.0);
+}
+
+#[test]
+fn a_lost_connection_is_reported_and_keeps_the_last_values() {
+    let test = TestDatabase::migrated();
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    let (mut client, mut other) = (test.client(), test.client());
+    let mut reader = Reader::new("1");
+    read(&mut reader, &mut client);
+    let pid: i32 = client
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    other
+        .execute("SELECT pg_terminate_backend($1, 20000)", &[&pid])
+        .unwrap();
+    let reading = read(&mut reader, &mut client);
+    assert!(!reading.is_connected && !reading.is_ready());
+    for reading in [reading, reader.unreachable()] {
+        reads(&reading, "redrive_up", &[], 0.0);
+        reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
+        reads(&reading, "redrive_collector_success", &["queues"], 0.0);
+        // Their interval had not passed.
+        reads(&reading, "redrive_collector_success", &["bloat"], 1.0);
+    }
+    let reading = read(&mut reader, &mut other);
+    assert!(reading.is_ready());
+}
+
+#[test]
+fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
+    let test = TestDatabase::migrated();
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    let db = redrive::Database::builder(test.url())
+        .connections(1)
+        .connect_timeout(Duration::from_millis(200))
+        .open()
+        .unwrap();
+    let collector = MetricsCollector::new(&db).deadline(Duration::from_secs(20));
+    let ready = r#"redrive_queue_jobs{queue="orders",state="ready"} 1"#;
+    let exposition = |collector: &MetricsCollector| {
+        TextEncoder::new()
+            .encode_to_string(&collector.collect())
+            .unwrap()
+    };
+    assert!(exposition(&collector).contains(ready));
+    // The database rejects new connections.
+    let mut server = Client::connect(&redrive_tests::server_url(), postgres::NoTls).unwrap();
+    let shut = |how: &str| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {how}", test.name());
+    server.batch_execute(&shut("false")).unwrap();
+    server
+        .execute(
+            "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = $1",
+            &[&test.name()],
+        )
+        .unwrap();
+    for _ in 0..2 {
+        let text = exposition(&collector);
+        assert!(
+            text.contains("\nredrive_up 0\n") && text.contains(ready),
+            "{text}"
+        );
+    }
+    server.batch_execute(&shut("true")).unwrap();
+    assert!(exposition(&collector).contains("\nredrive_up 1\n"));
+}

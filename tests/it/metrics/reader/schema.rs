@@ -1,0 +1,84 @@
+//! A reader of a missing or newer schema.
+
+use super::ENQUEUED;
+use redrive::metrics::{Reader, Source};
+use redrive_tests::{TestDatabase, number, read, reads};
+
+use super::{success, with_own_totals};
+
+#[test]
+fn a_reader_without_a_schema_reports_it_and_recovers() {
+    let test = TestDatabase::empty();
+    let mut client = test.client();
+    let mut reader = Reader::new("1.2.3");
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_up", &[], 1.0);
+    reads(&reading, "redrive_schema_version", &[], 0.0);
+    reads(&reading, "redrive_schema_compatible", &[], 0.0);
+    reads(&reading, "redrive_exporter_build_info", &["1.2.3"], 1.0);
+    assert!(reading.is_connected && !reading.is_ready() && reading.failures.is_empty());
+    assert!(!success(&reading, Source::Queues));
+
+    test.open().migrate().unwrap();
+    let reading = read(&mut reader, &mut client);
+    assert!(
+        reading.is_ready() && reading.failures.is_empty(),
+        "{:?}",
+        reading.failures
+    );
+    reads(&reading, "redrive_schema_compatible", &[], 1.0);
+    for source in Source::DATABASE {
+        assert!(success(&reading, source), "{source:?}");
+    }
+}
+
+#[test]
+fn a_newer_schema_is_read_unless_it_is_breaking() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let newer = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (9999, '9999_more', 'x', false)";
+    client.batch_execute(newer).unwrap();
+    let mut reader = Reader::new("1");
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_schema_version", &[], 9999.0);
+    reads(&reading, "redrive_schema_compatible", &[], 1.0);
+
+    client
+        .batch_execute("UPDATE redrive.migrations SET breaking = true WHERE version = 9999")
+        .unwrap();
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_schema_compatible", &[], 0.0);
+    reads(&reading, "redrive_up", &[], 1.0);
+    assert!(!reading.is_ready());
+
+    client
+        .batch_execute("DELETE FROM redrive.migrations WHERE version IN (1, 9999)")
+        .unwrap();
+    assert!(!read(&mut reader, &mut client).is_ready(), "one is missing");
+}
+
+#[test]
+fn unknown_metrics_of_a_newer_schema_are_ignored() {
+    let test = TestDatabase::migrated();
+    let mut client = with_own_totals(&test);
+    client
+        .batch_execute(
+            "INSERT INTO own_totals (metric, labels, value) VALUES ('redrive_unheard_of_total', '{}', 1), \
+             ('redrive_jobs_enqueued_total', '{a,b}', 1), ('redrive_queue_overdue_leases', '{theirs}', 7), \
+             ('redrive_jobs_enqueued_total', '{a}', 5); \
+             INSERT INTO own_totals (metric, labels, counts, sum) VALUES \
+             ('redrive_job_attempts_to_success', '{a}', '{1,2}', 3)",
+        )
+        .unwrap();
+    let reading = read(&mut Reader::new("1"), &mut client);
+    reads(&reading, ENQUEUED, &["a"], 5.0);
+    reads(&reading, "redrive_job_attempts_to_success", &["a"], 0.0);
+    let unheard = |name| number(&reading.families, name, &[]);
+    assert_eq!(unheard("redrive_unheard_of_total"), None);
+    let others = number(
+        &reading.families,
+        "redrive_queue_overdue_leases",
+        &["theirs"],
+    );
+    assert_eq!(others, None, "another source answers for it");
+}

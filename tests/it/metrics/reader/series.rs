@@ -1,0 +1,172 @@
+//! The series that a reader publishes.
+
+use super::ENQUEUED;
+use postgres::Client;
+use prometheus::{Registry, TextEncoder};
+use redrive::metrics::{CATALOGUE, MetricsCollector, Reader, to_proto};
+use redrive_tests::{Order, TestDatabase, read, reads};
+
+use super::with_own_totals;
+
+fn count(client: &mut Client, queue: &str, value: f64) {
+    client
+        .execute(
+            "WITH gone AS (DELETE FROM own_totals WHERE labels = ARRAY[$1::text]) \
+             INSERT INTO own_totals VALUES ('redrive_jobs_enqueued_total', ARRAY[$1::text], $2)",
+            &[&queue, &value],
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_counter_that_drops_in_the_database_is_published_without_the_drop() {
+    let test = TestDatabase::migrated();
+    let mut client = with_own_totals(&test);
+    count(&mut client, "orders", 50.0);
+    let mut reader = Reader::new("1");
+    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 50.0);
+    count(&mut client, "orders", 47.0);
+    for _ in 0..2 {
+        let reading = read(&mut reader, &mut client);
+        reads(&reading, ENQUEUED, &["orders"], 50.0);
+        reads(&reading, "redrive_totals_regressions_total", &[], 1.0);
+    }
+    count(&mut client, "orders", 52.0);
+    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 52.0);
+}
+
+#[test]
+fn a_new_series_starts_at_zero() {
+    let test = TestDatabase::migrated();
+    let mut client = with_own_totals(&test);
+    let mut reader = Reader::new("1");
+    count(&mut client, "orders", 2.0);
+    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 2.0);
+    count(&mut client, "mail", 1.0);
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, ENQUEUED, &["mail"], 0.0);
+    // And every label combination with it.
+    reads(
+        &reading,
+        "redrive_jobs_dead_lettered_total",
+        &["mail", "timeout"],
+        0.0,
+    );
+    reads(&reading, "redrive_job_end_to_end_seconds", &["mail"], 0.0);
+    reads(&read(&mut reader, &mut client), ENQUEUED, &["mail"], 1.0);
+}
+
+#[test]
+fn counters_restart_for_another_database() {
+    let (test, another) = (TestDatabase::migrated(), TestDatabase::migrated());
+    let mut reader = Reader::new("1");
+    let mut client = with_own_totals(&test);
+    count(&mut client, "orders", 50.0);
+    read(&mut reader, &mut client);
+    let mut client = with_own_totals(&another);
+    count(&mut client, "orders", 3.0);
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, ENQUEUED, &["orders"], 3.0);
+    reads(&reading, "redrive_totals_regressions_total", &[], 0.0);
+}
+
+#[test]
+fn queues_beyond_a_hundred_are_combined() {
+    let test = TestDatabase::migrated();
+    let mut client = with_own_totals(&test);
+    client
+        .batch_execute(
+            "INSERT INTO own_totals SELECT 'redrive_jobs_enqueued_total', ARRAY['q' || n], 1 \
+             FROM generate_series(1, 130) n; \
+             INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'q' || n, 'order', '{}' FROM generate_series(1, 130) n",
+        )
+        .unwrap();
+    let mut reader = Reader::new("1");
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, ENQUEUED, &["__other__"], 30.0);
+    reads(
+        &reading,
+        "redrive_queue_jobs",
+        &["__other__", "ready"],
+        30.0,
+    );
+    reads(&reading, "redrive_series_folded", &["queue"], 30.0);
+    let families = &reading.families;
+    let enqueued = families
+        .iter()
+        .find(|family| family.metric.name == ENQUEUED);
+    assert_eq!(enqueued.unwrap().samples.len(), 101);
+
+    // The database folded more counts than the reader can still see.
+    client
+        .batch_execute("INSERT INTO own_totals VALUES ('redrive_series_folded', '{queue}', 40)")
+        .unwrap();
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_series_folded", &["queue"], 40.0);
+}
+
+#[test]
+fn a_program_can_publish_the_metrics_in_its_registry() {
+    let test = TestDatabase::migrated();
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    let db = test.open();
+    let registry = Registry::new();
+    registry
+        .register(Box::new(MetricsCollector::new(&db)))
+        .unwrap();
+    registry
+        .register(Box::new(MetricsCollector::new(&db)))
+        .expect_err("each series would be there twice");
+    let exposition = |registry: &Registry| {
+        TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap()
+    };
+    let text = exposition(&registry);
+    for line in [
+        "redrive_up 1",
+        "# TYPE redrive_jobs_enqueued_total counter",
+        "# TYPE redrive_job_queue_wait_seconds histogram",
+        r#"redrive_queue_jobs{queue="orders",state="ready"} 1"#,
+    ] {
+        assert!(
+            text.lines().any(|published| published == line),
+            "no `{line}` in\n{text}"
+        );
+    }
+    // The registry publishes exactly the catalogue.
+    for family in registry.gather() {
+        let metric = CATALOGUE.iter().find(|metric| metric.name == family.name());
+        assert_eq!(family.help(), metric.unwrap().help);
+    }
+}
+
+#[test]
+fn every_published_metric_is_well_formed() {
+    let test = TestDatabase::migrated();
+    test.queue("or\"de\\rs")
+        .enqueue(&Order { number: 1 })
+        .unwrap();
+    let reading = read(&mut Reader::new("1"), &mut test.client());
+    let text = TextEncoder::new()
+        .encode_to_string(&to_proto(&reading.families))
+        .unwrap();
+    let mut series = std::collections::HashSet::new();
+    let mut family = "";
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("# HELP ") {
+            family = name.split(' ').next().unwrap();
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(name.starts_with(family), "{name} is not of {family}");
+            assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
+            assert!(series.insert(name.to_owned()), "{name} is there twice");
+        }
+    }
+    assert!(
+        series
+            .iter()
+            .any(|name| name.contains(r#"queue="or\"de\\rs""#))
+    );
+}

@@ -1,0 +1,229 @@
+//! The role of an exporter: it reads every metric, no payload, and writes nothing.
+
+use postgres::error::SqlState;
+use postgres::{Client, NoTls};
+use redrive::metrics::{Reader, Source};
+use redrive_tests::{Order, TestDatabase, number, read, reads};
+
+/// A role that can only read the metrics, removed at the end of the test.
+struct Role {
+    name: String,
+    owner: Client,
+    test: TestDatabase,
+}
+
+impl Role {
+    fn new() -> Role {
+        let test = TestDatabase::migrated();
+        let mut owner = test.client();
+        let name = format!(
+            "metrics_{}",
+            test.name().trim_start_matches("redrive_test_")
+        );
+        owner
+            .batch_execute(&format!("CREATE ROLE {name} LOGIN CONNECTION LIMIT 3"))
+            .unwrap();
+        Role { name, owner, test }
+    }
+
+    fn granted() -> Role {
+        let mut role = Role::new();
+        let left: String = role
+            .owner
+            .query_one("SELECT redrive.grant_metrics($1)", &[&role.name])
+            .unwrap()
+            .get(0);
+        assert_eq!(left, "", "a superuser can do all of it");
+        role
+    }
+
+    fn client(&self) -> Client {
+        let mut config: postgres::Config = self.test.url().parse().unwrap();
+        config.user(&self.name).connect(NoTls).unwrap()
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        let forget = format!("DROP OWNED BY {0}; DROP ROLE {0}", self.name);
+        let forgotten = self.owner.batch_execute(&forget);
+        if !std::thread::panicking() {
+            forgotten.unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_exporter_role_reads_every_source() {
+    let role = Role::granted();
+    role.test
+        .queue("orders")
+        .enqueue(&Order { number: 1 })
+        .unwrap();
+    role.test
+        .client()
+        .batch_execute("CREATE EXTENSION pgstattuple")
+        .unwrap();
+    let reading = read(&mut Reader::new("1"), &mut role.client());
+    assert!(
+        reading.is_ready() && reading.failures.is_empty(),
+        "{:?}",
+        reading.failures
+    );
+    for source in Source::DATABASE {
+        reads(
+            &reading,
+            "redrive_collector_success",
+            &[source.as_str()],
+            1.0,
+        );
+    }
+    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
+}
+
+#[test]
+fn the_exporter_role_sees_the_transactions_of_other_roles() {
+    let role = Role::granted();
+    let mut other = role.test.client();
+    let mut idle = other.build_transaction();
+    idle = idle.isolation_level(postgres::IsolationLevel::RepeatableRead);
+    let mut held = idle.start().unwrap();
+    held.batch_execute("SELECT txid_current()").unwrap();
+    for _ in 0..3 {
+        role.test
+            .client()
+            .batch_execute("SELECT txid_current()")
+            .unwrap();
+    }
+    let reading = read(&mut Reader::new("1"), &mut role.client());
+    let age = |holder| {
+        let name = "redrive_pg_oldest_horizon_age_transactions";
+        number(&reading.families, name, &[holder]).unwrap()
+    };
+    assert!(
+        age("idle_in_transaction") >= 3.0,
+        "{}",
+        age("idle_in_transaction")
+    );
+    for holder in ["prepared", "slot", "standby_feedback"] {
+        assert!(age(holder) < 1.0, "{holder}: {}", age(holder));
+    }
+    for holder in [
+        "backend",
+        "idle_in_transaction",
+        "prepared",
+        "slot",
+        "standby_feedback",
+    ] {
+        let name = "redrive_pg_oldest_horizon_age_seconds";
+        assert!(
+            number(&reading.families, name, &[holder]).is_some(),
+            "{holder}"
+        );
+    }
+    let oldest = number(
+        &reading.families,
+        "redrive_pg_oldest_transaction_age_seconds",
+        &[],
+    );
+    assert!(oldest.unwrap() > 0.0);
+}
+
+#[test]
+fn the_exporter_role_cannot_read_payloads_or_write() {
+    let mut role = Role::granted();
+    let mut client = role.client();
+    let relations = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace \
+                     AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname <> 'migrations'";
+    let relations = role.owner.query(relations, &[]).unwrap();
+    assert!(relations.len() > 20, "{}", relations.len());
+    for relation in relations {
+        let name: String = relation.get(0);
+        refused(&mut client, &format!("SELECT FROM redrive.{name}"));
+        refused(&mut client, &format!("TABLE redrive.{name}"));
+    }
+    // Everything in the schema that was not granted.
+    let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
+                   AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
+    let granted = role.owner.query(granted, &[&role.name]).unwrap();
+    let granted: Vec<String> = granted.iter().map(|row| row.get(0)).collect();
+    assert_eq!(
+        granted,
+        [
+            "metric_totals",
+            "metrics_bloat",
+            "metrics_letters",
+            "metrics_operations",
+            "metrics_queues",
+            "metrics_server",
+            "metrics_tables"
+        ]
+    );
+    for statement in [
+        "SELECT redrive.enqueue('orders', 'order', '{}')",
+        "SELECT redrive.grant_metrics(current_user)",
+        "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'a', 'b', '{}')",
+        "DELETE FROM redrive.dead_letters",
+        "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)",
+        "UPDATE redrive.ring SET segment = 1",
+        "TRUNCATE redrive.jobs",
+        "CREATE TABLE redrive.mine ()",
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+    ] {
+        refused(&mut client, statement);
+    }
+}
+
+#[track_caller]
+fn refused(client: &mut Client, statement: &str) {
+    let error = client
+        .batch_execute(statement)
+        .map(|()| panic!("it was allowed: {statement}"))
+        .unwrap_err();
+    assert_eq!(
+        error.code(),
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE),
+        "{statement}: {error:?}"
+    );
+}
+
+#[test]
+fn a_role_without_grants_still_reports_that_the_database_is_up() {
+    let role = Role::new();
+    let reading = read(&mut Reader::new("1"), &mut role.client());
+    reads(&reading, "redrive_schema_compatible", &[], 0.0);
+    assert!(reading.is_connected && !reading.is_ready());
+    let (source, error) = &reading.failures[0];
+    assert_eq!(*source, None);
+    assert!(
+        error.to_string().contains("read the schema's version"),
+        "{error}"
+    );
+}
+
+#[test]
+fn grant_lists_the_grants_it_may_not_make() {
+    let mut role = Role::new();
+    let keeper = format!("{}_keeper", role.name);
+    role.owner
+        .batch_execute(&format!(
+            "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
+             GRANT SELECT ON redrive.migrations TO {keeper} WITH GRANT OPTION; \
+             GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
+             SET ROLE {keeper}"
+        ))
+        .unwrap();
+    let grant = "SELECT redrive.grant_metrics($1)";
+    let left: String = role.owner.query_one(grant, &[&role.name]).unwrap().get(0);
+    assert_eq!(
+        left,
+        format!("as a superuser: GRANT pg_monitor TO {}", role.name)
+    );
+    let nobody = role.owner.query_one(grant, &[&"no_such_role"]).unwrap_err();
+    assert_eq!(nobody.code(), Some(&SqlState::UNDEFINED_OBJECT));
+    role.owner
+        .batch_execute(&format!(
+            "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"
+        ))
+        .unwrap();
+}

@@ -1,0 +1,105 @@
+//! The sources of the metrics, compared with rows that a test wrote.
+
+mod jobs;
+mod letters;
+mod server;
+
+use postgres::Client;
+use redrive::metrics::{CATALOGUE, Reader, Reading, Source};
+use redrive_tests::{TestDatabase, number, read};
+
+/// A queue in every state, with a busy, a waiting and a lost worker and their leases.
+const LIVE: &str = "
+    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, waiting, expires_at) VALUES
+        ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, '1', 4, NULL, false, now() + interval '1 hour'),
+        ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 2, '1', 2, '{order}', true, now() + interval '1 hour'),
+        ('00000000-0000-0000-0000-000000000003', 'orders', 'h', 3, '1', 8, '{order}', false, now() - interval '1 minute');
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs, done)
+    SELECT gen_random_uuid(), w.worker_id::uuid, 'orders', now() - w.age, ARRAY(
+               SELECT ROW(n, 'order', 0, jsonb_build_object('pad', repeat('x', 100)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job
+               FROM generate_series(1, w.jobs) n), w.done::integer[]
+    FROM (VALUES ('00000000-0000-0000-0000-000000000001', interval '10 seconds', 6, '{1,2}'),
+                 ('00000000-0000-0000-0000-000000000001', interval '5 seconds', 3, '{}'),
+                 ('00000000-0000-0000-0000-000000000003', interval '100 seconds', 2, '{}'),
+                 ('00000000-0000-0000-0000-000000000009', interval '90 seconds', 1, '{}'),
+                 ('00000000-0000-0000-0000-000000000009', interval '70 seconds', 1, '{}')) AS w (worker_id, age, jobs, done);
+    INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at)
+    SELECT 0, 'orders', 'order', '{}', CASE n WHEN 2 THEN 5 ELSE 0 END, now() - n * interval '1 hour'
+    FROM generate_series(1, 3) n;
+    INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
+    SELECT now() + interval '1 hour', q, 'order', '{}' FROM unnest('{orders,orders,mail}'::text[]) q";
+
+fn reading(client: &mut Client) -> Reading {
+    let reading = read(&mut Reader::new("1"), client);
+    assert!(reading.failures.is_empty(), "{:?}", reading.failures);
+    reading
+}
+
+#[track_caller]
+fn about(reading: &Reading, name: &str, labels: &[&str], value: f64) {
+    let found = number(&reading.families, name, labels);
+    // The database of a test can be slow, but not by minutes.
+    let is_near = found.is_some_and(|found| found >= value && found < value + 600.0);
+    assert!(is_near, "{name}{labels:?}: {found:?}, not about {value}");
+}
+
+#[test]
+fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(LIVE).unwrap();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
+             VALUES ('orders', 'order', 'rejected', 'E', 'e', '{}', now())",
+        )
+        .unwrap();
+    for source in Source::DATABASE
+        .into_iter()
+        .filter(|source| *source != Source::Totals)
+    {
+        let asked = format!(
+            "SELECT metric, labels FROM redrive.metrics_{}()",
+            source.as_str()
+        );
+        let rows = client.query(&asked, &[]).unwrap();
+        for row in &rows {
+            let (name, labels): (&str, Vec<String>) = (row.get(0), row.get(1));
+            let metric = CATALOGUE.iter().find(|metric| metric.name == name);
+            let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
+            assert_eq!(
+                (metric.source, metric.labels.len()),
+                (source, labels.len()),
+                "{name}"
+            );
+            for (label, value) in metric.labels.iter().zip(&labels) {
+                let is_known = label.values.is_empty() || label.values.contains(&&**value);
+                assert!(is_known, "{name}: {} is not a {}", value, label.name);
+            }
+        }
+    }
+    // And every metric of the catalogue is published, except those this server cannot have.
+    let reading = read(&mut Reader::new("1"), &mut client);
+    let published_names: Vec<&str> = reading
+        .families
+        .iter()
+        .map(|family| family.metric.name)
+        .collect();
+    for metric in CATALOGUE {
+        let is_of_slots = metric.labels.iter().any(|label| label.name == "slot");
+        let is_of_classes = metric
+            .labels
+            .iter()
+            .any(|label| label.name == "error_class");
+        let is_of_kinds = metric
+            .labels
+            .iter()
+            .any(|label| label.name == "kind" && label.values.is_empty());
+        let is_published = published_names.contains(&metric.name);
+        assert!(
+            is_published || is_of_slots || is_of_classes || is_of_kinds,
+            "{}",
+            metric.name
+        );
+    }
+}

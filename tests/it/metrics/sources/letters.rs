@@ -1,0 +1,165 @@
+//! Letters, groups, runs and operations.
+
+use super::reading;
+use redrive_tests::{TestDatabase, reads};
+
+use super::{LIVE, about};
+
+#[test]
+fn letters_are_published_by_age_with_their_retention() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
+             SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', s \
+             FROM (VALUES (0, 'open'), (2, 'open'), (30, 'open'), (200, 'open'), (300, 'recovered')) v (h, s); \
+             INSERT INTO redrive.retention (queue, state, keep, action, even_open) VALUES \
+                 (NULL, 'open', '30 days', 'archive', false), ('orders', 'open', '10 days', 'archive', false), \
+                 ('orders', 'recovered', '1 day', 'delete', false); \
+             INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) \
+             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())",
+        )
+        .unwrap();
+    let reading = reading(&mut client);
+    about(
+        &reading,
+        "redrive_dlq_oldest_age_seconds",
+        &["orders"],
+        200.0 * 3600.0,
+    );
+    reads(&reading, "redrive_dlq_oldest_age_seconds", &["mail"], 0.0);
+    for (age, letters) in [("1h", 3.0), ("1d", 2.0), ("7d", 1.0)] {
+        reads(
+            &reading,
+            "redrive_dlq_letters_older_than",
+            &["orders", age],
+            letters,
+        );
+        reads(
+            &reading,
+            "redrive_dlq_letters_older_than",
+            &["mail", age],
+            0.0,
+        );
+    }
+    reads(
+        &reading,
+        "redrive_dlq_retention_seconds",
+        &["orders"],
+        864_000.0,
+    );
+    reads(
+        &reading,
+        "redrive_dlq_retention_seconds",
+        &["mail"],
+        2_592_000.0,
+    );
+}
+
+#[test]
+fn operations_are_published() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(LIVE).unwrap();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) VALUES \
+                 ('queue:mail', 'open', 'operator', '{}', 1000, 'infinity'), \
+                 ('gateway', 'half_open', 'outage', '{order}', 1000, now()), \
+                 ('queue:orders', 'closed', 'outage', '{}', 1000, NULL); \
+             INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, state, regressions) \
+             SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', s, r \
+             FROM (VALUES ('open', 2), ('open', 0), ('resolved', 1)) v (s, r); \
+             INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because) VALUES \
+                 ('running', '{}', 100, 40, 38, 2, 10, 3, NULL), ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b'), \
+                 ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL); \
+             INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) VALUES (1, 1, 0, 2)",
+        )
+        .unwrap();
+    let reading = reading(&mut client);
+    for (name, labels, value) in [
+        ("redrive_workers", &["orders", "busy"][..], 1.0),
+        ("redrive_workers", &["orders", "waiting"], 1.0),
+        ("redrive_workers", &["orders", "expired"], 1.0),
+        ("redrive_workers", &["mail", "busy"], 0.0),
+        ("redrive_worker_slots", &["orders"], 6.0),
+        ("redrive_worker_slots_busy", &["orders"], 4.0),
+        ("redrive_breakers", &["mail", "open"], 1.0),
+        ("redrive_breakers", &["orders", "half_open"], 1.0),
+        ("redrive_breakers", &["orders", "open"], 0.0),
+        ("redrive_failure_groups", &["orders", "open"], 2.0),
+        ("redrive_failure_groups", &["orders", "resolved"], 1.0),
+        ("redrive_failure_groups", &["orders", "ignored"], 0.0),
+        ("redrive_group_regressions_total", &["orders"], 3.0),
+        ("redrive_runs", &["running"], 1.0),
+        ("redrive_runs", &["halted"], 1.0),
+        ("redrive_runs", &["paused"], 0.0),
+        ("redrive_run_letters_waiting", &[], 66.0),
+        ("redrive_run_letters_unsettled", &[], 22.0),
+        ("redrive_run_outcomes_total", &["recovered"], 16.0),
+        ("redrive_run_outcomes_total", &["died_alike"], 7.0),
+        ("redrive_run_outcomes_total", &["died_differently"], 2.0),
+    ] {
+        reads(&reading, name, labels, value);
+    }
+}
+
+#[test]
+fn regressions_of_deleted_groups_still_count() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
+             SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', n, now() - interval '1 year' \
+             FROM generate_series(0, 3) n",
+        )
+        .unwrap();
+    for _ in 0..2 {
+        reads(
+            &reading(&mut client),
+            "redrive_group_regressions_total",
+            &["orders"],
+            6.0,
+        );
+        client
+            .batch_execute("SELECT redrive.prune_groups('90 days')")
+            .unwrap();
+    }
+    let left = client
+        .query_one("SELECT count(*) FROM redrive.groups", &[])
+        .unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+#[test]
+fn outcomes_of_runs_without_a_driver_are_folded_unchanged() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, recovered) VALUES \
+                 ('running', '{}', 100, 50, 50, 0), ('finished', '{}', 100, 100, 100, 1), \
+                 ('cancelled', '{}', 100, 50, 50, 0); \
+             INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) \
+             SELECT n % 3 + 1, 1, 2, 3 FROM generate_series(1, 30) n",
+        )
+        .unwrap();
+    let numbers = "SELECT array_agg(ARRAY[recovered, died_alike, died_differently] ORDER BY id)::text FROM redrive.runs";
+    let mut totals = || client.query_one(numbers, &[]).unwrap().get::<_, String>(0);
+    let before = totals();
+    assert_eq!(before, "{{10,20,30},{11,20,30},{10,20,30}}");
+    let mut other = test.client();
+    let folded = other.query_one("SELECT redrive.fold_runs()", &[]).unwrap();
+    assert_eq!(folded.get::<_, i64>(0), 20);
+    assert_eq!(totals(), before);
+    let left = "SELECT DISTINCT run_id FROM redrive.run_deltas";
+    let left: Vec<i64> = other
+        .query(left, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(left, [1], "its driver folds the one that runs");
+}

@@ -1,0 +1,242 @@
+//! Tables and the server.
+
+use postgres::Client;
+use redrive::metrics::{Reader, Reading};
+use redrive_tests::{Order, SOON, TestDatabase, number, read, reads, wait_until};
+
+use super::{about, reading};
+
+/// Returns the sum of a statistic of all segments of the ring.
+fn statistics(client: &mut Client, name: &str) -> i64 {
+    let asked = format!(
+        "SELECT sum(pg_stat_get_{name}(oid))::bigint FROM pg_class \
+         WHERE relnamespace = 'redrive'::regnamespace AND relname ~ '^jobs_[0-9]+$'"
+    );
+    client.query_one(&asked, &[]).unwrap().get(0)
+}
+
+#[test]
+fn table_sizes_and_segment_rotations_are_published() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let before = reading(&mut client);
+    reads(
+        &before,
+        "redrive_ring_truncated_timestamp_seconds",
+        &[],
+        0.0,
+    );
+    queue.enqueue_many(&Order::up_to(500)).unwrap();
+    reads(&before, "redrive_ring_clean_segments", &[], 8.0);
+    for step in ["turned", "drained", "truncated"] {
+        wait_until(step, SOON, || {
+            let took = client
+                .query_one("SELECT redrive.turn_ring(8192, 0)", &[])
+                .unwrap();
+            took.get::<_, String>(0) == step
+        });
+        client.batch_execute("DELETE FROM redrive.jobs").unwrap();
+    }
+    queue.enqueue_many(&Order::up_to(500)).unwrap();
+    // PostgreSQL 14 counts rows some time after the commit, and an idle session at its end.
+    drop(queue);
+    wait_until("the rows to be counted", SOON, || {
+        statistics(&mut client, "tuples_inserted") == 1000
+            && statistics(&mut client, "tuples_deleted") == 500
+    });
+    client.batch_execute("VACUUM ANALYZE redrive.jobs").unwrap();
+    wait_until("the vacuum to be counted", SOON, || {
+        statistics(&mut client, "vacuum_count") > 0 && statistics(&mut client, "live_tuples") == 500
+    });
+    let reading = reading(&mut client);
+    let now: f64 = client
+        .query_one("SELECT extract(epoch FROM clock_timestamp())::float8", &[])
+        .unwrap()
+        .get(0);
+    for name in [
+        "redrive_ring_turned_timestamp_seconds",
+        "redrive_ring_truncated_timestamp_seconds",
+    ] {
+        about(&reading, name, &[], now - 500.0);
+    }
+    reads(&reading, "redrive_ring_clean_segments", &[], 7.0);
+    // Eight segments, each with its own 10000.
+    reads(
+        &reading,
+        "redrive_table_autovacuum_threshold_rows",
+        &["jobs"],
+        80_000.0,
+    );
+    // The threshold is 1000 plus 0.02 of no rows.
+    reads(
+        &reading,
+        "redrive_table_autovacuum_threshold_rows",
+        &["dead_letters"],
+        1000.0,
+    );
+    reads(
+        &reading,
+        "redrive_table_live_rows_estimate",
+        &["jobs"],
+        500.0,
+    );
+    for (part, table) in [("heap", "jobs"), ("index", "jobs"), ("toast", "groups")] {
+        let bytes = number(&reading.families, "redrive_table_bytes", &[table, part]);
+        assert!(bytes.unwrap() > 0.0, "{table} {part}");
+    }
+    let index = number(
+        &reading.families,
+        "redrive_index_bytes",
+        &["jobs", "jobs_for_claim"],
+    );
+    assert!(index.unwrap() > 0.0);
+    let vacuumed = [
+        "redrive_table_vacuums_total",
+        "redrive_table_last_vacuum_timestamp_seconds",
+    ];
+    for name in vacuumed {
+        let manual = number(&reading.families, name, &["jobs", "manual"]);
+        assert!(manual.unwrap() > 0.0, "{name}");
+        reads(&reading, name, &["jobs", "auto"], 0.0);
+    }
+}
+
+#[test]
+fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut threshold = |options: &str, rows: f64| -> f64 {
+        let asked = "SELECT redrive.vacuum_threshold($1::text::text[], $2)";
+        client.query_one(asked, &[&options, &rows]).unwrap().get(0)
+    };
+    for (options, rows, expected) in [
+        ("{}", 1000.0, 250.0),
+        ("{}", -1.0, 50.0),
+        ("{autovacuum_vacuum_threshold=7}", 1000.0, 207.0),
+        ("{autovacuum_vacuum_scale_factor=0.5}", 1000.0, 550.0),
+        (
+            "{autovacuum_vacuum_threshold=7,autovacuum_vacuum_scale_factor=0,fillfactor=50}",
+            1000.0,
+            7.0,
+        ),
+        ("{autovacuum_vacuum_max_threshold=60}", 1000.0, 60.0),
+        ("{autovacuum_vacuum_max_threshold=-1}", 1000.0, 250.0),
+    ] {
+        let found = threshold(options, rows);
+        assert!(
+            (found - expected).abs() < 1e-6,
+            "{options} {rows}: {found}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn bloat_is_estimated_and_measured_where_it_can_be() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "CREATE SCHEMA elsewhere; CREATE EXTENSION pgstattuple SCHEMA elsewhere; \
+             ALTER TABLE redrive.jobs_delayed SET (autovacuum_enabled = off); \
+             INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+             SELECT now(), 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, 20000) n; \
+             ANALYZE redrive.jobs_delayed",
+        )
+        .unwrap();
+    let bloat = |reading: &Reading, method: &str| -> f64 {
+        let name = "redrive_table_bloat_bytes_estimate";
+        number(&reading.families, name, &["jobs_delayed", method]).unwrap()
+    };
+    let heap = |reading: &Reading| -> f64 {
+        number(
+            &reading.families,
+            "redrive_table_bytes",
+            &["jobs_delayed", "heap"],
+        )
+        .unwrap()
+    };
+    // The server publishes the statistics of a session at its end, or a second later.
+    let mut in_range = |what: &str, range: std::ops::Range<f64>| {
+        wait_until(what, SOON, || {
+            client
+                .batch_execute("ANALYZE redrive.jobs_delayed")
+                .unwrap();
+            let found = reading(&mut client);
+            let shares =
+                ["stats", "pgstattuple"].map(|method| bloat(&found, method) / heap(&found));
+            shares.iter().all(|share| range.contains(share))
+        });
+    };
+    in_range("a table without bloat to have little", 0.0..0.1);
+    test.client()
+        .batch_execute("DELETE FROM redrive.jobs_delayed WHERE id % 4 > 0")
+        .unwrap();
+    in_range("one that lost three quarters to show it", 0.6..0.9);
+}
+
+#[test]
+fn replication_slots_are_published_and_dated_by_the_reader() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let slot = format!("s_{}", &test.name()[test.name().len() - 12..]);
+    client
+        .execute(
+            "SELECT pg_create_physical_replication_slot($1, true)",
+            &[&slot],
+        )
+        .unwrap();
+    let reading = reading(&mut client);
+    client
+        .execute("SELECT pg_drop_replication_slot($1)", &[&slot])
+        .unwrap();
+    reads(
+        &reading,
+        "redrive_pg_replication_slot_active",
+        &[&slot],
+        0.0,
+    );
+    let kept = "redrive_pg_replication_slot_retained_wal_bytes";
+    assert!(number(&reading.families, kept, &[&slot]).is_some());
+    let held = "redrive_pg_oldest_horizon_age_seconds";
+    assert!(number(&reading.families, held, &["slot"]).is_some());
+}
+
+#[test]
+fn server_settings_and_transactions_are_published() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let (mut holder, mut waiter) = (test.client(), test.client());
+    let mut held = holder.transaction().unwrap();
+    held.batch_execute("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let pid: i32 = waiter
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    let waiting = std::thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
+    wait_until("a session to wait", SOON, || {
+        let asked = "SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
+        client.query_opt(asked, &[&pid]).unwrap().is_some()
+    });
+    let reading = read(&mut Reader::new("1"), &mut client);
+    held.rollback().unwrap();
+    waiting.join().unwrap().unwrap();
+    reads(&reading, "redrive_pg_lock_waiters", &[], 1.0);
+    reads(&reading, "redrive_pg_in_recovery", &[], 0.0);
+    for (name, labels) in [
+        ("redrive_pg_connections", &["active"][..]),
+        ("redrive_pg_connections", &["idle in transaction"]),
+        ("redrive_pg_connections_limit", &[]),
+        ("redrive_pg_autovacuum_workers_limit", &[]),
+        ("redrive_pg_frozen_xid_age", &[]),
+        ("redrive_pg_start_timestamp_seconds", &[]),
+        ("redrive_pg_stats_reset_timestamp_seconds", &[]),
+    ] {
+        let found = number(&reading.families, name, labels);
+        assert!(
+            found.is_some_and(|found| found > 0.0),
+            "{name}{labels:?}: {found:?}"
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! The pipeline: the steps of a job from its enqueue to its end.
+
+mod headers;
+mod open_transaction;
+mod payload;
+
+mod enqueue;
+mod unique;
+
+mod claim;
+mod lease;
+mod segments;
+mod suspect;
+mod truncation;
+
+mod death;
+mod dependency;
+mod retry;
+
+mod breaker;
+mod reap;

@@ -1,0 +1,81 @@
+//! Breakers: while a dependency is down its jobs are not claimed, and the breaker closes after a
+//! successful probe.
+
+mod outage;
+mod queue;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use postgres::Client;
+use redrive::admin::Breaker;
+use redrive::{Database, Failure, Job};
+use redrive_tests::{Order, SOON, wait_until};
+
+/// A dependency that can be down. Clones share it.
+#[derive(Clone, Default)]
+struct Gateway {
+    shared: Arc<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    is_down: AtomicBool,
+    in_vain: AtomicU64,
+    highest_attempt: AtomicU32,
+}
+
+impl Gateway {
+    fn down() -> Gateway {
+        let gateway = Gateway::default();
+        gateway.shared.is_down.store(true, Ordering::SeqCst);
+        gateway
+    }
+
+    fn comes_back(&self) {
+        self.shared.is_down.store(false, Ordering::SeqCst);
+    }
+
+    fn calls_in_vain(&self) -> u64 {
+        self.shared.in_vain.load(Ordering::SeqCst)
+    }
+
+    fn call<P>(&self, job: &Job<P>) -> Result<(), Failure> {
+        self.shared
+            .highest_attempt
+            .fetch_max(job.attempt(), Ordering::SeqCst);
+        if self.shared.is_down.load(Ordering::SeqCst) {
+            self.shared.in_vain.fetch_add(1, Ordering::SeqCst);
+            return Err(Failure::outage("the gateway is down"));
+        }
+        Ok(())
+    }
+
+    fn handler(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + use<> {
+        let gateway = self.clone();
+        move |job: &Job<Order>| gateway.call(job)
+    }
+}
+
+fn breaker(db: &Database, name: &str) -> Option<Breaker> {
+    let all = db.admin().breakers().unwrap();
+    all.into_iter().find(|breaker| breaker.name == name)
+}
+
+#[track_caller]
+fn reaches(db: &Database, name: &str, what: &str, enough: impl Fn(&Breaker) -> bool) -> Breaker {
+    wait_until(what, SOON, || {
+        breaker(db, name).is_some_and(|breaker| enough(&breaker))
+    });
+    breaker(db, name).expect("it was there")
+}
+
+/// Makes the next probe due.
+fn waited(client: &mut Client) {
+    client
+        .batch_execute(
+            "UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second' WHERE state <> 'closed'; \
+             NOTIFY redrive_breaker",
+        )
+        .unwrap();
+}

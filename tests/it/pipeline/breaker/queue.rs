@@ -1,0 +1,220 @@
+//! Breakers of queues: pauses by an operator and floods of dead letters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::admin::{BreakerCause, BreakerState};
+use redrive::dlq::LetterState;
+use redrive::{Failure, HandlerOptions, Job, Operator};
+use redrive_tests::{
+    Hold, Order, SOON, TestDatabase, drained, letters_in, stop, wait_until, worker,
+};
+
+use super::{Gateway, breaker, reaches, waited};
+
+#[test]
+fn an_operator_can_pause_and_resume_a_queue() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let operator = Operator::new("maria@ops-1").reason("an upgrade");
+    db.admin()
+        .open_breaker("queue:orders", None, &operator)
+        .unwrap();
+    let paused = breaker(db, "queue:orders").expect("the breaker");
+    assert_eq!(
+        (paused.state, paused.cause),
+        (BreakerState::Open, BreakerCause::Operator)
+    );
+    assert_eq!(
+        (paused.probe_at, paused.message.as_deref()),
+        (None, Some("an upgrade"))
+    );
+
+    let closed = Arc::new(AtomicBool::new(false));
+    let worker = worker(&queue)
+        .handle({
+            let closed = Arc::clone(&closed);
+            move |_: &Job<Order>| match closed.load(Ordering::SeqCst) {
+                true => Ok(()),
+                false => Err(Failure::reject("it ran in spite of the pause")),
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    closed.store(true, Ordering::SeqCst);
+    assert!(db.admin().close_breaker("queue:orders", &operator).unwrap());
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 5);
+    assert!(
+        !db.admin().close_breaker("queue:orders", &operator).unwrap(),
+        "it was closed"
+    );
+    assert!(!db.admin().close_breaker("queue:nobody", &operator).unwrap());
+
+    let asked = "SELECT verb, person, reason, about ->> 'breaker' FROM redrive.audit ORDER BY id";
+    let rows = test.client().query(asked, &[]).unwrap();
+    let acts: Vec<[String; 4]> = rows
+        .iter()
+        .map(|row| [0, 1, 2, 3].map(|column| row.get(column)))
+        .collect();
+    let row = |verb: &str| [verb, "maria@ops-1", "an upgrade", "queue:orders"].map(str::to_owned);
+    assert_eq!(acts, [row("open_breaker"), row("close_breaker")]);
+}
+
+#[test]
+fn a_pause_expires_and_invalid_pauses_are_rejected() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let hour = Some(Duration::from_hours(1));
+    db.admin()
+        .open_breaker("queue:orders", hour, &Operator::default())
+        .unwrap();
+    let paused = breaker(db, "queue:orders").expect("the breaker");
+    let ahead = paused
+        .probe_at
+        .expect("an end")
+        .duration_since(paused.opened_at)
+        .unwrap();
+    assert!((3590..=3610).contains(&ahead.as_secs()), "{ahead:?}");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    waited(&mut test.client());
+    drained(&queue);
+    stop(worker);
+    for (name, lasting) in [
+        ("", hour),
+        ("queue:", hour),
+        ("a\nb", hour),
+        ("a\0b", hour),
+        ("a", Some(Duration::ZERO)),
+        ("a", Some(Duration::MAX)),
+    ] {
+        let error = db
+            .admin()
+            .open_breaker(name, lasting, &Operator::default())
+            .expect_err(name);
+        assert!(error.is_invalid(), "{name:?} {lasting:?}: {error:?}");
+    }
+    assert_eq!(db.admin().breakers().unwrap().len(), 1);
+}
+
+#[test]
+fn a_flood_of_dead_letters_makes_jobs_wait() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let broken = Arc::new(AtomicBool::new(true));
+    let worker = worker(&queue)
+        .slots(2)
+        .flood_guard(10, Duration::from_hours(1))
+        .handle({
+            let broken = Arc::clone(&broken);
+            move |_: &Job<Order>| match broken.load(Ordering::SeqCst) {
+                true => Err(Failure::reject("a bad deploy")),
+                false => Ok(()),
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(2000)).unwrap();
+    let open = reaches(db, "queue:orders", "the breaker to open", |breaker| {
+        breaker.state == BreakerState::Open
+    });
+    assert_eq!(open.cause, BreakerCause::Flood);
+    assert_eq!(
+        open.message.as_deref(),
+        Some("more than 10 letters within 3600s")
+    );
+    // A probe that dies becomes a letter, and the breaker stays open.
+    waited(&mut client);
+    let again = reaches(db, "queue:orders", "the probe to end", |breaker| {
+        breaker.state == BreakerState::Open && breaker.outages > open.outages
+    });
+    broken.store(false, Ordering::SeqCst);
+    waited(&mut client);
+    reaches(db, "queue:orders", "the breaker to close", |breaker| {
+        breaker.state == BreakerState::Closed
+    });
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!(counts.done + counts.dead, 2000);
+    // The allowed letters, one more, the job in the other slot, and the probes.
+    assert!(
+        counts.dead <= 12 + again.probes,
+        "{counts:?} after {again:?}"
+    );
+    assert_eq!(
+        letters_in(db, "orders", LetterState::Open) as u64,
+        counts.dead
+    );
+}
+
+#[test]
+fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gateway = Gateway::default();
+    let worker = worker(&queue)
+        .slots(2)
+        .breaker_threshold(1)
+        .handle(gateway.handler())
+        .start()
+        .unwrap();
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_many(&Order::up_to(2000)).unwrap();
+    drained(&queue);
+    gateway.shared.is_down.store(true, Ordering::SeqCst);
+    queue.enqueue_many(&Order::up_to(2000)).unwrap();
+    reaches(queue.database(), "queue:orders", "it to open", |breaker| {
+        breaker.state == BreakerState::Open
+    });
+    wait_until("nothing to be in its hands", SOON, || worker.is_idle());
+    let probes = breaker(queue.database(), "queue:orders")
+        .expect("the breaker")
+        .probes;
+    assert!(
+        gateway.calls_in_vain() <= 2 + probes,
+        "{} calls",
+        gateway.calls_in_vain()
+    );
+    let charged = "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0";
+    let charged: i64 = test.client().query_one(charged, &[]).unwrap().get(0);
+    assert_eq!(charged, 0);
+    assert!(stop(worker).released > 0);
+}
+
+#[test]
+fn a_worker_with_invalid_breakers_does_not_start() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let handled = || worker(&queue).handle(|_: &Job<Hold>| Ok(()));
+    let needs = |name: &str| {
+        let options = HandlerOptions::new().dependency(name);
+        worker(&queue).handle_with(options, |_: &Job<Hold>| Ok(()))
+    };
+    for (builder, why) in [
+        (handled().breaker_threshold(0), "breaker threshold of 0"),
+        (
+            handled().breaker_threshold(1001),
+            "breaker threshold of 1001",
+        ),
+        (handled().flood_guard(0, SOON), "flood guard of 0 letters"),
+        (handled().flood_guard(1, Duration::ZERO), "within 0ns"),
+        (needs(""), "dependency name `` is empty"),
+        (needs("queue:orders"), "`queue:` is reserved"),
+    ] {
+        let error = builder.start().map(drop).expect_err(why);
+        assert!(
+            error.is_invalid() && error.to_string().contains(why),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,354 @@
+//! Death: the cause of death and the contents of the letter.
+
+use std::error::Error;
+use std::fmt;
+use std::num::ParseIntError;
+
+use redrive::dlq::{DeathCause, LetterFilter};
+use redrive::{Failure, Job, NewJob};
+use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
+
+#[derive(Debug)]
+struct AmountError(ParseIntError);
+
+impl fmt::Display for AmountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot read the amount")
+    }
+}
+
+impl Error for AmountError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+fn amount() -> Result<i64, AmountError> {
+    "USD ".parse().map_err(AmountError)
+}
+
+#[test]
+fn an_exhausted_job_lists_each_of_its_attempts() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .version("1.4.2")
+        .handle(|_: &Job<Order>| {
+            amount()?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let new = NewJob::new(&Order { number: 12 })
+        .unwrap()
+        .priority(5)
+        .max_attempts(3);
+    let id = queue.enqueue_job(new).unwrap().id();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 0));
+
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
+    assert_eq!(
+        (letter.cause, letter.state.as_str()),
+        (DeathCause::Exhausted, "open")
+    );
+    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 12}"#);
+    assert_eq!(
+        (letter.attempts, letter.max_attempts, letter.generation),
+        (3, 3, 0)
+    );
+    assert_eq!(
+        (letter.priority, letter.version.as_deref()),
+        (5, Some("1.4.2"))
+    );
+    assert!(
+        letter.error_class.ends_with("AmountError"),
+        "{}",
+        letter.error_class
+    );
+    assert_eq!(letter.error_message, "cannot read the amount");
+    let detail = letter.error_detail.expect("a cause");
+    assert!(
+        detail.contains("caused by: invalid digit found in string"),
+        "{detail}"
+    );
+    assert!(letter.worker.is_some() && letter.host.is_some());
+    assert!(letter.enqueued_at < letter.died_at);
+
+    assert_eq!(letter.history.len(), 3);
+    for (at, attempt) in (1..).zip(&letter.history) {
+        assert_eq!((attempt.generation, attempt.attempt), (0, at));
+        let outcome = if at == 3 { "exhausted" } else { "failed" };
+        assert_eq!(attempt.outcome, outcome);
+        assert_eq!(
+            attempt.error_message.as_deref(),
+            Some("cannot read the amount")
+        );
+        assert_eq!(attempt.error_class.as_deref(), Some(&*letter.error_class));
+        assert_eq!(attempt.version.as_deref(), Some("1.4.2"));
+        assert!(attempt.run_ms.is_some() && attempt.ended_at.is_some() && attempt.worker.is_some());
+    }
+}
+
+#[test]
+fn a_rejected_job_dies_at_its_first_attempt() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::reject("currency `USD ` is unknown")
+                .class("Currency")
+                .detail("the whole request")),
+            _ => Err(Failure::reject_error(AmountError(
+                "y".parse::<i64>().unwrap_err(),
+            ))),
+        })
+        .start()
+        .unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 2);
+    let worded = queue
+        .database()
+        .dlq()
+        .get(ids[0])
+        .unwrap()
+        .expect("a letter");
+    assert_eq!(
+        (worded.cause, worded.attempts, worded.history.len()),
+        (DeathCause::Rejected, 1, 1)
+    );
+    assert_eq!(
+        (&*worded.error_class, &*worded.error_message),
+        ("Currency", "currency `USD ` is unknown")
+    );
+    assert_eq!(worded.error_detail.as_deref(), Some("the whole request"));
+    assert_eq!(worded.history[0].outcome, "rejected");
+    let error = queue
+        .database()
+        .dlq()
+        .get(ids[1])
+        .unwrap()
+        .expect("a letter");
+    assert_eq!(error.cause, DeathCause::Rejected);
+    assert!(error.error_class.ends_with("AmountError"));
+    assert!(
+        error
+            .error_detail
+            .expect("a cause")
+            .contains("invalid digit")
+    );
+}
+
+#[test]
+fn a_panic_is_recorded_with_message_and_location() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            assert!(
+                job.payload().number != 1,
+                "order {} is cursed",
+                job.payload().number
+            );
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue
+        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap()
+        .id();
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!(
+        (counts.retried, counts.dead, counts.done),
+        (1, 1, 1),
+        "the slot survives"
+    );
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(
+        (letter.cause, &*letter.error_class),
+        (DeathCause::Exhausted, "panic")
+    );
+    assert!(
+        letter.error_message.contains("order 1 is cursed"),
+        "{}",
+        letter.error_message
+    );
+    assert!(
+        letter.error_message.contains("death.rs:"),
+        "{}",
+        letter.error_message
+    );
+}
+
+#[test]
+fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let wrong = queue
+        .enqueue_job(NewJob::raw("order", r#"{"number": "seven"}"#).unwrap())
+        .unwrap()
+        .id();
+    let empty = queue
+        .enqueue_job(NewJob::raw("order", "null").unwrap())
+        .unwrap()
+        .id();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.dead, counts.done, counts.retried), (2, 1, 0));
+    let letter = queue
+        .database()
+        .dlq()
+        .get(wrong)
+        .unwrap()
+        .expect("a letter");
+    assert_eq!(
+        (letter.cause, letter.attempts),
+        (DeathCause::Undecodable, 1)
+    );
+    assert!(
+        letter.error_message.contains("invalid type"),
+        "{}",
+        letter.error_message
+    );
+    assert!(
+        letter.error_class.ends_with("Order"),
+        "{}",
+        letter.error_class
+    );
+    assert_eq!(
+        letter.payload.expect("kept").get(),
+        r#"{"number": "seven"}"#
+    );
+    let letter = queue
+        .database()
+        .dlq()
+        .get(empty)
+        .unwrap()
+        .expect("a letter");
+    assert_eq!(letter.cause, DeathCause::Undecodable);
+}
+
+#[test]
+fn a_payload_whose_decoding_panics_is_undecodable() {
+    #[derive(serde::Serialize)]
+    struct Cursed {}
+    impl redrive::Payload for Cursed {
+        const KIND: &'static str = "cursed";
+    }
+    impl<'de> serde::Deserialize<'de> for Cursed {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Cursed, D::Error> {
+            panic!("in Deserialize")
+        }
+    }
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Cursed>| Ok(()))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Cursed {}).unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!(letter.cause, DeathCause::Undecodable);
+    assert!(
+        letter.error_message.contains("in Deserialize"),
+        "{}",
+        letter.error_message
+    );
+}
+
+#[test]
+fn one_lease_settles_every_kind_of_verdict() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = queue.enqueue_many(&Order::up_to(400)).unwrap();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle(|job: &Job<Order>| match job.payload().number % 4 {
+            0 => Ok(()),
+            1 => Err(Failure::reject(format!("order {}", job.payload().number))),
+            2 if job.attempt() == 1 => Err(Failure::retry("once")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!(
+        (counts.done, counts.dead, counts.retried, counts.lost),
+        (300, 100, 100, 0)
+    );
+    let letters = queue
+        .database()
+        .dlq()
+        .list(&LetterFilter::new().queue("orders").limit(1000))
+        .unwrap();
+    assert_eq!(letters.len(), 100);
+    for letter in letters {
+        let place = ids
+            .iter()
+            .position(|id| *id == letter.id)
+            .expect("an enqueued job")
+            + 1;
+        assert_eq!(letter.error_message, format!("order {place}"));
+        assert_eq!(
+            letter.payload.expect("JSON").get(),
+            format!(r#"{{"number": {place}}}"#)
+        );
+    }
+}
+
+#[test]
+fn stats_count_open_letters_by_error() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1..=5 => Err(Failure::reject(format!("bad {}", job.payload().number)).class("Bad")),
+            6..=7 => Err(Failure::reject("worse").class("Worse")),
+            _ => panic!("worst"),
+        })
+        .start()
+        .unwrap();
+    let jobs: Vec<_> = Order::up_to(8)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(1))
+        .collect();
+    queue.enqueue_jobs(&jobs).unwrap();
+    drained(&queue);
+    stop(worker);
+    let stats = stats(queue.database(), "orders").expect("letters");
+    assert_eq!(
+        (stats.open, stats.ready, stats.delayed, stats.leased),
+        (8, 0, 0, 0)
+    );
+    let groups: Vec<(DeathCause, &str, u64)> = stats
+        .failures
+        .iter()
+        .map(|group| (group.cause, &*group.error_class, group.letters))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            (DeathCause::Rejected, "Bad", 5),
+            (DeathCause::Rejected, "Worse", 2),
+            (DeathCause::Exhausted, "panic", 1)
+        ]
+    );
+    assert_eq!(stats.failures[0].sample, "bad 5", "the newest");
+    assert!(stats.failures[0].first_at < stats.failures[0].last_at);
+}

@@ -1,0 +1,389 @@
+//! Enqueue: one, many, delayed, in the caller's transaction, and from SQL.
+
+use std::time::Duration;
+
+use postgres::error::SqlState;
+use redrive::admin::JobState;
+use redrive::{JobId, NewJob, Queue};
+use redrive_tests::{Order, TestDatabase};
+
+/// Returns the ids of the jobs in a table, in order.
+fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {
+    let rows = test
+        .client()
+        .query(&format!("SELECT id FROM redrive.{table} ORDER BY id"), &[]);
+    rows.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+fn count(test: &TestDatabase, table: &str) -> i64 {
+    test.client()
+        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
+        .unwrap()
+        .get(0)
+}
+
+fn numbered(ids: &[JobId]) -> Vec<i64> {
+    ids.iter().map(|id| id.get()).collect()
+}
+
+#[test]
+fn one_job_is_stored_with_the_defaults() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let id = queue.enqueue(&Order { number: 7 }).unwrap();
+    let job = queue
+        .database()
+        .admin()
+        .job(id)
+        .unwrap()
+        .expect("a live job");
+    assert_eq!(
+        (&*job.queue, &*job.kind, job.state),
+        ("orders", "order", JobState::Ready)
+    );
+    assert_eq!((job.priority, job.attempts, job.max_attempts), (0, 0, 5));
+    assert_eq!((job.generation, job.crashes, job.history.len()), (0, 0, 0));
+    assert_eq!(job.payload.get(), r#"{"number": 7}"#);
+    assert!(!queue.is_drained().unwrap());
+}
+
+#[test]
+fn every_option_reaches_the_row() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
+    let id = queue.enqueue_job(
+        new.delay(Duration::from_hours(1))
+            .priority(-1000)
+            .max_attempts(1000),
+    );
+    let job = queue
+        .database()
+        .admin()
+        .job(id.unwrap().id())
+        .unwrap()
+        .expect("a live job");
+    assert_eq!((&*job.kind, job.state), ("refund", JobState::Delayed));
+    assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
+    assert_eq!(job.payload.get(), r#"{"a": "é", "b": [1, null]}"#);
+    let ahead = job.since.duration_since(job.enqueued_at).unwrap();
+    assert!((3599..=3601).contains(&ahead.as_secs()), "{ahead:?}");
+}
+
+#[test]
+fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // One statement, its limit, and COPY.
+    for count in [1, 2, 1000, 1001] {
+        let jobs = queue.enqueue_many(&Order::up_to(count)).unwrap();
+        assert_eq!(jobs.len(), usize::try_from(count).unwrap());
+        let asked = "SELECT id FROM redrive.jobs WHERE id = ANY ($1) \
+                     ORDER BY (payload ->> 'number')::bigint";
+        let rows = test.client().query(asked, &[&numbered(&jobs)]).unwrap();
+        let by_number: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(numbered(&jobs), by_number, "of {count} jobs");
+        assert!(jobs.is_sorted(), "of {count} jobs");
+    }
+    assert_eq!(count(&test, "jobs"), 2004);
+}
+
+#[test]
+fn enqueueing_no_jobs_is_not_an_error() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    assert_eq!(queue.enqueue_many(&Vec::<Order>::new()).unwrap(), []);
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn a_hundred_thousand_jobs_are_stored_in_one_call() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = queue.enqueue_many(&Order::up_to(100_000)).unwrap();
+    assert_eq!(jobs.len(), 100_000);
+    let asked = "SELECT count(*), count(DISTINCT id), \
+                 count(DISTINCT (payload ->> 'number')::bigint), min(id), max(id) \
+                 FROM redrive.jobs WHERE queue = 'orders' AND kind = 'order'";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    let counts: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
+    assert_eq!(counts, [100_000; 3]);
+    assert_eq!(
+        (row.get::<_, i64>(3), row.get::<_, i64>(4)),
+        (jobs[0].get(), jobs[99_999].get())
+    );
+}
+
+#[test]
+fn ready_and_delayed_jobs_can_be_mixed() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // One statement, and COPY.
+    for size in [10_u64, 2500] {
+        let jobs = (0..size).map(|n| {
+            let delay = Duration::from_secs(if n % 2 == 0 { 0 } else { 60 + n });
+            let priority = i16::try_from(n % 7).unwrap();
+            let new = NewJob::new(&Order {
+                number: n.cast_signed(),
+            })
+            .unwrap();
+            new.delay(delay).priority(priority).max_attempts(3)
+        });
+        let ids = numbered(&redrive_tests::ids(
+            &queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap(),
+        ));
+        let mut client = test.client();
+        let asked = "SELECT id, state, priority, max_attempts, \
+                     extract(epoch FROM run_at - enqueued_at)::float8 AS delay \
+                     FROM redrive.live_jobs WHERE id = ANY ($1) ORDER BY id";
+        let rows = client.query(asked, &[&ids]).unwrap();
+        assert_eq!(rows.len(), ids.len());
+        for (n, row) in rows.iter().enumerate() {
+            let state = if n % 2 == 0 { "ready" } else { "delayed" };
+            assert_eq!(row.get::<_, &str>("state"), state, "job {n} of {size}");
+            assert_eq!(row.get::<_, i16>("priority"), i16::try_from(n % 7).unwrap());
+            assert_eq!(row.get::<_, i32>("max_attempts"), 3);
+            let expected = if n % 2 == 0 {
+                0.0
+            } else {
+                60.0 + f64::from(u32::try_from(n).unwrap())
+            };
+            let delay: f64 = row.get("delay");
+            assert!(
+                (delay - expected).abs() < 2.0,
+                "job {n} of {size}: {delay} s"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rolled_back_transaction_leaves_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
+    let many: Vec<NewJob> = Order::up_to(1500)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap())
+        .collect();
+    queue.enqueue_jobs_in(&mut tx, &many).unwrap();
+    let seen: i64 = tx
+        .query_one("SELECT count(*) FROM redrive.jobs", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(seen, 1501, "seen by the transaction itself");
+    assert_eq!(count(&test, "jobs"), 0, "seen by others");
+    tx.rollback().unwrap();
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    client
+        .batch_execute("CREATE TABLE orders (id bigint)")
+        .unwrap();
+    let mut tx = client.transaction().unwrap();
+    tx.execute("INSERT INTO orders VALUES (42)", &[]).unwrap();
+    let one = queue.enqueue_in(&mut tx, &Order { number: 42 }).unwrap();
+    let later = NewJob::new(&Order { number: 43 })
+        .unwrap()
+        .delay(Duration::from_mins(1));
+    let later = queue.enqueue_job_in(&mut tx, &later).unwrap().id();
+    tx.commit().unwrap();
+    assert_eq!(ids(&test, "jobs"), [one.get()]);
+    assert_eq!(ids(&test, "jobs_delayed"), [later.get()]);
+}
+
+#[test]
+fn jobs_can_be_enqueued_on_a_plain_client() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let id = queue
+        .enqueue_in(&mut test.client(), &Order { number: 1 })
+        .unwrap();
+    assert_eq!(ids(&test, "jobs"), [id.get()]);
+}
+
+#[test]
+fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    for size in [3, 2000] {
+        let mut jobs: Vec<NewJob> = Order::up_to(size)
+            .iter()
+            .map(|order| NewJob::new(order).unwrap())
+            .collect();
+        jobs[1] = jobs[1].clone().priority(1001);
+        let error = queue
+            .enqueue_jobs(&jobs)
+            .expect_err("a priority out of range");
+        assert!(error.is_invalid(), "{error:?}");
+        assert!(
+            error.to_string().contains(&format!("job 2 of {size}")),
+            "{error}"
+        );
+    }
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn queues_are_isolated() {
+    let test = TestDatabase::migrated();
+    let (one, other) = (test.queue("one"), test.queue("other"));
+    one.enqueue(&Order { number: 1 }).unwrap();
+    assert!(!one.is_drained().unwrap());
+    assert!(other.is_drained().unwrap());
+}
+
+#[test]
+fn ids_are_never_used_twice() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let first = queue.enqueue(&Order { number: 1 }).unwrap();
+    test.client()
+        .batch_execute("DELETE FROM redrive.jobs")
+        .unwrap();
+    assert!(queue.enqueue(&Order { number: 2 }).unwrap() > first);
+}
+
+#[test]
+fn the_sql_function_enqueues_in_the_callers_transaction() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let row = client
+        .query_one(
+            "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')",
+            &[],
+        )
+        .unwrap();
+    let plain = JobId::new(row.get(0));
+    let row = client
+        .query_one(
+            "SELECT redrive.enqueue(queue => 'orders', kind => 'order', payload => 'null', \
+             delay => '1 hour', priority => 7, max_attempts => 2)",
+            &[],
+        )
+        .unwrap();
+    let options = JobId::new(row.get(0));
+    let db = test.open();
+    let job = db.admin().job(plain).unwrap().expect("a live job");
+    assert_eq!(
+        (job.state, job.priority, job.max_attempts),
+        (JobState::Ready, 0, 5)
+    );
+    let job = db.admin().job(options).unwrap().expect("a live job");
+    assert_eq!(
+        (job.state, job.priority, job.max_attempts),
+        (JobState::Delayed, 7, 2)
+    );
+    assert_eq!(job.payload.get(), "null");
+
+    let mut tx = client.transaction().unwrap();
+    tx.query("SELECT redrive.enqueue('orders', 'order', '{}')", &[])
+        .unwrap();
+    tx.rollback().unwrap();
+    assert_eq!(ids(&test, "jobs"), [plain.get()]);
+}
+
+#[test]
+fn the_sql_function_rejects_invalid_arguments() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for (arguments, state, why) in [
+        (
+            "NULL, 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "invalid queue name",
+        ),
+        (
+            "'', 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "invalid queue name",
+        ),
+        (
+            "' q', 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "invalid queue name",
+        ),
+        (
+            "repeat('x', 101), 'k', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "invalid queue name",
+        ),
+        (
+            "'q', E'k\\n', '{}'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "invalid kind name",
+        ),
+        (
+            "'q', 'k', NULL",
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            "the payload is NULL",
+        ),
+        (
+            "'q', 'k', '{}', NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '-1 s'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '3651 days'",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the delay",
+        ),
+        (
+            "'q', 'k', '{}', '0', 1001",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the priority is 1001",
+        ),
+        (
+            "'q', 'k', '{}', '0', NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the priority",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, 0",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts is 0",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, 1001",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts is 1001",
+        ),
+        (
+            "'q', 'k', '{}', '0', 0, NULL",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "max_attempts",
+        ),
+    ] {
+        let error = client
+            .query(&format!("SELECT redrive.enqueue({arguments})"), &[])
+            .expect_err(arguments);
+        let error = error.as_db_error().expect("an answer of the server");
+        assert_eq!(*error.code(), state, "{arguments}: {error}");
+        assert!(error.message().starts_with("redrive: "), "{error}");
+        assert!(error.message().contains(why), "{arguments}: {error}");
+    }
+    assert_eq!(count(&test, "live_jobs"), 0);
+}
+
+#[test]
+fn a_queue_can_be_cloned_and_shared_between_threads() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let copy = queue.clone();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    assert_eq!(copy.name(), "orders");
+    assert!(copy.database().admin().job(id).unwrap().is_some());
+}

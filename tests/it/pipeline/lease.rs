@@ -1,0 +1,83 @@
+//! Leases: a worker can change a job only while it holds the lease.
+
+mod lost;
+mod renewal;
+
+use redrive::admin::JobState;
+use redrive::{Failure, Job, Worker};
+use redrive_tests::{Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, stop, worker};
+
+/// The result of a handler after its gate.
+type Verdict = fn(&Job<Order>) -> Result<(), Failure>;
+
+/// A worker on a separate handle, whose handler counts, waits at a gate, and returns.
+fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, verdict: Verdict) -> Worker {
+    let (tally, gate) = (tally.clone(), gate.clone());
+    worker(&test.queue("orders"))
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            gate.pass();
+            verdict(job)
+        })
+        .start()
+        .unwrap()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is one verdict among others")]
+fn done(_: &Job<Order>) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn retry(_: &Job<Order>) -> Result<(), Failure> {
+    Err(Failure::retry("a stale result"))
+}
+
+/// The result of a stale worker has no effect: the worker that holds the job now completes it.
+fn stale(verdict: Verdict) {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (runs_a, runs_b) = (Tally::new(), Tally::new());
+    let (gate_a, gate_b) = (Gate::new(), Gate::new());
+    let a = gated(&test, &runs_a, &gate_a, verdict);
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate_a.wait_for(1);
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+
+    // While B holds the job …
+    let b = gated(&test, &runs_b, &gate_b, done);
+    gate_b.wait_for(1);
+    gate_a.open();
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    let job = queue
+        .database()
+        .admin()
+        .job(id)
+        .unwrap()
+        .expect("still live");
+    assert_eq!(
+        (job.state, job.crashes, job.attempts),
+        (JobState::Leased, 1, 1)
+    );
+    // … and only B ends it.
+    gate_b.open();
+    counted(&b, "the job to be done", |counts| counts.done == 1);
+    assert!(queue.is_drained().unwrap());
+
+    let counts = stop(a).stats;
+    assert_eq!(
+        (
+            counts.done,
+            counts.retried,
+            counts.dead,
+            counts.snoozed,
+            counts.lost
+        ),
+        (0, 0, 0, 0, 1)
+    );
+    assert_eq!(stop(b).stats.lost, 0);
+    assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
+    assert!(queue.database().dlq().get(id).unwrap().is_none());
+    assert!(queue.is_drained().unwrap(), "it was not opened again");
+}

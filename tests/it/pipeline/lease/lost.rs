@@ -1,0 +1,143 @@
+//! A worker that lost its lease cannot change a job.
+
+use std::time::Duration;
+
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{Failure, Job, Operator};
+use redrive_tests::{
+    Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
+};
+
+use super::{Verdict, done, gated, retry, stale};
+
+fn reject(_: &Job<Order>) -> Result<(), Failure> {
+    Err(Failure::reject("a stale result"))
+}
+
+fn snooze(_: &Job<Order>) -> Result<(), Failure> {
+    Err(Failure::snooze(Duration::ZERO))
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_cannot_complete_a_job() {
+    stale(done);
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_cannot_dead_letter_a_job() {
+    stale(reject);
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_cannot_retry_a_job() {
+    stale(retry);
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_cannot_snooze_a_job() {
+    stale(snooze);
+}
+
+#[test]
+fn a_late_failure_does_not_reopen_a_completed_job() {
+    for answer in [reject as Verdict, retry, done] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
+        open.open();
+        let a = gated(&test, &tally, &gate, answer);
+        let id = queue.enqueue(&Order { number: 1 }).unwrap();
+        gate.wait_for(1);
+        expire_leases(&mut test.client());
+        let b = gated(&test, &tally, &open, done);
+        counted(&b, "the job to be done", |counts| counts.done == 1);
+        gate.open();
+        counted(&a, "the stale result to be refused", |counts| {
+            counts.lost == 1
+        });
+        stop(a);
+        stop(b);
+        assert!(queue.is_drained().unwrap());
+        assert!(queue.database().dlq().get(id).unwrap().is_none());
+        assert_eq!(tally.of(id), 2);
+    }
+}
+
+#[test]
+fn a_late_success_does_not_recover_an_open_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
+    open.open();
+    let first = gated(&test, &tally, &open, reject);
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    stop(first);
+
+    // After a redrive A claims the job and loses its lease, and the job dies in B.
+    queue
+        .database()
+        .dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    let a = gated(&test, &tally, &gate, done);
+    gate.wait_for(1);
+    expire_leases(&mut test.client());
+    let b = gated(&test, &tally, &open, reject);
+    drained(&queue);
+    gate.open();
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    stop(a);
+    stop(b);
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
+}
+
+#[test]
+fn an_expired_lease_does_not_block_the_settle_of_another() {
+    // A has two leases and loses one: the verdicts of the other count.
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let a = worker(&test.queue("orders"))
+        .slots(2)
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                gate.pass();
+                match job.payload().number {
+                    1 => Err(Failure::reject("the first")),
+                    _ => Err(Failure::reject("the second")),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    let first = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let second = queue.enqueue(&Order { number: 2 }).unwrap();
+    gate.wait_for(2);
+    let taken = test
+        .client()
+        .execute(
+            "DELETE FROM redrive.leases WHERE (jobs[1]).id = $1",
+            &[&first.get()],
+        )
+        .unwrap();
+    assert_eq!(taken, 1);
+    gate.open();
+    counted(&a, "one death and one refusal", |counts| {
+        counts.dead == 1 && counts.lost == 1
+    });
+    stop(a);
+    assert!(queue.database().dlq().get(first).unwrap().is_none());
+    let letter = queue
+        .database()
+        .dlq()
+        .get(second)
+        .unwrap()
+        .expect("a letter");
+    assert_eq!(letter.error_message, "the second");
+}

@@ -1,0 +1,144 @@
+//! Open transactions of other programs: they delay at most the job that they concern.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
+use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive_tests::{
+    Gate, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, stop, wait_until, worker,
+};
+
+/// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
+fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
+    let (gate, tally) = (gate.clone(), tally.clone());
+    worker(queue)
+        .slots(8)
+        .lease(Duration::from_secs(2))
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            gate.pass();
+            match job.payload().number % 2 {
+                0 => Ok(()),
+                _ => Err(Failure::reject("an odd number")),
+            }
+        })
+        .start()
+        .unwrap()
+}
+
+fn order(number: i64) -> NewJob {
+    NewJob::new(&Order { number }).unwrap()
+}
+
+#[test]
+fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate, tally) = (Gate::new(), Tally::new());
+    let ids = ["a", "b", "c"]
+        .map(|key| queue.enqueue_job(order(2).unique(key)).unwrap())
+        .map(Enqueued::id);
+    let worker = at_the_gate(&queue, &gate, &tally);
+    gate.wait_for(3);
+    // Three callers: the library, SQL, and a prepared transaction that its program forgot.
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    let found = queue.enqueue_job_in(&mut transaction, &order(4).unique("a"));
+    assert_eq!(found.unwrap(), Enqueued::Existing(ids[0]));
+    let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
+    let found: i64 = transaction.query_one(call, &[&"b"]).unwrap().get(0);
+    assert_eq!(JobId::new(found), ids[1]);
+    test.client()
+        .batch_execute(
+            "BEGIN; SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'c'); \
+             PREPARE TRANSACTION 'forgotten'",
+        )
+        .unwrap();
+    gate.open();
+    counted(&worker, "the jobs to be done", |counts| counts.done == 3);
+    // The keys are free now, also for the open transaction.
+    let again = queue.enqueue_job_in(&mut transaction, &order(4).unique("a"));
+    assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
+    transaction.commit().unwrap();
+    test.client()
+        .batch_execute("ROLLBACK PREPARED 'forgotten'")
+        .unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.lost, counts.released), (4, 0, 0));
+    assert_eq!(tally.repeated(), []);
+}
+
+#[test]
+fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job() {
+    let test = TestDatabase::migrated();
+    let (db, queue) = (test.open(), test.queue("orders"));
+    let (gate, tally) = (Gate::new(), Tally::new());
+    let foreign = |position: &str| {
+        ForeignFailure::new("kafka", position, "orders", "order", r#"{"number":2}"#)
+    };
+    let both = ["0/1", "0/2"].map(foreign);
+    db.dlq().capture_many(&both).unwrap();
+    let operator = Operator::new("maria").reason("a test");
+    db.dlq().redrive(&LetterFilter::new(), &operator).unwrap();
+    let worker = at_the_gate(&queue, &gate, &tally);
+    gate.wait_for(2);
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    transaction
+        .batch_execute(
+            "SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
+             SELECT redrive.capture_letters('{kafka}', '{0/2}', '{orders}', '{order}', \
+                 ARRAY['{\"number\":2}'::bytea], '{NULL}', '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')",
+        )
+        .unwrap();
+    gate.open();
+    counted(&worker, "the jobs to be done", |counts| counts.done == 2);
+    transaction.commit().unwrap();
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.lost, counts.released), (2, 0, 0));
+    assert_eq!(letters_in(&db, "orders", LetterState::Recovered), 2);
+}
+
+#[test]
+fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
+    // Both jobs succeed, and both die: different statements settle them.
+    for number in [2, 3] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let (gate, tally) = (Gate::new(), Tally::new());
+        let worker = at_the_gate(&queue, &gate, &tally);
+        // Two leases, because the second job arrives after the claim of the first.
+        let locked = queue.enqueue(&Order { number }).unwrap();
+        gate.wait_for(1);
+        queue.enqueue(&Order { number }).unwrap();
+        gate.wait_for(2);
+        let mut client = test.client();
+        let mut transaction = client.transaction().unwrap();
+        let lock = "SELECT FROM redrive.leases WHERE (jobs[1]).id = $1 FOR UPDATE";
+        assert_eq!(transaction.execute(lock, &[&locked.get()]).unwrap(), 1);
+        gate.open();
+        counted(&worker, "the other job to be settled", |counts| {
+            counts.done + counts.dead == 1
+        });
+        // Longer than a lease: the worker keeps the verdict for as long as it renews.
+        renewed_for(&mut test.client(), Duration::from_secs(4));
+        assert_eq!(worker.stats().lost, 0);
+        transaction.rollback().unwrap();
+        drained(&queue);
+        let counts = stop(worker).stats;
+        assert_eq!((counts.done + counts.dead, counts.lost), (2, 0));
+        assert_eq!((counts.released, tally.repeated()), (0, vec![]));
+    }
+}
+
+/// Waits until the worker's expiry has moved by this much.
+fn renewed_for(client: &mut Client, time: Duration) {
+    let expiry = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
+    let mut read = || client.query_one(expiry, &[]).unwrap().get::<_, f64>(0);
+    let start = read();
+    wait_until("the renewals", SOON, || {
+        read() - start >= time.as_secs_f64()
+    });
+}

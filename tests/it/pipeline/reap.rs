@@ -1,0 +1,286 @@
+//! Reap: which leases are reaped, and which are not.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::Job;
+use redrive_tests::{
+    Gate, Lost, Order, ReapLimits, SOON, TestDatabase, counted, drained, expire_leases, reap,
+    reap_after, reap_within, scalar, stop, wait_until, worker,
+};
+use uuid::Uuid;
+
+#[test]
+fn the_leases_of_a_worker_that_renews_are_left_alone() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let mut client = test.client();
+    client
+        .execute(
+            "UPDATE redrive.leases SET claimed_at = now() - interval '1 day'",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(
+        reap(&mut client),
+        [],
+        "the age of the lease does not matter"
+    );
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.lost, 0);
+}
+
+#[test]
+fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let mut client = test.client();
+    client.execute("DELETE FROM redrive.workers", &[]).unwrap();
+    assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);
+    assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
+    assert!(
+        queue
+            .database()
+            .admin()
+            .job(id)
+            .unwrap()
+            .is_some_and(|job| job.crashes == 1)
+    );
+    gate.open();
+    counted(&worker, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    drained(&queue);
+    stop(worker);
+}
+
+#[test]
+fn jobs_settled_before_a_crash_do_not_run_again() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, done) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
+                    array_agg(ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job ORDER BY n), \
+                    '{1,3}' \
+             FROM generate_series(1, 4) AS n",
+        )
+        .unwrap();
+    let mut lost = reap(&mut client);
+    lost.sort_by_key(|lost| match lost {
+        Lost::Back(id) | Lost::Dead(id) => *id,
+    });
+    assert_eq!(lost, [2, 4].map(|id| Lost::Back(redrive::JobId::new(id))));
+}
+
+#[test]
+fn two_concurrent_reapers_return_each_job_once() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
+                    ARRAY[ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job] \
+             FROM generate_series(1, 3000) AS n",
+        )
+        .unwrap();
+    let reapers: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = test.client();
+            std::thread::spawn(move || {
+                let mut taken = 0;
+                loop {
+                    match reap(&mut client).len() {
+                        0 => return taken,
+                        some => taken += some,
+                    }
+                }
+            })
+        })
+        .collect();
+    let taken: usize = reapers
+        .into_iter()
+        .map(|reaper| reaper.join().expect("a reaper"))
+        .sum();
+    assert_eq!(taken, 3000);
+    let row = client
+        .query_one("SELECT count(*), count(DISTINCT id) FROM redrive.jobs", &[])
+        .unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3000, 3000));
+    assert_eq!(expire_leases(&mut client), []);
+}
+
+#[test]
+fn rows_of_old_workers_are_deleted() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) VALUES \
+             (gen_random_uuid(), 'orders', 'old', 1, 'v', 1, now() - interval '2 hours'), \
+             (gen_random_uuid(), 'orders', 'late', 1, 'v', 1, now() - interval '2 minutes'), \
+             (gen_random_uuid(), 'orders', 'alive', 1, 'v', 1, now() + interval '1 minute')",
+        )
+        .unwrap();
+    reap(&mut client);
+    let rows = client
+        .query("SELECT host FROM redrive.workers ORDER BY host", &[])
+        .unwrap();
+    let hosts: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(hosts, ["alive", "late"]);
+}
+
+/// Leases of a lost worker, with four jobs of 256 KiB each.
+fn large_leases(client: &mut Client, count: i32) {
+    client
+        .execute(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - n * interval '1 hour', \
+                    ARRAY(SELECT ROW(10 * n + i, 'order', 0, \
+                        (SELECT jsonb_build_object('n', string_agg(md5(random()::text || g), '')) \
+                         FROM generate_series(1, 8192) g), \
+                        1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job \
+                     FROM generate_series(1, 4) i) \
+             FROM generate_series(1, $1) AS n",
+            &[&count],
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_reap_is_bounded_but_takes_at_least_one_lease() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    large_leases(&mut client, 6);
+    let unbounded = ReapLimits::default();
+    for (limits, jobs) in [
+        (
+            ReapLimits {
+                bytes: 1,
+                ..unbounded
+            },
+            4,
+        ),
+        (
+            ReapLimits {
+                jobs: 1,
+                ..unbounded
+            },
+            4,
+        ),
+        (
+            ReapLimits {
+                jobs: 11,
+                ..unbounded
+            },
+            8,
+        ),
+        (
+            ReapLimits {
+                leases: 1,
+                ..unbounded
+            },
+            4,
+        ),
+        (unbounded, 4),
+    ] {
+        let lost = reap_within(&mut client, Duration::ZERO, limits);
+        assert_eq!(lost.len(), jobs, "{limits:?}");
+    }
+    assert_eq!(expire_leases(&mut client), []);
+}
+
+#[test]
+fn a_worker_reaps_many_large_leases_in_steps() {
+    let test = TestDatabase::migrated();
+    // More than the bytes of one statement.
+    let mut client = test.client();
+    large_leases(&mut client, 40);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
+    wait_until("all leases of the lost worker to be reaped", SOON, || {
+        let lost = "SELECT count(*) FROM redrive.leases l
+                    WHERE NOT EXISTS (SELECT FROM redrive.workers w WHERE w.worker_id = l.worker_id)";
+        scalar(&mut client, lost) == 0
+    });
+    stop(worker);
+}
+
+/// Inserts or replaces a worker, with times relative to now in hours.
+fn place_worker(client: &mut Client, id: Uuid, started: i32, expires: i32) {
+    client
+        .execute(
+            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, started_at, expires_at) \
+             VALUES ($1, 'orders', 'h', 1, 'v', 1, now() + $2 * interval '1 hour', now() + $3 * interval '1 hour') \
+             ON CONFLICT (worker_id) DO UPDATE \
+             SET started_at = excluded.started_at, expires_at = excluded.expires_at",
+            &[&id, &f64::from(started), &f64::from(expires)],
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_new_worker_waits_one_lease_unless_an_older_worker_has_renewed() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let (me, older) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let mine = ReapLimits {
+        worker: me,
+        ..ReapLimits::default()
+    };
+    let lease = Duration::from_secs(2);
+    let mut reaped = || {
+        large_leases(&mut client, 1);
+        let count = reap_within(&mut client, lease, mine).len();
+        client
+            .batch_execute("TRUNCATE redrive.leases, redrive.jobs")
+            .unwrap();
+        count
+    };
+    let mut other = test.client();
+    // It starts in an hour, so that it is young for as long as the test takes.
+    place_worker(&mut other, me, 1, 1);
+    assert_eq!(reaped(), 0, "it is alone");
+    place_worker(&mut other, older, -3, -1);
+    assert_eq!(reaped(), 0, "the older one may be reconnecting");
+    place_worker(&mut other, older, 1, 1);
+    assert_eq!(reaped(), 0, "the other one is new too");
+    place_worker(&mut other, older, -3, 1);
+    assert_eq!(reaped(), 4, "the older one has renewed");
+    place_worker(&mut other, older, -3, -1);
+    place_worker(&mut other, me, -1, 1);
+    assert_eq!(reaped(), 4, "it is a lease old");
+}

@@ -1,0 +1,316 @@
+//! Segments: they are filled, drained and truncated in turn without losing a job.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::error::SqlState;
+use redrive::{Job, JobId, NewJob, Queue};
+use redrive_tests::{
+    Order, SOON, Tally, TestDatabase, counted, drained, statement, stop, wait_until, worker,
+};
+
+/// Runs one rotation step, with segments of one page.
+fn step(client: &mut Client) -> String {
+    client
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0)
+}
+
+/// Returns the size of each segment in bytes.
+fn sizes(client: &mut Client) -> Vec<i64> {
+    let asked = "SELECT pg_relation_size(format('redrive.jobs_%s', n)::regclass) FROM generate_series(0, 7) n ORDER BY n";
+    client
+        .query(asked, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
+}
+
+fn current(client: &mut Client) -> i16 {
+    client
+        .query_one("SELECT segment FROM redrive.ring", &[])
+        .unwrap()
+        .get(0)
+}
+
+/// A worker that counts its jobs.
+fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
+    let tally = tally.clone();
+    worker(queue)
+        .slots(slots)
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn segments_rotate_under_load_and_lose_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let tally = Tally::new();
+    let worker = counting(&test.queue("orders"), 2, &tally);
+    let producer = thread::spawn(move || {
+        (0..80)
+            .flat_map(|_| queue.enqueue_many(&Order::up_to(150)).unwrap())
+            .collect::<Vec<JobId>>()
+    });
+    let mut client = test.client();
+    let (mut turned, mut truncated) = (0, 0);
+    wait_until("the producer to end", SOON, || {
+        match &*step(&mut client) {
+            "turned" => turned += 1,
+            "truncated" => truncated += 1,
+            _ => {}
+        }
+        producer.is_finished()
+    });
+    let ids = producer.join().expect("the producer");
+    drained(&test.queue("orders"));
+    counted(&worker, "all done", |counts| counts.done == 12_000);
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!((tally.jobs(), tally.repeated()), (ids.len(), vec![]));
+    assert!(
+        turned >= 4 && truncated >= 3,
+        "turned {turned} times, truncated {truncated} times"
+    );
+    // Without jobs, every segment but the current one is truncated.
+    wait_until("the ring to be at rest", SOON, || {
+        step(&mut client) == "nothing"
+            && sizes(&mut client)
+                .iter()
+                .filter(|bytes| **bytes > 0)
+                .count()
+                <= 1
+    });
+}
+
+#[test]
+fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
+    let test = TestDatabase::migrated();
+    let (paused, busy) = (test.queue("paused"), test.queue("busy"));
+    // More than a step of the ring would move.
+    let ids = paused.enqueue_many(&Order::up_to(1001)).unwrap();
+    let worker = counting(&busy, 2, &Tally::new());
+    let mut client = test.client();
+    let mut visited = vec![current(&mut client)];
+    while visited.len() < 16 {
+        let here = current(&mut client);
+        busy.enqueue_many(&Order::up_to(300)).unwrap();
+        drained(&busy);
+        wait_until("the ring to turn", SOON, || {
+            assert_ne!(step(&mut client), "moved");
+            current(&mut client) != here
+        });
+        visited.push(current(&mut client));
+    }
+    stop(worker);
+    assert!(!visited[1..].contains(&0), "{visited:?}");
+    assert!(
+        (1..8).all(|segment| visited.contains(&segment)),
+        "{visited:?}"
+    );
+    let rows = client
+        .query(
+            "SELECT id FROM redrive.jobs WHERE queue = 'paused' AND segment = 0 ORDER BY id",
+            &[],
+        )
+        .unwrap();
+    let left: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get(0))).collect();
+    assert_eq!(left, ids);
+    let tally = Tally::new();
+    // With one slot they also run in the order in which they are claimed.
+    let worker = counting(&paused, 1, &tally);
+    drained(&paused);
+    stop(worker);
+    assert_eq!(tally.order(), ids, "in their order");
+}
+
+/// Puts this many jobs into each of the segments 0 to 6, and enough to turn into segment 7, which
+/// becomes the current one.
+fn fill(client: &mut Client, jobs: [i32; 7]) {
+    client
+        .batch_execute("UPDATE redrive.ring SET segment = 7")
+        .unwrap();
+    for (segment, jobs) in (0_i16..).zip(jobs.into_iter().chain([500])) {
+        client
+            .execute(
+                "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                 SELECT $1, 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, $2)",
+                &[&segment, &jobs],
+            )
+            .unwrap();
+    }
+}
+
+#[test]
+fn only_without_a_clean_segment_the_fewest_jobs_move() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let admin = queue.database().admin();
+    let before = admin.job(id).unwrap().expect("a live job");
+    fill(&mut client, [6, 1001, 8, 1001, 1001, 9, 1001]);
+    assert_eq!(step(&mut client), "moved");
+    let counts = "SELECT count(*), count(*) FILTER (WHERE segment = 0), count(*) FILTER (WHERE segment = 7) \
+                  FROM redrive.jobs";
+    let row = client.query_one(counts, &[]).unwrap();
+    let counts: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!(counts, (1 + 6 + 8 + 9 + 4 * 1001 + 500, 0, 507));
+    let after = admin.job(id).unwrap().expect("a live job");
+    assert_eq!(
+        (after.since, after.enqueued_at),
+        (before.since, before.enqueued_at)
+    );
+    wait_until("the ring to turn", SOON, || {
+        step(&mut client);
+        current(&mut client) == 0
+    });
+}
+
+#[test]
+fn with_a_backlog_in_every_segment_the_current_one_grows() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    fill(&mut client, [1001; 7]);
+    for _ in 0..3 {
+        assert_eq!(step(&mut client), "nothing");
+    }
+    assert_eq!(current(&mut client), 7);
+    // The segments with backlogs are not counted again at once.
+    let waiting =
+        "SELECT count(*) FROM redrive.ring_segments WHERE refusals = 1 AND retry_at > '-infinity'";
+    let waiting: i64 = client.query_one(waiting, &[]).unwrap().get(0);
+    assert_eq!(waiting, 7);
+    let queue = test.queue("orders");
+    let tally = Tally::new();
+    let worker = counting(&queue, 2, &tally);
+    drained(&queue);
+    stop(worker);
+    assert_eq!((tally.jobs(), tally.repeated()), (7 * 1001 + 500, vec![]));
+    client
+        .batch_execute("UPDATE redrive.ring_segments SET retry_at = '-infinity'")
+        .unwrap();
+    wait_until("the ring to turn", SOON, || {
+        step(&mut client);
+        current(&mut client) != 7
+    });
+}
+
+#[test]
+fn large_payloads_turn_the_ring() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    // About 8 kB that do not compress, stored outside of the row.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'orders', 'order', \
+                 (SELECT to_jsonb(string_agg(md5(n::text || m), '')) FROM generate_series(1, 256) m) \
+             FROM generate_series(1, 200) n",
+        )
+        .unwrap();
+    let heap = sizes(&mut client)[0];
+    assert!(heap < 100_000, "{heap} bytes");
+    let turned = client
+        .query_one("SELECT redrive.turn_ring(1000000, 1000)", &[])
+        .unwrap();
+    assert_eq!(turned.get::<_, String>(0), "turned");
+}
+
+#[test]
+fn an_empty_ring_is_an_error_and_loses_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let later = NewJob::new(&Order { number: 1 })
+        .unwrap()
+        .delay(Duration::from_mins(1));
+    let later = queue.enqueue_job(later).unwrap().id();
+    let mut client = test.client();
+    client.batch_execute("DELETE FROM redrive.ring").unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap_err();
+    queue.enqueue_many(&Order::up_to(3)).unwrap_err();
+    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
+    queue.enqueue_job(unique).unwrap_err();
+    let mut tx = client.transaction().unwrap();
+    queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap_err();
+    tx.rollback().unwrap();
+    client
+        .batch_execute("SELECT redrive.enqueue('orders', 'order', '{}')")
+        .unwrap_err();
+    let error = client
+        .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
+        .unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::NO_DATA_FOUND));
+    client
+        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
+        .unwrap();
+    client
+        .query(statement("promote"), &[&"orders", &10_i64])
+        .unwrap_err();
+    client
+        .batch_execute("INSERT INTO redrive.ring (segment) VALUES (0)")
+        .unwrap();
+    let tally = Tally::new();
+    let worker = counting(&queue, 1, &tally);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.order(), [later]);
+}
+
+#[test]
+fn an_uncommitted_enqueue_keeps_its_segment() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut late = test.client();
+    let mut tx = late.transaction().unwrap();
+    let id = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
+    // Meanwhile the segments rotate as far as possible.
+    let tally = Tally::new();
+    let busy = test.queue("busy");
+    let worker = counting(&busy, 2, &tally);
+    let mut client = test.client();
+    for _ in 0..6 {
+        busy.enqueue_many(&Order::up_to(300)).unwrap();
+        drained(&busy);
+        for _ in 0..6 {
+            step(&mut client);
+        }
+    }
+    stop(worker);
+    tx.commit().unwrap();
+    assert!(
+        queue.database().admin().job(id).unwrap().is_some(),
+        "an uncommitted job was truncated away"
+    );
+    let worker = counting(&queue, 2, &tally);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.of(id), 1);
+}
+
+#[test]
+fn only_one_rotation_runs_at_a_time() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(500)).unwrap();
+    let mut one = test.client();
+    let mut tx = one.transaction().unwrap();
+    let first: String = tx
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(first, "turned");
+    assert_eq!(
+        step(&mut test.client()),
+        "nothing",
+        "the other does not wait"
+    );
+    tx.commit().unwrap();
+}

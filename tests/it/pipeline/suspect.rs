@@ -1,0 +1,175 @@
+//! Suspects: jobs that lost their worker each have their own lease, and run alone on their last
+//! chance.
+
+use redrive::limits::MAX_CRASHES;
+use redrive::{Job, JobId, NewJob, Queue, Worker};
+use redrive_tests::{
+    Gate, Order, SOON, Tally, TestDatabase, drained, ids, stop, wait_until, worker,
+};
+
+#[test]
+fn suspects_run_in_parallel_each_in_its_own_lease() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    suspects(&test, &queue, [1; 5]);
+    let (tally, gate) = (Tally::new(), Gate::new());
+    let worker = at_the_gate(&test, &tally, &gate);
+    gate.wait_for(5);
+    let alone =
+        "SELECT count(*) FROM redrive.leases WHERE (jobs[1]).crashes > 0 AND cardinality(jobs) = 1";
+    let alone: i64 = test.client().query_one(alone, &[]).unwrap().get(0);
+    assert_eq!(alone, 5, "each suspect is alone in its lease");
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
+}
+
+#[test]
+fn a_job_on_its_last_chance_is_the_only_suspect() {
+    let last = i16::try_from(MAX_CRASHES).unwrap() - 1;
+    // The first suspect in the queue decides: one that must be alone, or those that need not.
+    for (crashes, first) in [([last, 1, 1, last], 1), ([1, last, 1, last], 2)] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let suspects = suspects(&test, &queue, crashes);
+        let (tally, gate) = (Tally::new(), Gate::new());
+        let worker = at_the_gate(&test, &tally, &gate);
+        gate.wait_for(first);
+        // Other jobs run before the waiting suspects.
+        let others = queue.enqueue_many(&Order::up_to(5)).unwrap();
+        gate.wait_for(first + 5);
+        assert!(others.iter().all(|id| tally.of(*id) == 1));
+        let began = suspects.iter().zip(crashes);
+        let began: Vec<i16> = began
+            .filter(|(id, _)| tally.of(**id) == 1)
+            .map(|(_, crashes)| crashes)
+            .collect();
+        assert_eq!(began, vec![crashes[0]; first]);
+        gate.open();
+        drained(&queue);
+        stop(worker);
+        assert_eq!((tally.jobs(), tally.repeated()), (9, vec![]));
+    }
+}
+
+/// Starts a worker whose handlers wait at the gate.
+fn at_the_gate(test: &TestDatabase, tally: &Tally, gate: &Gate) -> Worker {
+    let (tally, gate) = (tally.clone(), gate.clone());
+    worker(&test.queue("orders"))
+        .slots(8)
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            gate.pass();
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+/// Makes jobs that lost these numbers of workers.
+fn suspects<const N: usize>(test: &TestDatabase, queue: &Queue, crashes: [i16; N]) -> Vec<JobId> {
+    let count = i64::try_from(N).unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
+    for (id, crashes) in ids.iter().zip(crashes) {
+        // Only a test updates rows of `jobs`.
+        let update = "UPDATE redrive.jobs SET crashes = $2::smallint WHERE id = $1";
+        let updated = test.client().execute(update, &[&id.get(), &crashes]);
+        assert_eq!(updated.unwrap(), 1);
+    }
+    ids
+}
+
+#[test]
+fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
+    // If the next suspect began earlier and killed the process, this one would be blamed too.
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    test.client()
+        .execute("UPDATE redrive.jobs SET crashes = 2", &[])
+        .unwrap();
+    let (tally, gate) = (Tally::new(), Gate::new());
+    let worker = worker(&test.queue("orders"))
+        .slots(2)
+        .handle({
+            let (tally, gate) = (tally.clone(), gate.clone());
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    assert_eq!(tally.of(suspects[0]), 1);
+    // The settle of the first suspect has to wait for this lock.
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    tx.query("SELECT FROM redrive.leases FOR UPDATE", &[])
+        .unwrap();
+    gate.open();
+    // A later claim finds this job, and would find the suspect before it.
+    let next = queue
+        .enqueue_job(NewJob::new(&Order { number: 3 }).unwrap().priority(-1))
+        .unwrap()
+        .id();
+    wait_until("the next job to begin", SOON, || tally.of(next) == 1);
+    let after = queue
+        .enqueue_job(NewJob::new(&Order { number: 4 }).unwrap().priority(-2))
+        .unwrap()
+        .id();
+    wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
+    assert_eq!(
+        tally.of(suspects[1]),
+        0,
+        "the second suspect began before the first was settled"
+    );
+    tx.rollback().unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.of(suspects[1]), 1);
+}
+
+#[test]
+fn suspects_run_in_queue_order() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = [0, 5, 0, -5, 5].map(|priority| {
+        NewJob::new(&Order { number: 1 })
+            .unwrap()
+            .priority(priority)
+    });
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    test.client()
+        .execute(
+            "UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)",
+            &[&vec![ids[0].get(), ids[4].get()]],
+        )
+        .unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
+    let order = tally.order();
+    let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");
+    assert!(
+        place(ids[1]) < place(ids[2]) && place(ids[2]) < place(ids[3]),
+        "{order:?}"
+    );
+    assert!(
+        place(ids[4]) < place(ids[0]),
+        "the suspect of higher priority first: {order:?}"
+    );
+}

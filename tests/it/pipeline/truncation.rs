@@ -1,0 +1,287 @@
+//! Truncation of drained segments: it waits for no reader, and a recent snapshot misses no job.
+
+use std::thread;
+
+use postgres::{Client, IsolationLevel, Transaction};
+use redrive_tests::{Order, SOON, TestDatabase, statement, wait_until};
+use uuid::Uuid;
+
+/// Runs one step of the ring, with segments of one page.
+fn step(client: &mut Client) -> String {
+    client
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0)
+}
+
+/// Fills segment 0, turns the ring and claims the jobs. Segment 0 has no job, and its space.
+fn drain(test: &TestDatabase, client: &mut Client) {
+    test.queue("orders")
+        .enqueue_many(&Order::up_to(500))
+        .unwrap();
+    assert_eq!(step(client), "turned");
+    assert_eq!(claim(client), 500);
+}
+
+/// Claims all ready jobs, as a worker does, and returns their number.
+fn claim(client: &mut Client) -> usize {
+    let (kinds, nothing) = (None::<Vec<String>>, Vec::<String>::new());
+    client
+        .query(
+            statement("claim"),
+            &[
+                &"orders",
+                &kinds,
+                &nothing,
+                &1000_i64,
+                &8_388_608_i64,
+                &0_i32,
+                &Uuid::new_v4(),
+                &Uuid::nil(),
+                &vec![-32768_i16],
+                &vec![0_i64],
+                &vec![32767_i16],
+                &kinds,
+                &2_i32,
+            ],
+        )
+        .unwrap()
+        .len()
+}
+
+fn size_of_0(client: &mut Client) -> i64 {
+    client
+        .query_one("SELECT pg_relation_size('redrive.jobs_0')", &[])
+        .unwrap()
+        .get(0)
+}
+
+/// Returns how often in a row segment 0 could not be truncated.
+fn refusals(client: &mut Client) -> i16 {
+    client
+        .query_one(
+            "SELECT refusals FROM redrive.ring_segments WHERE segment = 0",
+            &[],
+        )
+        .unwrap()
+        .get(0)
+}
+
+/// Ends the wait of every segment.
+fn retry_now(client: &mut Client) {
+    client
+        .batch_execute("UPDATE redrive.ring_segments SET retry_at = '-infinity'")
+        .unwrap();
+}
+
+/// Waits until segment 0 is truncated.
+fn truncated(client: &mut Client) {
+    wait_until("the truncation", SOON, || {
+        step(client);
+        size_of_0(client) == 0
+    });
+}
+
+/// Begins a transaction that has read `jobs`. It holds a lock, and no snapshot: a portal of the
+/// extended protocol would hold one.
+fn reading(client: &mut Client) -> Transaction<'_> {
+    let mut open = client.transaction().unwrap();
+    open.batch_execute("SELECT count(*) FROM redrive.jobs")
+        .unwrap();
+    open
+}
+
+#[test]
+fn no_claim_waits_for_a_truncation_behind_a_reader() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    drain(&test, &mut client);
+    let mut reader = test.client();
+    let open = reading(&mut reader);
+    assert_eq!(step(&mut client), "drained");
+
+    let mut observer = test.client();
+    let waiting = "SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted \
+                       AND l.mode = 'AccessExclusiveLock' AND l.database = \
+                           (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))";
+    for attempt in 1..=3 {
+        retry_now(&mut client);
+        let mut turning = test.client();
+        let turn = thread::spawn(move || step(&mut turning));
+        while !turn.is_finished() {
+            let is_queued: bool = observer.query_one(waiting, &[]).unwrap().get(0);
+            assert!(!is_queued, "claims would wait behind the truncation");
+        }
+        assert_eq!(turn.join().expect("a step"), "nothing");
+        assert_eq!(refusals(&mut client), attempt);
+    }
+    drop(open);
+    retry_now(&mut client);
+    truncated(&mut client);
+    assert_eq!(refusals(&mut client), 0);
+}
+
+#[test]
+fn a_refused_truncation_waits_at_most_a_minute() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    drain(&test, &mut client);
+    let mut reader = test.client();
+    let open = reading(&mut reader);
+    assert_eq!(step(&mut client), "drained");
+    for attempt in 1..=8 {
+        retry_now(&mut client);
+        assert_eq!(step(&mut client), "nothing");
+        assert_eq!(refusals(&mut client), attempt.min(7));
+    }
+    let wait = "SELECT retry_at BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute' \
+                FROM redrive.ring_segments WHERE segment = 0";
+    assert!(client.query_one(wait, &[]).unwrap().get::<_, bool>(0));
+    drop(open);
+    assert_eq!(step(&mut client), "nothing", "before its time");
+    assert!(size_of_0(&mut client) > 0);
+}
+
+#[test]
+fn the_queue_keeps_running_beside_a_reader() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    drain(&test, &mut client);
+    let old = size_of_0(&mut client);
+    let mut reader = test.client();
+    let open = reading(&mut reader);
+    for _ in 0..5 {
+        assert_ne!(step(&mut client), "truncated");
+        retry_now(&mut client);
+    }
+    assert_eq!(size_of_0(&mut client), old, "segment 0 keeps its space");
+    queue.enqueue_many(&Order::up_to(500)).unwrap();
+    assert_eq!(claim(&mut client), 500);
+    drop(open);
+    truncated(&mut client);
+}
+
+/// Begins a transaction whose snapshot is taken now. It has not read `jobs`.
+fn snapshot(client: &mut Client) -> Transaction<'_> {
+    let mut open = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    open.query("SELECT 1", &[]).unwrap();
+    open
+}
+
+/// Returns the numbers of ready and leased jobs that a transaction sees.
+fn live(tx: &mut Transaction<'_>) -> (i64, i64) {
+    let row = tx
+        .query_one(
+            "SELECT (SELECT count(*) FROM redrive.jobs), \
+                    (SELECT coalesce(sum(job_count), 0)::bigint FROM redrive.leases)",
+            &[],
+        )
+        .unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn a_snapshot_of_ten_seconds_misses_no_job() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    test.queue("orders")
+        .enqueue_many(&Order::up_to(500))
+        .unwrap();
+    let mut reader = test.client();
+    let mut open = snapshot(&mut reader);
+    assert_eq!(step(&mut client), "turned");
+    assert_eq!(claim(&mut client), 500);
+    assert_eq!(step(&mut client), "drained");
+    for _ in 0..3 {
+        assert_eq!(step(&mut client), "nothing", "the snapshot is waited for");
+    }
+    assert_eq!(live(&mut open), (500, 0));
+    drop(open);
+    truncated(&mut client);
+}
+
+#[test]
+fn an_older_snapshot_blocks_no_truncation() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    test.queue("orders")
+        .enqueue_many(&Order::up_to(500))
+        .unwrap();
+    let (mut reader, mut careful) = (test.client(), test.client());
+    let mut open = snapshot(&mut reader);
+    assert_eq!(step(&mut client), "turned");
+    assert_eq!(claim(&mut client), 500);
+    assert_eq!(step(&mut client), "drained");
+    client
+        .batch_execute(
+            "UPDATE redrive.ring_segments SET drained_at = drained_at - interval '10 seconds'",
+        )
+        .unwrap();
+    assert_eq!(step(&mut client), "truncated");
+    // GUARANTEES describes what such a snapshot misses.
+    assert_eq!(live(&mut open), (0, 0));
+    drop(open);
+
+    // A transaction that locks the jobs before it takes its snapshot misses nothing.
+    drain_again(&test, &mut client, &mut careful);
+}
+
+/// Drains the current segment while a transaction holds a lock that is older than its snapshot.
+fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
+    test.queue("orders")
+        .enqueue_many(&Order::up_to(500))
+        .unwrap();
+    let mut open = careful
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    open.batch_execute("LOCK TABLE redrive.jobs IN ACCESS SHARE MODE")
+        .unwrap();
+    open.query("SELECT 1", &[]).unwrap();
+    assert_eq!(step(client), "turned");
+    assert_eq!(claim(client), 500);
+    for _ in 0..3 {
+        assert_ne!(step(client), "truncated");
+        client
+            .batch_execute(
+                "UPDATE redrive.ring_segments \
+                 SET drained_at = drained_at - interval '1 minute', retry_at = '-infinity'",
+            )
+            .unwrap();
+    }
+    assert_eq!(live(&mut open), (500, 500));
+}
+
+#[test]
+fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let mut client = test.client();
+    let mut truncating = client.transaction().unwrap();
+    truncating
+        .batch_execute("LOCK TABLE redrive.jobs_0 IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let asking = thread::spawn(move || queue.is_drained().unwrap());
+    let mut observer = test.client();
+    wait_until("is_drained to wait for the lock", SOON, || {
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'redrive.jobs_0'::regclass)";
+        observer.query_one(waits, &[]).unwrap().get(0)
+    });
+    truncating
+        .batch_execute(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
+             VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', \
+                     ARRAY[ROW(1, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job]); \
+             TRUNCATE redrive.jobs_0",
+        )
+        .unwrap();
+    truncating.commit().unwrap();
+    assert!(!asking.join().expect("an answer"), "the job is leased");
+}

@@ -1,0 +1,194 @@
+//! Enqueueing jobs with a unique key.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use redrive::{Enqueued, Job, JobId, NewJob, Queue};
+use redrive_tests::ids;
+use redrive_tests::{Order, Tally, TestDatabase, counted, drained, stop, worker};
+
+use super::{held, inserted, order};
+
+#[test]
+fn a_second_job_with_a_key_returns_the_first() {
+    let test = TestDatabase::migrated();
+    let (queue, other) = (test.queue("orders"), test.queue("refunds"));
+    let first = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
+    assert_eq!(
+        queue.enqueue_job(order(2).unique("a")).unwrap(),
+        Enqueued::Existing(first)
+    );
+    assert_eq!(queue.enqueue_job(order(3).unique("a")).unwrap().id(), first);
+    let job = queue
+        .database()
+        .admin()
+        .job(first)
+        .unwrap()
+        .expect("a live job");
+    assert_eq!(
+        (job.unique_key.as_deref(), job.outage_since),
+        (Some("a"), None)
+    );
+    inserted(queue.enqueue_job(order(4).unique("b")).unwrap());
+    inserted(queue.enqueue_job(order(5)).unwrap());
+    inserted(other.enqueue_job(order(6).unique("a")).unwrap());
+    // Delayed jobs hold their key as well, and a call may have both kinds and a key twice.
+    let jobs = vec![
+        order(7).unique("c").delay(Duration::from_hours(1)),
+        order(8),
+        order(9).unique("a"),
+        order(10).unique("c"),
+    ];
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    assert_eq!((ids[2], ids[3]), (first, ids[0]));
+    let jobs = "SELECT count(*) FROM redrive.live_jobs";
+    let count: i64 = test.client().query_one(jobs, &[]).unwrap().get(0);
+    assert_eq!(count, 6);
+    let keyed = "SELECT count(*) FROM redrive.live_jobs j JOIN redrive.unique_keys k \
+                 ON k.job_id = j.id AND k.key = j.unique_key AND k.queue = j.queue";
+    let count: i64 = test.client().query_one(keyed, &[]).unwrap().get(0);
+    assert_eq!(count, 4);
+}
+
+#[test]
+fn too_many_keys_in_bulk_is_an_error_that_names_the_limit() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut jobs: Vec<NewJob> = (0..1001).map(order).collect();
+    jobs[700] = order(700).unique("a");
+    let error = queue.enqueue_jobs(&jobs).expect_err("too many");
+    assert!(
+        error.is_invalid() && error.to_string().contains("1000"),
+        "{error}"
+    );
+    jobs.pop();
+    assert_eq!(queue.enqueue_jobs(&jobs).unwrap().len(), 1000);
+    let error = queue
+        .enqueue_job(order(1).unique(""))
+        .expect_err("an empty key");
+    assert!(error.is_invalid(), "{error:?}");
+}
+
+#[test]
+fn eight_concurrent_enqueuers_create_one_job_per_key() {
+    let test = TestDatabase::migrated();
+    let start = Arc::new(Barrier::new(8));
+    let enqueuers: Vec<_> = (0..8)
+        .map(|number| {
+            let (queue, start) = (test.queue("orders"), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                let added =
+                    (0..20).map(|key| queue.enqueue_job(order(number).unique(key.to_string())));
+                added.collect::<Result<Vec<Enqueued>, _>>().unwrap()
+            })
+        })
+        .collect();
+    let added: Vec<Enqueued> = enqueuers
+        .into_iter()
+        .flat_map(|enqueuer| enqueuer.join().expect("an enqueuer"))
+        .collect();
+    let stored: HashSet<JobId> = added
+        .iter()
+        .filter(|added| matches!(added, Enqueued::New(_)))
+        .map(|added| added.id())
+        .collect();
+    let returned: HashSet<JobId> = added.iter().map(|added| added.id()).collect();
+    assert_eq!(
+        (stored.len(), &stored),
+        (20, &returned),
+        "each key has one job, and all know it"
+    );
+    assert_eq!(held(&test).len(), 20);
+}
+
+#[test]
+fn a_rolled_back_enqueue_leaves_no_key() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    inserted(
+        queue
+            .enqueue_job_in(&mut tx, &order(1).unique("a"))
+            .unwrap(),
+    );
+    tx.rollback().unwrap();
+    assert_eq!(held(&test), []);
+    let mut tx = client.transaction().unwrap();
+    let id = inserted(
+        queue
+            .enqueue_job_in(&mut tx, &order(1).unique("a"))
+            .unwrap(),
+    );
+    tx.commit().unwrap();
+    assert_eq!(held(&test), [("a".to_owned(), id)]);
+}
+
+#[test]
+fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', unique_key => $1)";
+    let mut ask = |key: Option<&str>| {
+        client
+            .query_one(call, &[&key])
+            .map(|row| row.get::<_, i64>(0))
+    };
+    let first = ask(Some("a")).unwrap();
+    assert_eq!(ask(Some("a")).unwrap(), first);
+    assert_ne!(ask(None).unwrap(), ask(None).unwrap());
+    assert_eq!(ask(Some(&"x".repeat(200))).unwrap(), first + 4);
+    for bad in [String::new(), "x".repeat(201)] {
+        let error = ask(Some(&bad)).expect_err("a bad key");
+        let said = error.as_db_error().expect("of the server").message();
+        assert!(said.starts_with("redrive: the unique key is"), "{said}");
+    }
+    let queue = test.queue("orders");
+    let Enqueued::Existing(id) = queue.enqueue_job(order(2).unique("a")).unwrap() else {
+        panic!("the library and the function are one")
+    };
+    assert_eq!(id.get(), first);
+}
+
+#[test]
+fn enqueues_racing_the_release_of_a_key_lose_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let enqueuers: Vec<_> = (0..4)
+        .map(|_| {
+            let queue: Queue = test.queue("orders");
+            thread::spawn(move || {
+                let mut stored = 0;
+                for number in 0..200 {
+                    let added = queue.enqueue_job(order(number).unique((number % 2).to_string()));
+                    stored += u64::from(matches!(added.unwrap(), Enqueued::New(_)));
+                }
+                stored
+            })
+        })
+        .collect();
+    let stored: u64 = enqueuers
+        .into_iter()
+        .map(|enqueuer| enqueuer.join().expect("an enqueuer"))
+        .sum();
+    drained(&queue);
+    counted(&worker, "all done", |counts| counts.done == stored);
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!((tally.jobs() as u64, tally.repeated()), (stored, vec![]));
+    assert_eq!(held(&test), []);
+}

@@ -1,0 +1,293 @@
+//! When a key is kept and when it is released.
+
+use std::time::Duration;
+
+use postgres::Transaction;
+use redrive::admin::Cancelled;
+use redrive::dlq::{LetterFilter, LetterState, Skip};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, TestDatabase, counted, drained, expire_leases, letters_in, stop,
+    worker,
+};
+
+use super::{held, inserted, order};
+
+#[test]
+fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Ok(()),
+            2 => Err(Failure::reject("broken")),
+            _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+        })
+        .start()
+        .unwrap();
+    let add = |number| queue.enqueue_job(order(number).unique("a")).unwrap();
+    inserted(add(1));
+    counted(&worker, "it to be done", |counts| counts.done == 1);
+    inserted(add(2));
+    counted(&worker, "it to be dead", |counts| counts.dead == 1);
+    let waiting = inserted(add(3));
+    counted(&worker, "it to be retried", |counts| counts.retried == 1);
+    assert_eq!(add(4), Enqueued::Existing(waiting), "a retry keeps the key");
+    assert_eq!(
+        queue.database().admin().cancel(waiting).unwrap(),
+        Cancelled::Dead
+    );
+    let last = inserted(add(1));
+    counted(&worker, "the last to be done", |counts| counts.done == 2);
+    assert_eq!(held(&test), [], "job {last} is done");
+    stop(worker);
+    let letters = queue
+        .database()
+        .dlq()
+        .list(&LetterFilter::new().queue("orders"))
+        .unwrap();
+    assert_eq!(letters.len(), 2);
+    let keys = "SELECT count(*) FROM redrive.letters WHERE unique_key = 'a'";
+    let count: i64 = test.client().query_one(keys, &[]).unwrap().get(0);
+    assert_eq!(count, 2, "a letter remembers its key");
+}
+
+#[test]
+fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let rejecting = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    let mut dead = Vec::new();
+    for number in 1..=3 {
+        dead.push(inserted(
+            queue.enqueue_job(order(number).unique("a")).unwrap(),
+        ));
+        drained(&queue);
+    }
+    dead.push(queue.enqueue_job(order(4).unique("b")).unwrap().id());
+    dead.push(queue.enqueue_job(order(5)).unwrap().id());
+    drained(&queue);
+    stop(rejecting);
+    assert_eq!(held(&test), []);
+
+    let alive = inserted(queue.enqueue_job(order(6).unique("b")).unwrap());
+    // Of three letters with one key the oldest goes back; the one whose key is in use stays.
+    let mut redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().ids(dead.clone()), &Operator::default())
+        .unwrap();
+    assert_eq!(redriven.redriven, [dead[0], dead[4]]);
+    redriven.skipped.sort_by_key(|(id, _)| *id);
+    assert_eq!(
+        redriven.skipped,
+        [1, 2, 3].map(|at| (dead[at], Skip::Conflict))
+    );
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 3);
+    assert_eq!(
+        held(&test),
+        [("a".to_owned(), dead[0]), ("b".to_owned(), alive)]
+    );
+    assert_eq!(
+        queue.enqueue_job(order(7).unique("a")).unwrap(),
+        Enqueued::Existing(dead[0])
+    );
+
+    let healed = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    for left in [3, 1, 0] {
+        drained(&queue);
+        assert_eq!(letters_in(db, "orders", LetterState::Open), left);
+        db.dlq()
+            .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+            .unwrap();
+    }
+    drained(&queue);
+    stop(healed);
+    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 5);
+    assert_eq!(held(&test), []);
+}
+
+#[test]
+fn a_redriven_job_that_dies_releases_its_key() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    let id = queue.enqueue_job(order(1).unique("a")).unwrap().id();
+    for deaths in 1..=2 {
+        counted(&worker, "its death", |counts| counts.dead == deaths);
+        assert_eq!(held(&test), []);
+        if deaths == 1 {
+            db.dlq()
+                .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+                .unwrap();
+        }
+    }
+    stop(worker);
+    let keys = "SELECT unique_key FROM redrive.letters";
+    let key: String = test.client().query_one(keys, &[]).unwrap().get(0);
+    assert_eq!(key, "a");
+}
+
+#[test]
+fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(8)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let hold = |_| NewJob::new(&Hold {}).unwrap();
+    let mut jobs: Vec<NewJob> = (0..8).map(hold).collect();
+    jobs[2] = hold(2).unique("c");
+    jobs[5] = hold(5).unique("f");
+    queue.enqueue_jobs(&jobs).unwrap();
+    gate.wait_for(8);
+    let leases = "SELECT max(cardinality(jobs)) FROM redrive.leases";
+    let largest: i32 = test.client().query_one(leases, &[]).unwrap().get(0);
+    assert!(largest > 1, "no lease has several jobs");
+    assert_eq!(held(&test).len(), 2);
+    gate.open();
+    counted(&worker, "all done", |counts| counts.done == 8);
+    assert_eq!((held(&test), stop(worker).stats.lost), (vec![], 0));
+}
+
+#[test]
+fn a_crash_keeps_the_key_until_the_job_dies() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let id = inserted(
+        queue
+            .enqueue_job(NewJob::new(&Hold {}).unwrap().unique("a"))
+            .unwrap(),
+    );
+    for crash in 1..=3 {
+        let worker = worker(&queue)
+            .handle({
+                let gate = gate.clone();
+                move |_: &Job<Hold>| {
+                    gate.pass();
+                    Ok(())
+                }
+            })
+            .start()
+            .unwrap();
+        gate.wait_for(crash);
+        let lost = expire_leases(&mut test.client());
+        // Without a stop: the worker lost its jobs and cannot release them.
+        drop(worker);
+        if crash < 3 {
+            assert_eq!(lost, [Lost::Back(id)]);
+            assert_eq!(
+                queue.enqueue_job(order(1).unique("a")).unwrap().id(),
+                id,
+                "crash {crash}"
+            );
+        } else {
+            assert_eq!(lost, [Lost::Dead(id)]);
+            assert_eq!(held(&test), []);
+        }
+    }
+    gate.open();
+}
+
+#[test]
+fn a_release_a_promotion_and_a_new_priority_keep_the_key() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = inserted(
+        queue
+            .enqueue_job(order(1).unique("a").delay(Duration::from_hours(1)))
+            .unwrap(),
+    );
+    let key = || {
+        let asked = "SELECT unique_key FROM redrive.live_jobs WHERE id = $1";
+        let row = test.client().query_one(asked, &[&id.get()]).unwrap();
+        row.get::<_, Option<String>>(0)
+    };
+    assert!(db.admin().set_priority(id, 7).unwrap());
+    test.client()
+        .execute(
+            "UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 hour'",
+            &[],
+        )
+        .unwrap();
+    let gate = Gate::new();
+    let held_up = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Err(Failure::retry("cut off"))
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    assert_eq!(key().as_deref(), Some("a"), "in its lease");
+    held_up.stop(Duration::ZERO).unwrap();
+    gate.open();
+    assert_eq!(key().as_deref(), Some("a"), "given back");
+    assert!(db.admin().set_priority(id, 8).unwrap());
+    // A rotation that moves it.
+    test.client()
+        .batch_execute("UPDATE redrive.ring SET segment = 3; INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT s, 'x', 'x', '{}' FROM generate_series(1, 500), generate_series(1, 7) s")
+        .unwrap();
+    let step: String = test
+        .client()
+        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(step, "moved");
+    assert_eq!(key().as_deref(), Some("a"), "moved on");
+    assert_eq!(held(&test), [("a".to_owned(), id)]);
+}
+
+#[test]
+fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |_: &Job<Order>, _: &mut Transaction<'_>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
+    gate.wait_for(1);
+    // Returned while the transaction is open.
+    assert_eq!(
+        queue.enqueue_job(order(2).unique("a")).unwrap(),
+        Enqueued::Existing(id)
+    );
+    gate.open();
+    counted(&worker, "it to be done", |counts| counts.done == 1);
+    inserted(queue.enqueue_job(order(3).unique("a")).unwrap());
+    counted(&worker, "the next to be done", |counts| counts.done == 2);
+    stop(worker);
+    assert_eq!(held(&test), []);
+}

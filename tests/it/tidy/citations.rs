@@ -1,0 +1,63 @@
+//! Citations: a test that a page names exists.
+
+use std::collections::BTreeSet;
+
+use super::{assert_none, files, read, root, shown};
+
+/// Returns the path of every integration test, such as `dlq::edit::concurrent_edits_lose_no_change`.
+pub(crate) fn tests() -> BTreeSet<String> {
+    let mut tests = BTreeSet::new();
+    for path in files("tests/it", &["rs"]) {
+        let module = shown(&path)
+            .trim_start_matches("tests/it/")
+            .trim_end_matches(".rs")
+            .replace('/', "::");
+        for test in read(&path).split("#[test]\n").skip(1) {
+            if let Some((_, name)) = test.split_once("fn ")
+                && let Some((name, _)) = name.split_once('(')
+            {
+                tests.insert(format!("{module}::{name}"));
+            }
+        }
+    }
+    // The scenarios of the models are listed in a macro, which makes each of them a test.
+    let models = read(&root().join("tests/models/tests/schedules.rs"));
+    let (_, scenarios) = models.split_once("s!(\n").expect("the scenarios");
+    let (scenarios, _) = scenarios.split_once(");").expect("their end");
+    for scenario in scenarios.split(',').map(str::trim) {
+        tests.insert(format!("schedules::{scenario}"));
+    }
+    tests
+}
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let tests = tests();
+    let folders: BTreeSet<&str> = tests
+        .iter()
+        .filter_map(|test| test.split("::").next())
+        .collect();
+    let mut offences = Vec::new();
+    let mut cited = 0;
+    for path in files("", &["md"]) {
+        for (number, line) in (1..).zip(read(&path).lines()) {
+            for name in line.split('`').skip(1).step_by(2) {
+                let Some((module, leaf)) = name.rsplit_once("::") else {
+                    continue;
+                };
+                // A path in the library is shorter than the name of a test.
+                let is_test = module
+                    .split("::")
+                    .next()
+                    .is_some_and(|folder| folders.contains(folder))
+                    && leaf.matches('_').count() >= 3;
+                if is_test && !tests.contains(name) {
+                    offences.push(format!("{}:{number}: no test `{name}`", shown(&path)));
+                }
+                cited += usize::from(is_test);
+            }
+        }
+    }
+    assert!(cited > 100, "only {cited} tests are cited");
+    assert_none(&offences);
+}

@@ -1,0 +1,72 @@
+//! Headers: each source file says what it is, each SQL file what it does and locks.
+
+use std::path::Path;
+
+use super::{assert_none, files, read, shown};
+
+#[test]
+fn every_source_file_begins_with_a_module_comment() {
+    let offences: Vec<String> = files("", &["rs"])
+        .iter()
+        .filter(|path| {
+            let text = read(path);
+            !text.starts_with("//!") && !text.starts_with("#![doc")
+        })
+        .map(|path| format!("{}: does not begin with `//!`", shown(path)))
+        .collect();
+    assert_none(&offences);
+}
+
+fn missing<'a>(path: &'a Path, headings: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+    let text = read(path);
+    headings
+        .iter()
+        .filter(move |heading| !text.contains(&***heading))
+        .map(|heading| format!("{}: no `{heading}`", shown(path)))
+}
+
+#[test]
+fn every_sql_file_has_its_header() {
+    let statements = files("crates/redrive/sql", &["sql"]);
+    assert!(statements.len() > 20, "{} statements", statements.len());
+    let migrations: Vec<_> = files("migrations", &["sql"])
+        .into_iter()
+        .filter(|path| path.file_name().is_none_or(|name| name != "schema.sql"))
+        .collect();
+    assert!(migrations.len() >= 6, "{} migrations", migrations.len());
+    let of_statements = [
+        "-- Purpose:",
+        "-- Called by:",
+        "-- Locks:",
+        "-- Index relied on:",
+        "-- Rows:",
+    ];
+    let of_migrations = ["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking: "];
+    let mut offences: Vec<String> = statements
+        .iter()
+        .flat_map(|path| missing(path, &of_statements))
+        .collect();
+    offences.extend(
+        migrations
+            .iter()
+            .flat_map(|path| missing(path, &of_migrations)),
+    );
+    assert_none(&offences);
+}
+
+#[test]
+fn every_sql_file_is_a_statement_of_the_library() {
+    let known: Vec<&str> = redrive::statements().map(|(name, _)| name).collect();
+    let statements = files("crates/redrive/sql", &["sql"]);
+    let offences: Vec<String> = statements
+        .iter()
+        .filter(|path| {
+            path.file_stem()
+                .is_none_or(|stem| !known.contains(&&*stem.to_string_lossy()))
+        })
+        .map(|path| format!("{}: the library does not use it", shown(path)))
+        .collect();
+    assert_none(&offences);
+    // A copy of a file in a second folder has a known name too.
+    assert_eq!(statements.len(), known.len());
+}

@@ -1,0 +1,114 @@
+//! Chores: one that fails or hangs affects no other work.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::{Failure, Job, Queue, Worker};
+use redrive_tests::{
+    Order, SOON, TestDatabase, counted, published, scalar, stop, wait_until, worker,
+};
+
+/// A worker that renews often and polls rarely.
+fn start(queue: &Queue) -> Worker {
+    worker(queue)
+        .lease(Duration::from_secs(2))
+        .poll_interval(Duration::from_mins(1))
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::reject("no such order")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap()
+}
+
+/// Replaces the body of the function that folds the counts of letters.
+fn break_fold(client: &mut Client, body: &str) {
+    client
+        .batch_execute(&format!(
+            "CREATE OR REPLACE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000)
+                 RETURNS bigint LANGUAGE plpgsql
+             SET search_path = pg_catalog, pg_temp SET lock_timeout = 0
+             AS $$ BEGIN {body}; RETURN 0; END $$"
+        ))
+        .unwrap();
+}
+
+fn failures(client: &mut Client) -> i64 {
+    let series = "redrive_chore_failures_total{orders,fold_letters}";
+    published(client).get(series).copied().unwrap_or(0)
+}
+
+#[test]
+fn a_chore_that_always_fails_stops_no_other() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    break_fold(&mut client, "RAISE EXCEPTION 'broken for a test'");
+    let queue = test.queue("orders");
+    // An expired lease of a lost worker, a dead letter to retain, and a letter to count.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs)
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 hour',
+                    ARRAY[ROW(7, 'order', 0, '{\"number\": 7}', 1, 5, 0, 0, 0, now(), NULL, NULL,
+                              NULL, NULL, NULL)::redrive.leased_job];
+             SELECT redrive.set_retention(NULL, 'recovered', '30 days')",
+        )
+        .unwrap();
+    let worker = start(&queue);
+    queue.enqueue_many(&Order::up_to(2)).unwrap();
+    counted(&worker, "the jobs and the reaped one", |counts| {
+        counts.done == 2 && counts.dead == 1
+    });
+    wait_until("the counters to be folded", SOON, || {
+        let folded = "SELECT coalesce(sum(value), 0)::bigint FROM redrive.metric_values
+                      WHERE key = 'succeeded'";
+        scalar(&mut client, folded) == 2
+    });
+    wait_until("the failure to be counted", SOON, || {
+        failures(&mut client) > 0
+    });
+    assert!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") > 0,
+        "the broken chore did nothing"
+    );
+    assert_eq!(worker.failure(), None);
+    stop(worker);
+}
+
+/// The advisory lock for which the broken chore waits.
+const HELD: i64 = 8_112_026;
+
+#[test]
+fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut holder = test.client();
+    holder
+        .execute("SELECT pg_advisory_lock($1)", &[&HELD])
+        .unwrap();
+    break_fold(
+        &mut client,
+        &format!("PERFORM pg_advisory_xact_lock({HELD})"),
+    );
+    let queue = test.queue("orders");
+    let worker = start(&queue);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let hangs = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    wait_until("the chore to hang", SOON, || {
+        scalar(&mut client, hangs) == 1
+    });
+    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
+    let before = scalar(&mut client, expiry);
+    // A notification starts it, because the worker polls once a minute.
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    counted(&worker, "the job", |counts| counts.done == 1);
+    wait_until("two leases of renewals", SOON, || {
+        scalar(&mut client, expiry) > before + 4000
+    });
+    assert_eq!(scalar(&mut client, hangs), 1, "the chore still hangs");
+    holder
+        .execute("SELECT pg_advisory_unlock($1)", &[&HELD])
+        .unwrap();
+    assert_eq!(stop(worker).stats.lost, 0);
+}

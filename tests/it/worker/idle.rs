@@ -1,0 +1,189 @@
+//! An idle worker: its statements, and that no enqueue is missed.
+
+use std::time::Duration;
+
+use postgres::{Client, NoTls};
+use redrive::{Job, Queue, Worker};
+use redrive_tests::{Order, SOON, TestDatabase, counted, server_url, stop, wait_until, worker};
+
+use super::wake::notified;
+
+/// A worker that polls once a minute: a job that runs earlier was notified or found at once.
+fn rarely_looking(queue: &Queue) -> Worker {
+    worker(queue)
+        .poll_interval(Duration::from_mins(1))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap()
+}
+
+/// Less than the poll interval of [`rarely_looking`], and much more than a slow machine needs.
+const LONG_BEFORE: Duration = Duration::from_secs(30);
+
+fn waits(client: &mut Client) -> bool {
+    let asked = "SELECT coalesce(bool_and(waiting), false) FROM redrive.workers";
+    client.query_one(asked, &[]).unwrap().get(0)
+}
+
+#[test]
+fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let mut late = test.client();
+    let mut tx = late.transaction().unwrap();
+    // No worker waits yet, so this sends no notification, even if it commits later.
+    queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
+    let worker = rarely_looking(&queue);
+    wait_until("the worker to wait", SOON, || waits(&mut client));
+    // It polled after it registered, and a few times more.
+    let mut listener = test.client();
+    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(notified(&mut listener), [""; 0], "it sent no notification");
+    wait_until("the job to be done", LONG_BEFORE, || {
+        worker.stats().done == 1
+    });
+    stop(worker);
+}
+
+#[test]
+fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let worker = rarely_looking(&queue);
+    wait_until("the worker to wait", SOON, || waits(&mut client));
+    let listening = "SELECT pid FROM pg_stat_activity \
+        WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'";
+    wait_until("the worker to listen", SOON, || {
+        client.query_opt(listening, &[]).unwrap().is_some()
+    });
+    // In one transaction: cut its connection and enqueue a job without a notification.
+    client
+        .batch_execute(&format!(
+            "SELECT pg_terminate_backend(pid, 10000) FROM ({listening}) p; \
+             SELECT redrive.enqueue('orders', 'order', '{{\"number\": 1}}')"
+        ))
+        .unwrap();
+    wait_until("the job to be done", LONG_BEFORE, || {
+        worker.stats().done == 1
+    });
+    stop(worker);
+}
+
+#[test]
+fn only_an_idle_worker_is_notified() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let mut listener = test.client();
+    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    let worker = rarely_looking(&queue);
+    wait_until("the worker to wait", SOON, || waits(&mut client));
+    // A backlog of full claims, until the worker turns notifications off.
+    let mut jobs = 0;
+    wait_until("the worker not to wait", SOON, || {
+        jobs += 20_000;
+        queue.enqueue_many(&Order::up_to(20_000)).unwrap();
+        // While its row is locked it cannot turn them on again.
+        let mut locked = client.transaction().unwrap();
+        locked
+            .batch_execute("SELECT FROM redrive.workers FOR UPDATE")
+            .unwrap();
+        let waits = "SELECT bool_or(waiting) FROM redrive.workers";
+        if locked.query_one(waits, &[]).unwrap().get(0) {
+            return false;
+        }
+        notified(&mut listener);
+        for order in Order::up_to(50) {
+            queue.enqueue(&order).unwrap();
+            jobs += 1;
+        }
+        assert_eq!(notified(&mut listener), [""; 0]);
+        true
+    });
+    counted(&worker, "all to be done", |counts| counts.done == jobs);
+    wait_until("the worker to wait again", SOON, || waits(&mut client));
+    notified(&mut listener);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    assert_eq!(notified(&mut listener), ["orders"]);
+    wait_until("it to be woken", LONG_BEFORE, || {
+        worker.stats().done == jobs + 1
+    });
+    stop(worker);
+}
+
+/// The work of chores: an unrelated breaker, a policy, retention.
+const EVERYTHING: &str = "
+    SELECT redrive.open_breaker('elsewhere', reason => 'a test', person => 'me');
+    SELECT redrive.set_policy('nightly', '{\"queue\": \"orders\"}', '6 hours');
+    SELECT redrive.set_retention(NULL, 'recovered', '30 days')";
+
+/// The statements between two renewals a second apart: the renewal, chores, breakers and
+/// policies once each, and a poll every two seconds.
+const AT_A_PULSE: i64 = 8;
+/// The statements to start and stop, including those of the connections and of this test.
+const AROUND: i64 = 80;
+
+#[test]
+fn an_idle_worker_sends_few_statements_over_four_connections() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client.batch_execute(EVERYTHING).unwrap();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .poll_interval(Duration::from_secs(2))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let mut asked = 0;
+    let mut renewals = 0;
+    let mut last = String::new();
+    // Prepared, so that each is one transaction.
+    let renewed = client
+        .prepare("SELECT max(expires_at)::text FROM redrive.workers")
+        .unwrap();
+    wait_until("ten renewals", SOON, || {
+        asked += 1;
+        let now: String = client.query_one(&renewed, &[]).unwrap().get(0);
+        renewals += i64::from(now != last);
+        last = now;
+        renewals > 10
+    });
+    let connections =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'redrive'";
+    let connections: i64 = client
+        .query_one(connections, &[&test.name()])
+        .unwrap()
+        .get(0);
+    assert!(connections <= 4, "{connections} connections");
+    stop(worker);
+    drop((queue, client));
+    // A session publishes its statistics at its end at the latest.
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    wait_until("all connections to end", SOON, || {
+        let there = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
+        server
+            .query_one(there, &[&test.name()])
+            .unwrap()
+            .get::<_, i64>(0)
+            == 0
+    });
+    let transactions =
+        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1";
+    let all: i64 = server
+        .query_one(transactions, &[&test.name()])
+        .unwrap()
+        .get(0);
+    let of_worker = all - asked;
+    assert!(
+        of_worker <= AROUND + AT_A_PULSE * renewals,
+        "{of_worker} transactions over {renewals} renewals"
+    );
+    assert!(
+        of_worker >= renewals,
+        "what was counted is not what it did: {of_worker}"
+    );
+}

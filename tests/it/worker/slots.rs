@@ -1,0 +1,97 @@
+//! Slots: a worker runs several jobs at a time, and several workers share a queue.
+
+use redrive::{Job, JobId, NewJob, Payload};
+use redrive_tests::{
+    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+};
+
+#[test]
+fn many_slots_run_jobs_at_the_same_time() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(16)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&[Hold {}; 16]).unwrap();
+    gate.wait_for(16);
+    assert!(!worker.is_idle());
+    let stats = stats(queue.database(), "orders").expect("a busy queue");
+    assert_eq!((stats.leased, stats.workers, stats.slots), (16, 1, 16));
+    gate.open();
+    counted(&worker, "all done", |counts| counts.done == 16);
+    wait_until("the worker to be idle", SOON, || worker.is_idle());
+    stop(worker);
+}
+
+#[test]
+fn several_workers_share_a_queue_and_run_each_job_once() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let tally = Tally::new();
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let tally = tally.clone();
+            worker(&test.queue("orders"))
+                .slots(2)
+                .handle(move |job: &Job<Order>| {
+                    tally.count(job.id());
+                    Ok(())
+                })
+                .start()
+                .unwrap()
+        })
+        .collect();
+    let ids = queue.enqueue_many(&Order::up_to(5000)).unwrap();
+    drained(&queue);
+    let done: u64 = workers
+        .into_iter()
+        .map(|worker| stop(worker).stats.done)
+        .sum();
+    assert_eq!(done, 5000);
+    assert_eq!(tally.jobs(), ids.len());
+    assert_eq!(tally.repeated(), []);
+}
+
+#[test]
+fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Bomb {}
+    impl Payload for Bomb {
+        const KIND: &'static str = "bomb";
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            // Only in the handler, not in the test that enqueues it.
+            let thread = std::thread::current();
+            let in_slot = thread
+                .name()
+                .is_some_and(|name| name.starts_with("redrive-slot"));
+            assert!(!in_slot, "boom");
+        }
+    }
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Bomb>| Ok(()))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let bomb: JobId = queue
+        .enqueue_job(NewJob::raw("bomb", "{}").unwrap().max_attempts(1))
+        .unwrap()
+        .id();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    stop(worker);
+    let letter = queue.database().dlq().get(bomb).unwrap().expect("a letter");
+    assert_eq!(letter.error_class, "panic");
+}

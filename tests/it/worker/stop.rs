@@ -1,0 +1,363 @@
+//! Stop: running jobs end, other jobs are released, and no connection is left.
+
+use std::thread;
+use std::time::Duration;
+
+use redrive::admin::JobState;
+use redrive::postgres::Transaction;
+use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, stats, stop,
+    wait_until, worker,
+};
+
+/// Returns the number of rows of a table.
+fn rows(test: &TestDatabase, table: &str) -> i64 {
+    test.client()
+        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
+        .unwrap()
+        .get(0)
+}
+
+/// A worker whose only slot waits at the gate, with `behind` more claimed jobs.
+fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
+    let worker = worker(queue)
+        .hold_for(Duration::from_hours(1))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_many(&Order::up_to(150)).unwrap();
+    counted(&worker, "the warm-up to be done", |counts| {
+        counts.done == 150
+    });
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.resize(1 + behind, NewJob::new(&Order { number: 1 }).unwrap());
+    queue.enqueue_jobs(&jobs).unwrap();
+    gate.wait_for(1);
+    let all = behind as u64 + 1;
+    wait_until("all to be leased", SOON, || {
+        stats(queue.database(), queue.name()).is_some_and(|s| s.leased == all)
+    });
+    worker
+}
+
+#[test]
+fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = held(&queue, &gate, 10);
+    let stop_handle = worker.stop_handle();
+    let stopping = thread::spawn(move || stop(worker));
+    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
+    gate.open();
+    let stopped = stopping.join().expect("the stopping thread");
+    assert_eq!(
+        (stopped.stats.done, stopped.stats.lost),
+        (151, 0),
+        "the running one was waited for"
+    );
+    assert_eq!(stopped.still_running, []);
+    let left = stats(queue.database(), "orders").expect("jobs");
+    assert_eq!(
+        (left.ready, left.leased, left.delayed, left.workers),
+        (10, 0, 0, 0)
+    );
+    let asked =
+        "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
+    let refunded: i64 = test.client().query_one(asked, &[]).unwrap().get(0);
+    assert_eq!(refunded, 10);
+    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+    assert_eq!(stopped.released, 10, "it reports the released jobs");
+}
+
+#[test]
+fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate, output) = (Gate::new(), Gate::new());
+    output.open();
+    let worker = worker(&queue)
+        .handle({
+            let (gate, output) = (gate.clone(), output.clone());
+            move |job: &Job<Hold>| {
+                gate.pass();
+                if job.is_cancelled() {
+                    output.pass();
+                }
+                Err(Failure::reject("too late"))
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue
+        .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+        .unwrap()
+        .id();
+    gate.wait_for(1);
+    let stopped = worker.stop(Duration::ZERO).unwrap();
+    assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
+    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+    let check = || {
+        let job = queue
+            .database()
+            .admin()
+            .job(id)
+            .unwrap()
+            .expect("live again");
+        assert_eq!(
+            (job.state, job.attempts, job.crashes),
+            (JobState::Ready, 0, 0)
+        );
+        assert!(queue.database().dlq().get(id).unwrap().is_none());
+    };
+    check();
+    // Its result is rejected now.
+    gate.open();
+    output.wait_for(1);
+    check();
+    let next = redrive_tests::worker(&queue)
+        .handle(|_: &Job<Hold>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(next).stats.done, 1);
+}
+
+#[test]
+fn refunds_of_jobs_that_ran_are_bounded() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let id = queue
+        .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+        .unwrap()
+        .id();
+    test.client()
+        .execute("UPDATE redrive.jobs SET refunds = 10", &[])
+        .unwrap();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    worker.stop(Duration::ZERO).unwrap();
+    let letter = queue
+        .database()
+        .dlq()
+        .get(id)
+        .unwrap()
+        .expect("its budget is used up");
+    assert_eq!(
+        (letter.cause.as_str(), &*letter.error_class),
+        ("exhausted", "released")
+    );
+    assert!(queue.is_drained().unwrap());
+    gate.open();
+}
+
+#[test]
+fn a_transaction_that_exceeds_the_grace_still_ends_its_job() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint)")
+        .unwrap();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                tx.execute(
+                    "INSERT INTO public.effects VALUES ($1)",
+                    &[&job.payload().number],
+                )?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let stopped = worker.stop(Duration::ZERO).unwrap();
+    assert_eq!(stopped.released, 0, "its lease is in its own hands");
+    gate.open();
+    drained(&queue);
+    let effects: i64 = test
+        .client()
+        .query_one("SELECT count(*) FROM public.effects", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(effects, 1);
+}
+
+#[test]
+fn verdicts_during_the_stop_are_written() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(3)
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                gate.pass();
+                match job.payload().number {
+                    1 => Ok(()),
+                    2 => Err(Failure::reject("no")),
+                    _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    gate.wait_for(3);
+    let stop_handle = worker.stop_handle();
+    let stopping = thread::spawn(move || stop(worker));
+    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
+    gate.open();
+    let stopped = stopping.join().expect("the stopping thread");
+    let counts = stopped.stats;
+    assert_eq!(
+        (counts.done, counts.dead, counts.retried, counts.lost),
+        (1, 1, 1, 0)
+    );
+    assert_eq!(stopped.released, 0);
+    let left = stats(queue.database(), "orders").expect("a letter and a delayed job");
+    assert_eq!(
+        (left.ready, left.delayed, left.leased, left.open),
+        (0, 1, 0, 1)
+    );
+}
+
+#[test]
+fn stop_can_be_requested_more_than_once() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let (one, other) = (worker.stop_handle(), worker.stop_handle());
+    assert!(!one.is_stopping());
+    one.stop();
+    other.stop();
+    one.clone().stop();
+    assert!(other.is_stopping());
+    // From here on no job starts.
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let stopped = stop(worker);
+    assert_eq!(stopped.stats.done, 0);
+    let job = queue
+        .database()
+        .admin()
+        .job(id)
+        .unwrap()
+        .expect("still live");
+    assert_eq!((job.state, job.attempts), (JobState::Ready, 0));
+    one.stop();
+}
+
+#[test]
+fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = held(&queue, &gate, 3);
+    drop(worker);
+    let lost = expire_leases(&mut test.client());
+    assert_eq!(lost.len(), 4);
+    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
+    gate.open();
+    let next = redrive_tests::worker(&queue)
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(next).stats.done, 4);
+}
+
+/// Returns the other connections to the database of the test.
+fn connections(test: &TestDatabase) -> i64 {
+    let asked =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
+    test.client()
+        .query_one(asked, &[&test.name()])
+        .unwrap()
+        .get(0)
+}
+
+#[test]
+fn twenty_starts_and_stops_leave_no_connection_behind() {
+    let test = TestDatabase::migrated();
+    for round in 0..20 {
+        let db: Database = test.open();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let worker = worker(&queue)
+            .slots(2)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap();
+        queue.enqueue(&Order { number: round }).unwrap();
+        if round % 2 == 0 {
+            counted(&worker, "a job to be done", |counts| counts.done >= 1);
+        }
+        stop(worker);
+    }
+    wait_until("the connections to be closed", SOON, || {
+        connections(&test) == 0
+    });
+    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+}
+
+#[test]
+fn a_dropped_worker_closes_its_connections_too() {
+    let test = TestDatabase::migrated();
+    {
+        let queue = test.queue("orders");
+        drop(
+            worker(&queue)
+                .handle(|_: &Job<Order>| Ok(()))
+                .start()
+                .unwrap(),
+        );
+    }
+    wait_until("the connections to be closed", SOON, || {
+        connections(&test) == 0
+    });
+}
+
+#[test]
+fn an_idle_worker_holds_four_connections_at_most() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    counted(&worker, "the jobs to be done", |counts| counts.done == 10);
+    // The pool may hold one more connection, for the calls of this test.
+    assert!(
+        connections(&test) <= 5,
+        "{} connections",
+        connections(&test)
+    );
+    stop(worker);
+}

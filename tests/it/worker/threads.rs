@@ -1,0 +1,83 @@
+//! Threads: a panic in a thread of the worker is never silent.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use log::{LevelFilter, Log, Metadata, Record};
+use redrive::{Backoff, Failure, Job, NewJob, Queue};
+use redrive_tests::{Order, Proxy, SOON, TestDatabase, counted, stop, wait_until, worker};
+
+/// A log that panics on lines about one queue.
+struct Cursed;
+
+/// Returns the name.
+const QUEUE: &str = "cursed";
+
+impl Log for Cursed {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let line = record.args().to_string();
+        let is_meant = record.level() <= log::Level::Warn && line.contains("retrying in");
+        assert!(!is_meant || !line.contains(QUEUE), "the log is broken");
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&Cursed).expect("the only log of this process");
+        log::set_max_level(LevelFilter::Warn);
+    });
+    let test = TestDatabase::migrated();
+    let proxy = Proxy::to(test.url());
+    let db = redrive::Database::builder(proxy.url())
+        .connect_timeout(Duration::from_millis(300))
+        .call_timeout(Duration::from_millis(500))
+        .open()
+        .unwrap();
+    let worker = worker(&Queue::new(&db, QUEUE).unwrap())
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    assert_eq!(worker.failure(), None);
+    // It tries to log the outage, which panics.
+    proxy.refuse();
+    proxy.cut();
+    wait_until("the worker to notice", SOON, || worker.failure().is_some());
+    let why = worker.failure().unwrap().to_owned();
+    assert!(why.contains("panicked"), "{why}");
+    assert!(worker.stop_handle().is_stopping());
+    proxy.mend();
+    let error = worker.stop(Duration::ZERO).expect_err("it had stopped");
+    assert!(error.is_unavailable(), "{error:?}");
+}
+
+#[test]
+fn a_backoff_that_panics_does_not_end_a_slot() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .backoff(Backoff::custom(|attempt| {
+            assert!(attempt > 1, "who would think of the first one");
+            Duration::ZERO
+        }))
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::retry("not yet")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    let retried = NewJob::new(&Order { number: 1 }).unwrap();
+    queue.enqueue_job(retried).unwrap();
+    counted(&worker, "a retry", |counts| counts.retried == 1);
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    counted(&worker, "the next job", |counts| counts.done == 1);
+    assert_eq!(worker.failure(), None);
+    stop(worker);
+}

@@ -1,0 +1,275 @@
+//! Handlers with a transaction: their effects and the end of the job commit together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::admin::JobState;
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::postgres::{Client, NoTls, Transaction};
+use redrive::{Failure, Job, NewJob, Operator, Queue};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, letters_in,
+    stats, stop, wait_until, worker,
+};
+
+/// Creates the table for the effects of the handlers.
+fn effects(test: &TestDatabase) {
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint NOT NULL)")
+        .unwrap();
+}
+
+fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
+    tx.execute(
+        "INSERT INTO public.effects VALUES ($1)",
+        &[&job.payload().number],
+    )?;
+    Ok(())
+}
+
+/// Returns the number of effects, and of different jobs.
+fn tally(test: &TestDatabase) -> (i64, i64) {
+    let asked = "SELECT count(*), count(DISTINCT number) FROM public.effects";
+    let row = test.client().query_one(asked, &[]).unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn effects_and_the_end_of_the_job_commit_together() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .slots(3)
+        .handle_in_transaction(effect)
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(50)).unwrap();
+    drained(&queue);
+    counted(&worker, "50 done", |counts| counts.done == 50);
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!(tally(&test), (50, 50));
+}
+
+#[test]
+fn a_failure_and_a_panic_roll_the_effects_back() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("not yet")),
+                (2, 1) => panic!("not yet"),
+                (3, _) => Err(Failure::reject("never")),
+                _ => Ok(()),
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 3));
+    assert_eq!(tally(&test), (3, 3));
+    let letters = queue
+        .database()
+        .dlq()
+        .list(&LetterFilter::new().queue("orders"))
+        .unwrap();
+    assert_eq!(letters.len(), 1);
+    assert_eq!(
+        (letters[0].attempts, &*letters[0].error_message),
+        (1, "never")
+    );
+}
+
+#[test]
+fn a_failed_statement_in_the_transaction_is_an_ordinary_failure() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            tx.execute("INSERT INTO public.effects VALUES (NULL)", &[])?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue
+        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
+        .unwrap()
+        .id();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 1);
+    assert_eq!(tally(&test), (0, 0));
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    assert_eq!((letter.cause.as_str(), letter.attempts), ("exhausted", 2));
+}
+
+/// Runs quick jobs until the worker claims in batches.
+fn warm_up(queue: &Queue, worker: &redrive::Worker) {
+    let warm: Vec<NewJob> = (0..150)
+        .map(|_| NewJob::raw("warm", "{}").unwrap())
+        .collect();
+    queue.enqueue_jobs(&warm).unwrap();
+    counted(worker, "the warm-up to be done", |counts| {
+        counts.done == 150
+    });
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .hold_for(Duration::from_hours(1))
+        .handle_in_transaction(effect)
+        .handle_any(|_| Ok(()))
+        .start()
+        .unwrap();
+    warm_up(&queue, &worker);
+
+    // The only slot is busy; the transactional jobs behind it are claimed.
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.extend(
+        Order::up_to(5)
+            .iter()
+            .map(|order| NewJob::new(order).unwrap()),
+    );
+    queue.enqueue_jobs(&jobs).unwrap();
+    gate.wait_for(1);
+    wait_until("all to be leased", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|s| s.leased == 6)
+    });
+    let lost = expire_leases(&mut test.client());
+    assert_eq!(lost.len(), 6);
+    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
+    gate.open();
+    counted(&worker, "six results to be refused", |counts| {
+        counts.lost == 6
+    });
+    drained(&queue);
+    counted(&worker, "each job to be done once", |counts| {
+        counts.done == 150 + 6
+    });
+    stop(worker);
+    assert_eq!(tally(&test), (5, 5));
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+}
+
+#[test]
+fn a_lease_locked_by_a_handler_transaction_is_not_reaped() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                effect(job, tx)?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    assert_eq!(
+        expire_leases(&mut test.client()),
+        [],
+        "skipped, because it is being settled"
+    );
+    gate.open();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.lost), (1, 0));
+    assert_eq!(tally(&test), (1, 1));
+}
+
+#[test]
+fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let fixed = Arc::new(AtomicBool::new(false));
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let fixed = Arc::clone(&fixed);
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                effect(job, tx)?;
+                if fixed.load(Ordering::SeqCst) {
+                    Ok(())
+                } else {
+                    Err(Failure::reject("broken"))
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    assert_eq!(tally(&test), (0, 0));
+    fixed.store(true, Ordering::SeqCst);
+    queue
+        .database()
+        .dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally(&test), (1, 1));
+    let letter = queue
+        .database()
+        .dlq()
+        .get(id)
+        .unwrap()
+        .expect("the letter stays");
+    assert_eq!(letter.state, LetterState::Recovered);
+}
+
+#[test]
+fn a_commit_without_a_reply_charges_no_attempt() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let url = test.url().to_owned();
+    let worker = worker(&queue)
+        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            let backend: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+            let mut other = Client::connect(&url, NoTls)?;
+            other.execute("SELECT pg_terminate_backend($1, 10000)", &[&backend])?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "the job to be put off", |counts| {
+        counts.snoozed == 1
+    });
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead, counts.retried), (0, 0, 0));
+    assert_eq!(tally(&test), (0, 0));
+    let job = queue
+        .database()
+        .admin()
+        .job(id)
+        .unwrap()
+        .expect("still live");
+    assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
+}

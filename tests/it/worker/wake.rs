@@ -1,0 +1,209 @@
+//! Wake-ups: an enqueue notifies only if a worker of its queue waits.
+
+use std::time::Duration;
+
+use postgres::Client;
+use postgres::fallible_iterator::FallibleIterator;
+use redrive::dlq::LetterFilter;
+use redrive::{Job, NewJob, Operator};
+use redrive_tests::{Order, SOON, TestDatabase, reap, stop, wait_until, worker};
+
+/// Returns the queues notified since the last call. A final notification ends the wait.
+pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
+    listener
+        .batch_execute("NOTIFY redrive_ready, 'the end of this test''s patience'")
+        .unwrap();
+    let mut notifications = listener.notifications();
+    let mut arrived = notifications.timeout_iter(SOON);
+    let mut queues = Vec::new();
+    while let Some(notification) = arrived.next().unwrap() {
+        if notification.payload().starts_with("the end") {
+            return queues;
+        }
+        queues.push(notification.payload().to_owned());
+    }
+    panic!("the final notification did not arrive");
+}
+
+/// A way to make jobs ready: its name, and a call.
+type WayIn = (&'static str, Box<dyn FnMut()>);
+
+/// Every way to make jobs ready; each call adds one job or more.
+fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
+    let queue = test.queue("orders");
+    let order = Order { number: 1 };
+    let (one, bulk, later) = (queue.clone(), queue.clone(), queue.clone());
+    let (mut sql, mut own, mut lost) = (test.client(), test.client(), test.client());
+    vec![
+        (
+            "one job",
+            Box::new(move || _ = one.enqueue(&order).unwrap()),
+        ),
+        (
+            "a COPY of many",
+            Box::new(move || drop(bulk.enqueue_many(&Order::up_to(1001)).unwrap())),
+        ),
+        (
+            "a delayed job, which a worker must wait for",
+            Box::new(move || {
+                let new = NewJob::new(&Order { number: 1 }).unwrap();
+                later
+                    .enqueue_job(new.delay(Duration::from_mins(1)))
+                    .unwrap();
+            }),
+        ),
+        (
+            "the SQL function",
+            Box::new(move || {
+                let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')";
+                sql.query(call, &[]).unwrap();
+            }),
+        ),
+        (
+            "the caller's own transaction",
+            Box::new({
+                let queue = queue.clone();
+                move || {
+                    let mut tx = own.transaction().unwrap();
+                    for order in Order::up_to(3) {
+                        queue.enqueue_in(&mut tx, &order).unwrap();
+                    }
+                    tx.commit().unwrap();
+                }
+            }),
+        ),
+        (
+            "a redrive",
+            Box::new(move || {
+                let id = queue.enqueue(&Order { number: 1 }).unwrap();
+                let db = queue.database();
+                db.admin().cancel(id).unwrap();
+                let redriven = db
+                    .dlq()
+                    .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+                    .unwrap();
+                assert_eq!(redriven.redriven, [id]);
+            }),
+        ),
+        (
+            "a reaping",
+            Box::new(move || {
+                lost.batch_execute(
+                    "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, claimed_at) \
+                     SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
+                            ARRAY[ROW(nextval('redrive.job_id'), 'order', 0, '{}', 1, 5, 0, 0, 0, \
+                                      now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job], \
+                            now() - interval '1 hour'",
+                )
+                .unwrap();
+                let reaped = reap(&mut lost);
+                assert_eq!(reaped.len(), 1);
+            }),
+        ),
+    ]
+}
+
+/// Inserts the row of a worker.
+fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
+    let insert = format!(
+        "INSERT INTO redrive.workers \
+             (worker_id, queue, host, pid, version, slots, waiting, expires_at) \
+         VALUES (gen_random_uuid(), $1::text, 'h', 1, 'v', 1, $2, now() + interval '{expires}')"
+    );
+    client.execute(&insert, &[&queue, &waiting]).unwrap();
+}
+
+#[test]
+fn every_way_to_enqueue_notifies_a_waiting_worker() {
+    let test = TestDatabase::migrated();
+    let mut listener = test.client();
+    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    let mut client = test.client();
+    register(&mut client, "orders", true, "1 hour");
+    register(&mut client, "orders", true, "1 hour");
+    for (way, mut go) in ways_in(&test) {
+        go();
+        let queues = notified(&mut listener);
+        assert!(!queues.is_empty(), "{way} sent no notification");
+        assert!(
+            queues.iter().all(|queue| queue == "orders"),
+            "{way}: {queues:?}"
+        );
+        // The redrive enqueues a job first.
+        let most = if way == "a redrive" { 2 } else { 1 };
+        assert!(
+            queues.len() <= most,
+            "{way} notified {} times",
+            queues.len()
+        );
+    }
+}
+
+#[test]
+fn no_notification_is_sent_without_a_waiting_worker() {
+    let test = TestDatabase::migrated();
+    let mut listener = test.client();
+    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    let mut client = test.client();
+    // A busy worker, one of another queue, and a lost one.
+    register(&mut client, "orders", false, "1 hour");
+    register(&mut client, "other", true, "1 hour");
+    register(&mut client, "orders", true, "-1 second");
+    for (way, mut go) in ways_in(&test) {
+        go();
+        assert_eq!(notified(&mut listener), [""; 0], "{way}");
+    }
+}
+
+#[test]
+fn an_enqueue_wakes_a_waiting_worker() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // It polls once a minute: a job that runs before the deadline of the test was notified.
+    let worker = worker(&queue)
+        .poll_interval(Duration::from_mins(1))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let waiting = || {
+        test.client()
+            .query_one("SELECT bool_and(waiting) FROM redrive.workers", &[])
+            .unwrap()
+            .get(0)
+    };
+    // Every way to enqueue wakes the worker.
+    for round in 1..=4 {
+        wait_until("the worker to wait", SOON, waiting);
+        let deadline = Duration::from_secs(20);
+        match round {
+            1 => _ = queue.enqueue(&Order { number: 1 }).unwrap(),
+            2 => drop(queue.enqueue_many(&Order::up_to(1001)).unwrap()),
+            3 => drop(
+                test.client()
+                    .query(
+                        "SELECT redrive.enqueue('orders', 'order', '{\"number\":1}')",
+                        &[],
+                    )
+                    .unwrap(),
+            ),
+            _ => {
+                let letter = "INSERT INTO redrive.dead_letters \
+                     (queue, kind, cause, error_class, error_message, enqueued_at, payload) \
+                     VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
+                test.client().execute(letter, &[]).unwrap();
+                let redriven = queue
+                    .database()
+                    .dlq()
+                    .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+                    .unwrap();
+                assert_eq!(redriven.redriven.len(), 1);
+            }
+        }
+        wait_until(
+            &format!("way in number {round} to wake it"),
+            deadline,
+            || queue.is_drained().unwrap(),
+        );
+    }
+    stop(worker);
+}

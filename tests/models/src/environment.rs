@@ -1,0 +1,327 @@
+//! The environment of a scenario: a server, workers and their handlers, and the rules that must
+//! hold in every schedule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::breakers::BreakerState;
+use crate::database::Database;
+use crate::job::failure::Failure;
+use crate::job::job::Job;
+use crate::pipeline::queue::Queue;
+use crate::scenario;
+use crate::server::{Lease, Server, Stored, Tables};
+use crate::sync::{Instant, clock, thread};
+use crate::worker::{StopReport, Worker, WorkerBuilder};
+
+/// The crashes of a job that the next crash makes a letter: one less than `MAX_CRASHES`.
+pub(crate) const LAST_CHANCE: i16 = 2;
+
+/// The attempts of all handlers.
+#[derive(Debug, Default)]
+struct Attempts {
+    begun: BTreeMap<i64, Vec<Instant>>,
+    succeeded: BTreeSet<i64>,
+    /// The attempts of each lease. A job may run once in a lease.
+    in_leases: BTreeSet<(Uuid, i64)>,
+    /// The crashes of the suspects that each worker runs.
+    suspects: BTreeMap<Uuid, Vec<i16>>,
+    /// The number of running probes of all workers.
+    probes: usize,
+    /// Attempts after the first one.
+    charged: Vec<String>,
+    broken: Vec<String>,
+}
+
+/// How long after another worker opened a breaker a worker may still start jobs.
+const BREAKER_DELAY: Duration = Duration::from_millis(1500);
+
+/// How a handler ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Retry,
+    Reject,
+    Outage,
+}
+
+/// A server, and the attempts of all handlers.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    pub(crate) server: Arc<Server>,
+    attempts: Arc<Mutex<Attempts>>,
+}
+
+impl Environment {
+    /// Creates a server with the ready jobs 1 to `jobs`. A statement takes at most `max_duration`.
+    pub(crate) fn new(jobs: i64, max_duration: Duration) -> Environment {
+        let server = Arc::new(Server::new(max_duration));
+        scenario::record(&server);
+        server.enqueue(&(1..=jobs).collect::<Vec<_>>(), false);
+        Environment {
+            server,
+            attempts: Arc::default(),
+        }
+    }
+
+    /// Makes these jobs suspects: they have lost this many workers before.
+    pub(crate) fn make_suspects(&self, ids: impl IntoIterator<Item = i64>, crashes: i16) {
+        let mut tables = self.server.tables();
+        for id in ids {
+            let attempt = 0;
+            tables.ready.insert(
+                id,
+                Stored {
+                    id,
+                    attempt,
+                    crashes,
+                },
+            );
+        }
+    }
+
+    /// Returns the builder of a worker. `plan` says how long its handler runs and how it ends.
+    pub(crate) fn worker(
+        &self,
+        plan: impl Fn(i64) -> (Duration, End) + Send + Sync + 'static,
+    ) -> WorkerBuilder {
+        let queue = Queue::new(&Database::of(&self.server), "q").expect("a valid name");
+        let env = self.clone();
+        Worker::builder(&queue)
+            .slots(2)
+            .lease(Duration::from_secs(3))
+            .handle_any(move |job| {
+                let (time, end) = plan(job.id().get());
+                env.handle(job, time, end)
+            })
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, job: &Job<Box<RawValue>>, time: Duration, end: End) -> Result<(), Failure> {
+        let id = job.id().get();
+        let lease: Uuid = serde_json::from_str(job.payload().get()).expect("the lease");
+        let begun = self.begin(id, lease);
+        if job.attempt() > 1 {
+            let charged = format!("job {id} runs attempt {}", job.attempt());
+            self.attempts().charged.push(charged);
+        }
+        thread::sleep(time);
+        let mut attempts = self.attempts();
+        if let Some((worker, crashes)) = begun.suspect_of {
+            let suspects = attempts.suspects.entry(worker).or_default();
+            let at = suspects.iter().position(|other| *other == crashes);
+            suspects.swap_remove(at.expect("it began"));
+        }
+        if begun.probe.is_some() {
+            attempts.probes -= 1;
+        }
+        match end {
+            End::Done => {
+                attempts.succeeded.insert(id);
+                Ok(())
+            }
+            End::Retry => Err(Failure::retry("again").after(Duration::from_millis(20))),
+            End::Reject => Err(Failure::reject("never")),
+            End::Outage => Err(Failure::outage("down")),
+        }
+    }
+
+    /// Records that a handler begins, and checks that its worker holds the lease.
+    fn begin(&self, id: i64, lease: Uuid) -> Begun {
+        let now = Instant::now();
+        let mut tables = self.server.tables();
+        tables.note(|| format!("job {id} begins in lease {lease}"));
+        let held = tables.leases.get(&lease).map(|lease| {
+            let until = tables
+                .workers
+                .get(&lease.worker)
+                .map(|worker| worker.expires_at);
+            let its_job = lease.jobs.iter().find(|job| job.id == id);
+            (
+                lease.worker,
+                until,
+                its_job.map(|job| job.crashes),
+                lease.done.contains(&id),
+            )
+        });
+        let mut attempts = self.attempts();
+        attempts.begun.entry(id).or_default().push(now);
+        let mut suspect_of = None;
+        let probe = tables.leases.get(&lease).and_then(|lease| lease.probe);
+        if probe.is_some() {
+            attempts.probes += 1;
+            if attempts.probes > 1 {
+                attempts
+                    .broken
+                    .push(format!("two probes run at once, one is job {id}"));
+            }
+        }
+        if let Some(lease) = tables.leases.get(&lease) {
+            let violation = breaker_violation(&tables, lease, now);
+            let violation = violation.map(|text| format!("job {id} {text}"));
+            attempts.broken.extend(violation);
+        }
+        match held {
+            Some((worker, Some(until), Some(crashes), false)) if until > now => {
+                if crashes > 0 {
+                    suspect_of = Some((worker, crashes));
+                    let suspects = attempts.suspects.entry(worker).or_default();
+                    suspects.push(crashes);
+                    let has_last_chance = suspects.contains(&LAST_CHANCE);
+                    if suspects.len() > 1 && has_last_chance {
+                        attempts.broken.push(format!(
+                            "a suspect runs beside one on its last chance, one is job {id}"
+                        ));
+                    }
+                }
+            }
+            other => attempts.broken.push(format!(
+                "job {id} begins at {now:?} in lease {lease}, which its worker does not hold: {other:?}"
+            )),
+        }
+        if !attempts.in_leases.insert((lease, id)) {
+            attempts
+                .broken
+                .push(format!("job {id} begins twice in lease {lease}"));
+        }
+        Begun { suspect_of, probe }
+    }
+
+    /// Waits until no job is live.
+    pub(crate) fn wait_until_drained(&self) {
+        clock::wait(None, || {
+            let tables = self.server.tables();
+            (tables.ready.is_empty() && tables.delayed.is_empty() && tables.leases.is_empty())
+                .then_some(())
+        });
+    }
+
+    /// Stops a worker of a healthy server. The stop must end within the grace and three seconds.
+    pub(crate) fn stop(&self, worker: Worker, grace: Duration) -> StopReport {
+        let begin = Instant::now();
+        let stopped = worker.stop(grace).expect("the server is healthy");
+        let took = begin.elapsed();
+        self.server
+            .tables()
+            .note(|| format!("stopped after {took:?}: {stopped:?}"));
+        assert!(
+            took <= grace + Duration::from_secs(3),
+            "the stop took {took:?}"
+        );
+        stopped
+    }
+
+    /// Returns when the first attempt at a job began.
+    pub(crate) fn began(&self, id: i64) -> Option<Instant> {
+        self.attempts()
+            .begun
+            .get(&id)
+            .and_then(|begun| begun.first().copied())
+    }
+
+    /// Checks that each of the jobs 1 to `jobs` is in one place, and that no rule was broken.
+    pub(crate) fn check(&self, jobs: i64) {
+        let tables = self.server.tables();
+        let attempts = self.attempts();
+        assert!(attempts.broken.is_empty(), "{}", attempts.broken.join("\n"));
+        let places = tables.job_places();
+        for id in 1..=jobs {
+            let times = places.get(&id).copied().unwrap_or(0);
+            assert_eq!(times, 1, "job {id} is in {times} places");
+        }
+        assert_eq!(
+            i64::try_from(places.len()),
+            Ok(jobs),
+            "jobs without an enqueue: {places:?}"
+        );
+        for id in &tables.done {
+            assert!(
+                attempts.succeeded.contains(id),
+                "job {id} is done, but its handler never succeeded"
+            );
+        }
+        for job in tables
+            .ready
+            .values()
+            .chain(tables.delayed.values().map(|(_, job)| job))
+        {
+            let begun = attempts.begun.get(&job.id).map_or(0, Vec::len);
+            let charged = usize::try_from(job.attempt).expect("not negative");
+            assert!(
+                charged <= begun,
+                "job {} is charged {charged} attempts for {begun}",
+                job.id
+            );
+        }
+    }
+
+    /// Checks that no outage charged an attempt.
+    pub(crate) fn check_no_charges(&self) {
+        let attempts = self.attempts();
+        assert!(
+            attempts.charged.is_empty(),
+            "{}",
+            attempts.charged.join("\n")
+        );
+    }
+
+    /// Checks that no lease and no worker is left.
+    pub(crate) fn check_no_leases_or_workers(&self) {
+        self.check_no_leases();
+        let tables = self.server.tables();
+        assert!(
+            tables.workers.is_empty(),
+            "workers are left: {:?}",
+            tables.workers
+        );
+    }
+
+    /// Checks that no lease is left. After a silence a late renewal may recreate a worker's row,
+    /// which then stays for one lease.
+    pub(crate) fn check_no_leases(&self) {
+        let tables = self.server.tables();
+        assert!(
+            tables.leases.is_empty(),
+            "leases are left: {:?}",
+            tables.leases
+        );
+    }
+}
+
+/// A running attempt.
+struct Begun {
+    /// Its worker and crashes, if the job is a suspect.
+    suspect_of: Option<(Uuid, i16)>,
+    /// The number of its probe, if it is one.
+    probe: Option<i64>,
+}
+
+/// Returns the rule that a job of this lease breaks if it begins now, because of a breaker.
+fn breaker_violation(tables: &Tables, lease: &Lease, now: Instant) -> Option<String> {
+    let open = tables.breakers.values();
+    let open = open.filter(|breaker| breaker.state != BreakerState::Closed);
+    for breaker in open {
+        let is_allowed = breaker.state == BreakerState::HalfOpen
+            && breaker.prober == Some(lease.worker)
+            && lease.probe == Some(breaker.probes);
+        let is_late = now > breaker.opened_at + BREAKER_DELAY;
+        match lease.probe {
+            Some(_) if is_allowed => {}
+            Some(number) => {
+                return Some(format!(
+                    "is probe {number}, which its worker does not hold: {breaker:?}"
+                ));
+            }
+            None if is_late => return Some(format!("begins while a breaker is open: {breaker:?}")),
+            None => {}
+        }
+    }
+    None
+}

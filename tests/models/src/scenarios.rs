@@ -1,0 +1,318 @@
+//! The scenarios, each a function that runs in many schedules.
+
+use std::time::Duration;
+
+use crate::breakers::BreakerState;
+use crate::environment::{End, Environment, LAST_CHANCE};
+use crate::scenario::{random, random_time, run};
+use crate::server::Health;
+use crate::sync::{Instant, thread};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// The cost of one schedule relative to the cheapest scenario.
+    pub weight: u64,
+    run: fn(),
+}
+
+/// All scenarios.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "busy",
+        weight: 1,
+        run: busy,
+    },
+    Scenario {
+        name: "stopped",
+        weight: 1,
+        run: stopped,
+    },
+    Scenario {
+        name: "woken",
+        weight: 1,
+        run: woken,
+    },
+    Scenario {
+        name: "suspects",
+        weight: 1,
+        run: suspects,
+    },
+    Scenario {
+        name: "consecutive_suspects",
+        weight: 1,
+        run: consecutive_suspects,
+    },
+    Scenario {
+        name: "overrun",
+        weight: 1,
+        run: overrun,
+    },
+    Scenario {
+        name: "dropped",
+        weight: 1,
+        run: dropped,
+    },
+    Scenario {
+        name: "outage",
+        weight: 4,
+        run: outage,
+    },
+    Scenario {
+        name: "breaker",
+        weight: 4,
+        run: breaker,
+    },
+    Scenario {
+        name: "lost_trust",
+        weight: 10,
+        run: lost_trust,
+    },
+    Scenario {
+        name: "flood",
+        weight: 20,
+        run: flood,
+    },
+];
+
+impl Scenario {
+    /// Runs it in this many schedules, with seeds from `seed` on.
+    ///
+    /// # Panics
+    /// When a schedule breaks a rule. The message has its seed and what the server did.
+    pub fn run(&self, schedules: u64, seed: u64) {
+        run(self.run, schedules, seed);
+    }
+}
+
+/// Runs for up to 30 ms and retries, is rejected or succeeds.
+fn any_end(_: i64) -> (Duration, End) {
+    let end = match random(6) {
+        0 => End::Retry,
+        1 => End::Reject,
+        _ => End::Done,
+    };
+    (random_time(30 * MS), end)
+}
+
+/// Jobs succeed, fail and die until all have ended. Then the worker stops.
+fn busy() {
+    let env = Environment::new(5, 4 * MS);
+    let worker = env.worker(any_end).start().expect("a worker");
+    env.wait_until_drained();
+    let stopped = env.stop(worker, SECOND);
+    env.check(5);
+    env.check_no_leases_or_workers();
+    let tables = env.server.tables();
+    let counts = stopped.stats;
+    assert_eq!(counts.done, tables.done.len() as u64, "{counts:?}");
+    assert_eq!(counts.dead, tables.dead.len() as u64, "{counts:?}");
+    assert_eq!(counts.lost, 0, "{counts:?}");
+}
+
+/// The worker stops at any moment, with a short grace or none.
+fn stopped() {
+    let env = Environment::new(6, 4 * MS);
+    let worker = env.worker(any_end).start().expect("a worker");
+    thread::sleep(random_time(60 * MS));
+    env.stop(worker, random_time(20 * MS));
+    env.check(6);
+    env.check_no_leases_or_workers();
+}
+
+/// Enqueues start and commit at any moment, for an idle worker that polls once a minute.
+fn woken() {
+    let env = Environment::new(0, 4 * MS);
+    let worker = env
+        .worker(|_| (Duration::ZERO, End::Done))
+        .poll_interval(60 * SECOND)
+        .start()
+        .expect("a worker");
+    let mut committed = Vec::new();
+    let jobs = 1 + i64::try_from(random(2)).unwrap_or(0);
+    for id in 1..=jobs {
+        thread::sleep(random_time(12 * MS));
+        let notify = env.server.has_waiting_worker();
+        let began = Instant::now();
+        thread::sleep(random_time(10 * MS));
+        env.server.enqueue(&[id], notify);
+        committed.push((id, began, Instant::now()));
+    }
+    env.wait_until_drained();
+    env.stop(worker, SECOND);
+    env.check(jobs);
+    for (id, began, committed) in committed {
+        // Twice the duration of the enqueue, and some claims.
+        let limit = 2 * (committed - began) + 100 * MS;
+        let waited = env.began(id).map(|at| at - committed);
+        assert!(
+            waited.is_some_and(|waited| waited <= limit),
+            "job {id} waited {waited:?}"
+        );
+    }
+}
+
+/// Suspects among other jobs.
+///
+/// Most jobs are suspects, every other one on its last chance. The server is slow, so that a round
+/// with two claims sometimes finds only suspects.
+fn suspects() {
+    let jobs = 12;
+    let env = Environment::new(jobs, 8 * MS);
+    let suspects = |rest| (1..=jobs).filter(move |id| id % 2 == rest && *id != 3 && *id != 8);
+    env.make_suspects(suspects(1), LAST_CHANCE - 1);
+    env.make_suspects(suspects(0), LAST_CHANCE);
+    let worker = env.worker(any_end).start().expect("a worker");
+    env.wait_until_drained();
+    env.stop(worker, SECOND);
+    env.check(jobs);
+    env.check_no_leases_or_workers();
+}
+
+/// Only suspects on their last chance, which succeed at once. Each one must follow the previous without a poll.
+fn consecutive_suspects() {
+    let jobs = 10;
+    let env = Environment::new(jobs, 4 * MS);
+    env.make_suspects(1..=jobs, LAST_CHANCE);
+    let begin = Instant::now();
+    let worker = env
+        .worker(|_| (Duration::ZERO, End::Done))
+        .start()
+        .expect("a worker");
+    env.wait_until_drained();
+    let took = begin.elapsed();
+    assert!(took < SECOND, "{jobs} suspects took {took:?}");
+    env.stop(worker, SECOND);
+    env.check(jobs);
+    env.check_no_leases_or_workers();
+}
+
+/// A handler exceeds its deadline, and the stop does not wait for it.
+fn overrun() {
+    let env = Environment::new(4, 4 * MS);
+    let worker = env
+        .worker(|id| match id {
+            2 => (3 * SECOND, End::Done),
+            _ => (random_time(10 * MS), End::Done),
+        })
+        .deadline(200 * MS)
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(800 * MS));
+    env.stop(worker, random_time(100 * MS));
+    env.check(4);
+    env.check_no_leases_or_workers();
+}
+
+/// A worker is dropped without a stop, and another one takes over.
+fn dropped() {
+    let env = Environment::new(4, 4 * MS);
+    let worker = env.worker(any_end).start().expect("a worker");
+    thread::sleep(random_time(60 * MS));
+    drop(worker);
+    let worker = env.worker(any_end).start().expect("a worker");
+    env.wait_until_drained();
+    env.stop(worker, SECOND);
+    env.check(4);
+}
+
+/// The server is slow, unreachable, silent or mute at any moment, some of the time for longer than a
+/// lease, under two workers.
+fn outage() {
+    let env = Environment::new(5, 4 * MS);
+    let plan = |_| (random_time(400 * MS), End::Done);
+    let workers = [(); 2].map(|()| env.worker(plan).start().expect("a worker"));
+    for _ in 0..2 {
+        thread::sleep(random_time(2 * SECOND));
+        if random(2) == 0 {
+            env.server.set_health(Health::Slow);
+            thread::sleep(random_time(3 * SECOND));
+        }
+        let health = [Health::Unreachable, Health::Silent, Health::Mute][random(3)];
+        env.server.set_health(health);
+        thread::sleep(random_time(8 * SECOND));
+        env.server.set_health(Health::Healthy);
+    }
+    env.wait_until_drained();
+    for worker in workers {
+        // Its jobs may be on their way back.
+        worker.stop(SECOND).expect("the server is healthy");
+    }
+    env.check(5);
+    env.check_no_leases();
+}
+
+/// A dependency of all jobs is down for the first seconds, under two workers. Each one may open the
+/// breaker, probe, and close it.
+fn breaker() {
+    let jobs = 6;
+    let env = Environment::new(jobs, 4 * MS);
+    let down_for = random_time(6 * SECOND);
+    let until = Instant::now() + down_for;
+    let plan = move |_| {
+        let end = match Instant::now() < until {
+            true => End::Outage,
+            false => End::Done,
+        };
+        (random_time(30 * MS), end)
+    };
+    let worker = || env.worker(plan).breaker_threshold(2).start();
+    let workers = [(); 2].map(|()| worker().expect("a worker"));
+    env.wait_until_drained();
+    for worker in workers {
+        env.stop(worker, SECOND);
+    }
+    env.check(jobs);
+    env.check_no_charges();
+    env.check_no_leases_or_workers();
+    let tables = env.server.tables();
+    assert_eq!(tables.done.len(), 6, "an outage must not end a job");
+    let breaker = tables.breakers.get("queue:q");
+    if down_for > SECOND {
+        let breaker = breaker.expect("a breaker");
+        assert_eq!(breaker.state, BreakerState::Closed, "{breaker:?}");
+        assert!(breaker.openings >= 1 && breaker.probes >= 1, "{breaker:?}");
+    }
+}
+
+/// A large claim waits behind two slow jobs while the server is silent for longer than a lease.
+fn lost_trust() {
+    let jobs = 24;
+    let env = Environment::new(jobs, 2 * MS);
+    let worker = env
+        .worker(|id| match id {
+            11 | 12 => (4 * SECOND, End::Done),
+            _ => (Duration::ZERO, End::Done),
+        })
+        .hold_for(60 * SECOND)
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(30 * MS));
+    env.server
+        .set_health([Health::Unreachable, Health::Silent, Health::Mute][random(3)]);
+    thread::sleep(random_time(8 * SECOND));
+    env.server.set_health(Health::Healthy);
+    env.wait_until_drained();
+    env.stop(worker, 5 * SECOND);
+    env.check(jobs);
+    env.check_no_leases();
+}
+
+/// More jobs than one claim takes, so that the second fetcher starts. The worker stops at any moment.
+fn flood() {
+    let jobs = 1300;
+    let env = Environment::new(jobs, 2 * MS);
+    let worker = env
+        .worker(|_| (Duration::ZERO, End::Done))
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(60 * MS));
+    env.stop(worker, random_time(20 * MS));
+    env.check(jobs);
+    env.check_no_leases_or_workers();
+}

@@ -1,0 +1,113 @@
+//! The statements that claim jobs.
+
+use std::collections::BTreeSet;
+
+use postgres::types::Type;
+use uuid::Uuid;
+
+use super::{KIND, uuid};
+use crate::job::payload::Json;
+use crate::rows::{Row, parameter};
+use crate::server::{Lease, Stored, Tables};
+use crate::session::Parameter;
+use crate::sync::Instant;
+
+pub(super) fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let alone: Vec<String> = parameter(given, 3, &Type::TEXT_ARRAY);
+    let limit: i64 = parameter(given, 4, &Type::INT8);
+    let max_crashes: i32 = parameter(given, 6, &Type::INT4);
+    let (shared, worker) = (uuid(given, 7), uuid(given, 8));
+    let except: Option<Vec<String>> = parameter(given, 12, &Type::TEXT_ARRAY);
+    let last_chance: i32 = parameter(given, 13, &Type::INT4);
+    let mut first_suspect: Option<i32> = None;
+    let is_excluded = is_excluded(except);
+    let probe = tables
+        .taken_probe
+        .take_if(|(whose, _)| *whose == worker)
+        .map(|(_, number)| number);
+    let mut taken = Vec::new();
+    for job in tables.ready.values().filter(|_| !is_excluded) {
+        if i64::try_from(taken.len()).unwrap_or(i64::MAX) >= limit {
+            break;
+        }
+        let crashes = i32::from(job.crashes);
+        if crashes > max_crashes {
+            continue;
+        }
+        if crashes > 0 {
+            match first_suspect {
+                None => first_suspect = Some(crashes),
+                Some(first) if first.max(crashes) >= last_chance => continue,
+                Some(_) => {}
+            }
+        }
+        taken.push(job.clone());
+    }
+    let hand_out = |job: Stored| {
+        let own = (job.crashes > 0 || !alone.is_empty()).then(Uuid::new_v4);
+        lease(tables, job, own, shared, worker, probe)
+    };
+    taken.into_iter().map(hand_out).collect()
+}
+
+/// Whether a claim excludes the kind of all jobs.
+fn is_excluded(except: Option<Vec<String>>) -> bool {
+    except.is_some_and(|except| except.iter().any(|kind| kind == KIND))
+}
+
+pub(super) fn claim_one(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let (shared, worker) = (uuid(given, 5), uuid(given, 6));
+    let except: Option<Vec<String>> = parameter(given, 3, &Type::TEXT_ARRAY);
+    let first = match is_excluded(except) {
+        true => None,
+        false => tables.ready.values().find(|job| job.crashes == 0).cloned(),
+    };
+    let first = first.map(|job| lease(tables, job, None, shared, worker, None));
+    first.into_iter().collect()
+}
+
+/// Moves a ready job into a lease.
+fn lease(
+    tables: &mut Tables,
+    mut job: Stored,
+    own: Option<Uuid>,
+    shared: Uuid,
+    worker: Uuid,
+    probe: Option<i64>,
+) -> Row {
+    tables.ready.remove(&job.id);
+    job.attempt += 1;
+    let lease_id = own.unwrap_or(shared);
+    let row = claimed(&job, own, lease_id);
+    tables.note(|| format!("job {} in lease {lease_id} of {worker}", job.id));
+    let lease = tables.leases.entry(lease_id).or_insert_with(|| Lease {
+        worker,
+        claimed_at: Instant::now(),
+        jobs: Vec::new(),
+        done: BTreeSet::new(),
+        probe,
+    });
+    lease.jobs.push(job);
+    row
+}
+
+/// Returns the row of a claimed job. Its payload is the id of its lease.
+fn claimed(job: &Stored, own: Option<Uuid>, lease: Uuid) -> Row {
+    let payload = Json::of(&lease).expect("a uuid is JSON");
+    let now = std::time::SystemTime::UNIX_EPOCH;
+    Row::default()
+        .with("own_lease", Type::UUID, &own)
+        .with("id", Type::INT8, &job.id)
+        .with("kind", Type::TEXT, &KIND)
+        .with("payload", Type::JSONB, &payload)
+        .with("attempt", Type::INT4, &job.attempt)
+        .with("max_attempts", Type::INT4, &1000)
+        .with(
+            "crashes",
+            Type::INT2,
+            &(job.crashes > 0).then_some(job.crashes),
+        )
+        .with("enqueued_at", Type::TIMESTAMPTZ, &now)
+        .with("ready_at", Type::TIMESTAMPTZ, &now)
+        .with("claimed_at", Type::TIMESTAMPTZ, &now)
+}

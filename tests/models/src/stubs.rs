@@ -1,0 +1,65 @@
+//! Stubs for parts of the worker that the models leave out.
+
+/// Chores of the dead letter queue.
+pub(crate) mod dlq {
+    /// No redrive runs.
+    pub(crate) mod runs {
+        use std::time::Duration;
+
+        use uuid::Uuid;
+
+        use crate::error::Result;
+        use crate::session::Session;
+
+        #[derive(PartialEq, Eq)]
+        pub(crate) enum DriveStatus {
+            Running,
+        }
+
+        pub(crate) struct RunStep {
+            pub(crate) status: DriveStatus,
+            pub(crate) wait: Duration,
+        }
+
+        pub(crate) enum Found {}
+
+        impl Found {
+            pub(crate) fn step(&mut self, _: &mut Session) -> Result<RunStep> {
+                match *self {}
+            }
+        }
+
+        pub(crate) fn find_run(_: &mut Session, _: Uuid) -> Result<Option<Found>> {
+            Ok(None)
+        }
+    }
+
+    /// No policies.
+    pub(crate) mod policy {
+        use uuid::Uuid;
+
+        use crate::error::Result;
+        use crate::session::Session;
+
+        pub(crate) struct Tick {
+            pub(crate) policy: String,
+            pub(crate) mode: String,
+            pub(crate) letters: i64,
+            pub(crate) trouble: Option<String>,
+        }
+
+        pub(crate) fn run_policies(_: &mut Session, _: Uuid) -> Result<Vec<Tick>> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// No retention.
+    pub(crate) mod retention {
+        use crate::error::Result;
+        use crate::session::Session;
+
+        pub(crate) fn retain_a_batch(_: &mut Session) -> Result<bool> {
+            Ok(false)
+        }
+    }
+}

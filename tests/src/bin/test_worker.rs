@@ -1,0 +1,57 @@
+//! A worker process for tests that kill it: `test_worker URL QUEUE`.
+//!
+//! It inserts a row into `begun` (job) when a job starts, and into `finished` (job) when it ends.
+
+#![expect(
+    clippy::expect_used,
+    reason = "a panic here fails the test that started it"
+)]
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use postgres::{Client, NoTls};
+use redrive::{Failure, Job, JobId, Queue, Worker};
+use redrive_tests::{Abort, Finish, Hold};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let url: Arc<str> = arguments.next().expect("the URL of the database").into();
+    let queue = arguments.next().expect("the name of the queue");
+    let db = redrive::connect(&url).expect("connect");
+    let queue = Queue::new(&db, &queue).expect("a valid name");
+
+    let (hold, finish, abort) = (Arc::clone(&url), Arc::clone(&url), url);
+    let _worker = Worker::builder(&queue)
+        .slots(4)
+        .poll_interval(Duration::from_millis(20))
+        .handle(move |job: &Job<Hold>| {
+            note(&hold, "begun", job.id());
+            loop {
+                thread::park();
+            }
+        })
+        .handle(move |job: &Job<Finish>| {
+            note(&finish, "finished", job.id());
+            Ok::<(), Failure>(())
+        })
+        .handle(move |job: &Job<Abort>| {
+            note(&abort, "begun", job.id());
+            std::process::abort()
+        })
+        .start()
+        .expect("start the worker");
+    loop {
+        thread::park();
+    }
+}
+
+/// Stores that the job reached this point.
+fn note(url: &str, table: &str, id: JobId) {
+    let mut client = Client::connect(url, NoTls).expect("connect");
+    let written = format!("INSERT INTO public.{table} (job) VALUES ($1)");
+    client
+        .execute(&written, &[&id.get()])
+        .expect("write down a job");
+}

@@ -1,0 +1,105 @@
+//! Expires leases on demand, as a crash, a long pause or a network failure would.
+
+use std::time::Duration;
+
+use postgres::{Client, GenericClient};
+use redrive::JobId;
+use redrive::dlq::DeathCause;
+use redrive::limits::MAX_CRASHES;
+use uuid::Uuid;
+
+use crate::statement::statement;
+
+/// The state of a job whose lease expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It is ready or delayed again.
+    Back(JobId),
+    /// It is a letter.
+    Dead(JobId),
+}
+
+/// Expires every lease: ages the workers and reaps in the same transaction, so that no renewal can
+/// come between.
+pub fn expire_leases(client: &mut Client) -> Vec<Lost> {
+    let mut transaction = client.transaction().expect("begin");
+    transaction
+        .execute(
+            "UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'",
+            &[],
+        )
+        .expect("age the workers");
+    let lost = reap(&mut transaction);
+    transaction.commit().expect("commit");
+    lost
+}
+
+/// Runs the reap statement once, without a grace for leases whose worker has no row.
+pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
+    reap_after(client, Duration::ZERO)
+}
+
+/// Runs the reap statement once for a worker with this lease, without a delay for suspects.
+pub fn reap_after(client: &mut impl GenericClient, lease: Duration) -> Vec<Lost> {
+    reap_within(client, lease, ReapLimits::default())
+}
+
+/// The bounds of the reap statement.
+#[derive(Clone, Copy, Debug)]
+pub struct ReapLimits {
+    /// Leases.
+    pub leases: i64,
+    /// Jobs.
+    pub jobs: i64,
+    /// Bytes, as stored.
+    pub bytes: i64,
+    /// The worker that reaps.
+    pub worker: Uuid,
+}
+
+impl Default for ReapLimits {
+    fn default() -> ReapLimits {
+        ReapLimits {
+            leases: 1000,
+            jobs: i64::MAX,
+            bytes: i64::MAX,
+            // No test claims as this worker.
+            worker: Uuid::max(),
+        }
+    }
+}
+
+/// Runs the reap statement once with these bounds.
+pub fn reap_within(
+    client: &mut impl GenericClient,
+    lease: Duration,
+    limits: ReapLimits,
+) -> Vec<Lost> {
+    let lease_ms = i32::try_from(lease.as_millis()).expect("a lease of hours at most");
+    let delay_ms = 0_i32;
+    let rows = client
+        .query(
+            statement("reap"),
+            &[
+                &lease_ms,
+                &limits.leases,
+                &MAX_CRASHES.cast_signed(),
+                &delay_ms,
+                &DeathCause::Manual.as_str(),
+                &limits.jobs,
+                &limits.bytes,
+                &limits.worker,
+            ],
+        )
+        .expect("reap");
+    rows.iter()
+        .map(|row| {
+            let id = JobId::new(row.get("id"));
+            if row.get("is_dead") {
+                Lost::Dead(id)
+            } else {
+                Lost::Back(id)
+            }
+        })
+        .collect()
+}
