@@ -6,6 +6,7 @@ mod spelling;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -21,6 +22,8 @@ use crate::{alerts, bench, chaos, dashboards};
 /// How many schedules each light scenario of the models gets in the quick suite. Without this
 /// variable the models have their own default, which is higher.
 const QUICK_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
+/// How many tests run at a time on each core.
+const TEST_THREADS_PER_CORE: usize = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
@@ -274,6 +277,9 @@ impl Runner<'_> {
             cargo(["test", "--lib", "--bins", "--tests", "--examples"])
         };
         tests.args(["--locked", "--all-features"]).args(packages);
+        // Tests wait for the server for a third of their time.
+        let threads = thread::available_parallelism()?.get() * TEST_THREADS_PER_CORE;
+        tests.env("NEXTEST_TEST_THREADS", threads.to_string());
         tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
         tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
         Ok(tests)
