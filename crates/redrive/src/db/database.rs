@@ -38,7 +38,7 @@ pub fn connect(url: &str) -> Result<Database> {
     Database::builder(url).open()
 }
 
-/// A PostgreSQL database with redrive in it.
+/// A PostgreSQL database with the schema of redrive.
 ///
 /// A clone shares the pool. Every call returns within its deadline, even if the server does not
 /// answer.

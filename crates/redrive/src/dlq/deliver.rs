@@ -221,7 +221,7 @@ impl Hand {
         id: JobId,
         write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let doing = format!("write down the delivery of letter {id}");
+        let doing = format!("record the delivery of letter {id}");
         self.db_thread
             .call(&doing.clone(), self.step, move |session| {
                 let written = write(&doing, session);

@@ -59,13 +59,8 @@ impl Dlq<'_> {
         Ok(closed)
     }
 
-    ///
-    ///
     /// Deletes letters that were recovered or discarded more than `older_than` ago, in
     /// batches.
-    ///
-    /// This ignores the [retention rules](crate::dlq::RetentionRule) and never deletes an
-    /// open letter. Returns the number of deleted letters.
     ///
     /// This ignores the [retention rules](crate::dlq::RetentionRule) and never deletes an
     /// open letter. Returns the number of deleted letters.

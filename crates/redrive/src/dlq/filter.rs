@@ -353,7 +353,7 @@ impl LetterFilter {
     pub(crate) fn refuse_after(&self) -> Result<()> {
         match self.after {
             Some(_) => Err(Error::invalid(
-                "`after` is for listing: it says where a page begins",
+                "`after` selects a page of a list and cannot be used here",
             )),
             None => Ok(()),
         }

@@ -68,7 +68,7 @@ impl FromStr for GroupState {
         found.ok_or_else(|| {
             let known = GroupState::ALL.map(GroupState::as_str).join(", ");
             Error::invalid(format!(
-                "`{}` is not a state of a failure group; there are {known}",
+                "unknown failure group state `{}`; expected one of {known}",
                 text.escape_debug()
             ))
         })

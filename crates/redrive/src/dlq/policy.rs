@@ -119,8 +119,8 @@ impl Policy {
     ///
     /// Sets the factor by which a letter's delay grows with each generation: 1 to 100.
     ///
-    /// Defaults to 1, so that a letter goes at every tick. With 2 and hourly ticks, a
-    /// letter that keeps dying goes after one hour, two, four, and so on.
+    /// Defaults to 1: the policy redrives a letter at every tick. With 2 and hourly ticks, it
+    /// redrives a letter that keeps dying after one hour, two hours, four hours, and so on.
     #[must_use]
     pub fn growth(mut self, growth: f64) -> Policy {
         self.growth = growth;
@@ -180,22 +180,22 @@ impl Policy {
         self.which.refuse_after()?;
         let longest = self.longest.unwrap_or(self.every);
         let trouble = if self.which.limit.is_some() {
-            "limits its letters by its batch, not by its filter"
+            "must limit its letters by its batch, not by its filter"
         } else if !(Duration::from_secs(1)..=Duration::from_hours(366 * 24)).contains(&self.every) {
-            "ticks every second to every 366 days"
+            "must tick at intervals of 1 second to 366 days"
         } else if !(1.0..=100.0).contains(&self.growth) {
-            "has a growth of 1 to 100"
+            "must have a growth of 1 to 100"
         } else if longest < self.every || longest > Duration::from_hours(3660 * 24) {
-            "has a longest delay of at least its interval, and at most ten years"
+            "must have a maximum delay of at least its interval and at most ten years"
         } else if !(1..=MAX_POLICY_BATCH).contains(&self.batch) {
-            "sends back 1 to 10,000 letters a tick"
+            "must redrive 1 to 10,000 letters per tick"
         } else if !(1..=100_000).contains(&self.generations) {
-            "has a limit of 1 to 100,000 generations"
+            "must have a limit of 1 to 100,000 generations"
         } else {
             return Ok(());
         };
         Err(Error::invalid(format!(
-            "the policy `{}` is not good: a policy {trouble}",
+            "the policy `{}` is invalid: it {trouble}",
             self.name
         )))
     }
@@ -231,7 +231,7 @@ impl FromStr for PolicyMode {
             .ok_or_else(|| {
                 let known = PolicyMode::ALL.map(PolicyMode::as_str).join(", ");
                 Error::invalid(format!(
-                    "`{}` is not a mode of a policy; there are {known}",
+                    "unknown policy mode `{}`; expected one of {known}",
                     text.escape_debug()
                 ))
             })
@@ -322,10 +322,10 @@ mod tests {
         let second = Duration::from_secs(1);
         for (policy, why) in [
             (Policy::new("", LetterFilter::new()), "is empty"),
-            (policy().every(Duration::from_millis(999)), "every second"),
+            (policy().every(Duration::from_millis(999)), "1 second"),
             (policy().growth(0.5), "growth"),
             (policy().growth(f64::NAN), "growth"),
-            (policy().longest_delay(second), "longest delay"),
+            (policy().longest_delay(second), "maximum delay"),
             (policy().batch(0), "10,000 letters"),
             (policy().generations(0), "generations"),
             (Policy::new("p", LetterFilter::new().limit(3)), "batch"),

@@ -112,7 +112,7 @@ impl Redaction {
         }
         if let Some(bad) = self.paths.iter().find(|path| !is_pointer(path)) {
             return Err(Error::invalid(format!(
-                "`{}` is not a JSON pointer; one looks like /card/number",
+                "`{}` is not a JSON pointer; expected for example /card/number",
                 bad.escape_debug()
             )));
         }
@@ -122,7 +122,7 @@ impl Redaction {
             .find(|pattern| pattern.is_empty() || pattern.contains('\0'))
         {
             return Err(Error::invalid(format!(
-                "`{}` is not a pattern: it is empty or has a NUL character",
+                "`{}` is not a pattern: it is empty or contains NUL",
                 bad.escape_debug()
             )));
         }

@@ -277,7 +277,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         done: &mut Redriven,
     ) -> Result<()> {
-        const DOING: &str = "ask why letters were not redriven";
+        const DOING: &str = "read why letters were not redriven";
         let reported: HashSet<i64> = done
             .redriven
             .iter()

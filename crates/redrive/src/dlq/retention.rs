@@ -131,7 +131,7 @@ impl RetentionRule {
         }
         match (self.state, self.action) {
             (LetterState::Redriving, _) => Err(Error::invalid(
-                "retention is for open, quarantined, recovered or discarded letters",
+                "a retention rule is for open, quarantined, recovered or discarded letters",
             )),
             (LetterState::Open | LetterState::Quarantined, RetentionAction::Delete)
                 if !self.even_open =>
@@ -174,7 +174,7 @@ impl FromStr for RetentionAction {
             .find(|action| action.as_str() == text)
             .ok_or_else(|| {
                 Error::invalid(format!(
-                    "`{}` is not delete or archive",
+                    "unknown retention action `{}`; expected delete or archive",
                     text.escape_debug()
                 ))
             })
@@ -231,7 +231,7 @@ impl RetentionRules<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn list(&self) -> Result<Vec<RetentionRule>> {
         self.db.call("list retention", |session| {
-            let rows = session.query("list the rules of retention", &sql::RETENTION, &[])?;
+            let rows = session.query("list the retention rules", &sql::RETENTION, &[])?;
             rows.iter().map(rule).collect()
         })
     }

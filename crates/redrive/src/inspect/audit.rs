@@ -86,9 +86,9 @@ impl Admin<'_> {
     pub fn audit(&self, which: &AuditFilter) -> Result<Vec<AuditRecord>> {
         let which = which.clone();
         let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
-        self.db.call_bulk("read the audit", move |session| {
+        self.db.call_bulk("read the audit log", move |session| {
             let rows = session.query(
-                "read the audit",
+                "read the audit log",
                 &sql::AUDIT,
                 &[&which.since_ms, &which.verb, &which.before, &limit],
             )?;

@@ -280,7 +280,7 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
 
 /// Returns the breakers that are not closed.
 pub(crate) fn open_breakers(session: &mut Session) -> Result<Vec<BreakerStatus>> {
-    let rows = session.query("look at the breakers", &sql::OPEN_BREAKERS, &[])?;
+    let rows = session.query("read the breakers", &sql::OPEN_BREAKERS, &[])?;
     rows.iter().map(gated).collect()
 }
 

@@ -86,6 +86,6 @@ pub(crate) fn write_reports(
 /// Reads the breakers. Returns whether the worker may claim more than before.
 pub(crate) fn read_breakers(state: &Arc<State>, db_thread: &mut CallThread) -> Result<bool> {
     let deadline = state.config.queue.database().call_timeout();
-    let open = db_thread.call("look at the breakers", deadline, open_breakers)?;
+    let open = db_thread.call("read the breakers", deadline, open_breakers)?;
     Ok(state.breakers.learn(open, Instant::now()))
 }

@@ -204,7 +204,7 @@ impl<'a> Chores<'a> {
         let (me, lease) = (self.state.identity.id, self.state.config.lease);
         let mut all = Reaped::default();
         let reaped = loop {
-            match self.call("take back jobs of lost workers", move |session| {
+            match self.call("reap the jobs of lost workers", move |session| {
                 reap(session, me, lease, bounds)
             }) {
                 Ok(reaped) => all += reaped,
@@ -336,7 +336,7 @@ impl<'a> Chores<'a> {
             return;
         }
         let (tallies, queue) = (self.tallies.clone(), self.state.queue().to_owned());
-        let written = self.call("count the chores", move |session| {
+        let written = self.call("count the chore runs", move |session| {
             tallies.write(session, &queue)
         });
         match written {

@@ -1,4 +1,4 @@
-//! Logs the settings with which the server may lose committed data.
+//! Logs the settings that let the server lose committed data.
 
 use crate::db::call_thread::CallThread;
 use crate::db::durability::lapses;
@@ -7,7 +7,7 @@ use crate::worker::state::State;
 
 /// Logs each durability warning. A failed check does not stop the worker.
 pub(crate) fn mention(state: &State, db_thread: &mut CallThread) {
-    let doing = "look at the durability of the server";
+    let doing = "read the durability settings";
     match db_thread.call(doing, call_timeout(state), lapses) {
         Ok(lapses) => {
             for lapse in lapses {

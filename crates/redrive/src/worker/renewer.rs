@@ -220,9 +220,9 @@ impl Renewer<'_> {
     fn leave(&mut self) {
         let worker = self.state.identity.id.0;
         let left = self.db_thread.call(
-            "leave the list of workers",
+            "remove the worker's registration",
             self.timeout(),
-            move |session| session.query("leave the list of workers", &sql::LEAVE, &[&worker]),
+            move |session| session.query("remove the worker's registration", &sql::LEAVE, &[&worker]),
         );
         if let Err(error) = left {
             log::warn!("{}: {error}", self.state);

@@ -80,7 +80,7 @@ impl RedriveOptions {
         }
         if self.is_forced() && act.given_reason().is_none() {
             return Err(Error::invalid(
-                "to force quarantined letters back needs a reason",
+                "redriving quarantined letters needs a reason",
             ));
         }
         Ok(OptionParameters {

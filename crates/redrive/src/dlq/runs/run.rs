@@ -145,7 +145,7 @@ impl Runs<'_> {
         act: &Operator,
         first: &First,
     ) -> Result<Option<CreatedRun>> {
-        const DOING: &str = "make a redrive run";
+        const DOING: &str = "create a redrive run";
         which.refuse_after()?;
         let how = options.letters.parameters(act)?;
         let rate = options.rate.per_second()?;
@@ -189,7 +189,7 @@ impl Runs<'_> {
         }))
     }
 
-    /// Returns the newest runs, at most `most`.
+    /// Returns the newest runs, at most `limit`.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.

@@ -19,7 +19,7 @@ impl Settler<'_> {
         let given = match self.ledger.has_more_than(lease, count) {
             true => retry_unless_locked(state, self.until, || {
                 let jobs = Arc::clone(&jobs);
-                db_thread.call("give jobs back", call_timeout(state), move |session| {
+                db_thread.call("return unstarted jobs", call_timeout(state), move |session| {
                     give_back(session, lease, &jobs)
                 })
             }),

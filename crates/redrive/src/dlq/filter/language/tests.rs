@@ -61,7 +61,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("queue=\"\\u0000\"", "NUL"),
         ("queue=a\0", "NUL"),
         ("class=a,", "has no value"),
-        ("cause=bored", "there are exhausted"),
+        ("cause=bored", "expected one of exhausted"),
         ("state=dead", "or any"),
         ("id=x", "whole number"),
         ("id=10..5", "before it begins"),
@@ -76,7 +76,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("payload.a!1", "not followed by"),
         ("payload.=1", "is empty"),
         ("payload.a[x]=1", "not a number"),
-        ("payload.a~1", "compares with a text"),
+        ("payload.a~1", "needs a text"),
         ("message~card declined", "`declined`"),
     ] {
         let error = text.parse::<LetterFilter>().expect_err(text);
