@@ -75,11 +75,7 @@ impl Admin<'_> {
 
 /// Reads the settings and evaluates them.
 pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
-    let row = session.query_one(
-        "read the durability settings",
-        &sql::DURABILITY,
-        &[],
-    )?;
+    let row = session.query_one("read the durability settings", &sql::DURABILITY, &[])?;
     Ok(judge(ServerSettings::of(&row)))
 }
 

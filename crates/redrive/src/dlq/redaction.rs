@@ -146,9 +146,9 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* if a pointer or pattern is malformed; otherwise if the database rejects
     /// the statement or does not answer.
-    pub fn add(&self, redaction: &Redaction, act: &Operator) -> Result<RedactionId> {
+    pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
         redaction.check()?;
-        let (redaction, act) = (redaction.clone(), act.clone());
+        let (redaction, operator) = (redaction.clone(), operator.clone());
         self.db.call("add a redaction", move |session| {
             let row = session.query_one(
                 "add a redaction",
@@ -158,8 +158,8 @@ impl Redactions<'_> {
                     &redaction.kind,
                     &redaction.paths,
                     &redaction.patterns,
-                    &act.by(),
-                    &act.given_reason(),
+                    &operator.by(),
+                    &operator.given_reason(),
                 ],
             )?;
             Ok(RedactionId::new(row.get("id")))
@@ -171,13 +171,13 @@ impl Redactions<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn remove(&self, id: RedactionId, act: &Operator) -> Result<bool> {
-        let act = act.clone();
+    pub fn remove(&self, id: RedactionId, operator: &Operator) -> Result<bool> {
+        let operator = operator.clone();
         self.db.call("remove a redaction", move |session| {
             let row = session.query_one(
                 &format!("remove redaction {id}"),
                 &sql::REMOVE_REDACTION,
-                &[&id.get(), &act.by(), &act.given_reason()],
+                &[&id.get(), &operator.by(), &operator.given_reason()],
             )?;
             Ok(row.get("found"))
         })

@@ -177,10 +177,10 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
     /// statement or does not answer.
-    pub fn validate(&self, which: &LetterFilter, validators: &Validators) -> Result<Validation> {
+    pub fn validate(&self, filter: &LetterFilter, validators: &Validators) -> Result<Validation> {
         let mut found = Validation::default();
         let mut errors = ValidationErrors::default();
-        self.each_page(which, |letters| {
+        self.each_page(filter, |letters| {
             for letter in letters {
                 match validators.verdict(letter) {
                     CheckResult::Passed => found.passed += 1,

@@ -222,7 +222,9 @@ impl Renewer<'_> {
         let left = self.db_thread.call(
             "remove the worker's registration",
             self.timeout(),
-            move |session| session.query("remove the worker's registration", &sql::LEAVE, &[&worker]),
+            move |session| {
+                session.query("remove the worker's registration", &sql::LEAVE, &[&worker])
+            },
         );
         if let Err(error) = left {
             log::warn!("{}: {error}", self.state);

@@ -40,9 +40,9 @@ const ALMOST_DONE: Duration = Duration::from_millis(5);
 /// use redrive::dlq::runs::{DriveStatus, RunOptions};
 /// use redrive::Operator;
 ///
-/// let act = Operator::default().reason("the gateway is fixed");
+/// let operator = Operator::default().reason("the gateway is fixed");
 /// let options = RunOptions::new().canary(10);
-/// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &act)? {
+/// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &operator)? {
 ///     loop {
 ///         let step = driver.step()?;
 ///         if step.status != DriveStatus::Running {

@@ -19,9 +19,11 @@ impl Settler<'_> {
         let given = match self.ledger.has_more_than(lease, count) {
             true => retry_unless_locked(state, self.until, || {
                 let jobs = Arc::clone(&jobs);
-                db_thread.call("return unstarted jobs", call_timeout(state), move |session| {
-                    give_back(session, lease, &jobs)
-                })
+                db_thread.call(
+                    "return unstarted jobs",
+                    call_timeout(state),
+                    move |session| give_back(session, lease, &jobs),
+                )
             }),
             false => Ok(0),
         };
