@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
@@ -120,7 +120,7 @@ impl Dlq<'_> {
         let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
         let mut hand = Hand {
-            db_thread: self.db.call_thread("redrive-deliver"),
+            db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
         };
         let open = filter.clone().state(crate::dlq::state::LetterState::Open);
@@ -146,7 +146,7 @@ impl Dlq<'_> {
 
 /// The connection that holds the lock.
 struct Hand {
-    db_thread: CallThread,
+    db_caller: DbCaller,
     /// The timeout of each step.
     step: Duration,
 }
@@ -197,7 +197,7 @@ impl Hand {
     fn take(&mut self, filter: &LetterFilter, id: JobId) -> Result<Option<Letter>> {
         let filter = filter.these(&[id]).parameter()?;
         let doing = format!("take letter {id}");
-        self.db_thread
+        self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
@@ -222,7 +222,7 @@ impl Hand {
         write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let doing = format!("record the delivery of letter {id}");
-        self.db_thread
+        self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 let written = write(&doing, session);
                 session.end(&doing, written)
