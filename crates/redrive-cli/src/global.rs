@@ -16,7 +16,7 @@ Every command accepts these options:
   --pooler <MODE>       `transaction` behind a transaction-mode pooler such as
                         PgBouncer; otherwise `session`
                         [env: REDRIVE_POOLER] [default: session]
-  --timeout <TIME>      Time limit for an answer of the database. Bulk
+  --timeout <TIME>      Time limit for the database to answer. Bulk
                         operations get four times as long [default: 15s]
   --no-wait             Fail at once if the database cannot be reached. By
                         default commands wait one minute and `work` waits
@@ -49,7 +49,7 @@ pub(crate) struct GlobalArgs {
     )]
     pub(crate) pooler: Pooler,
 
-    /// Time limit for an answer of the database.
+    /// Time limit for the database to answer.
     #[arg(
         long,
         global = true,

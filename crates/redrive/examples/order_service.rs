@@ -132,7 +132,7 @@ fn read(file: &Path) -> Result<Vec<OrderPlaced>, Box<dyn Error>> {
                 .to_string()
                 .replace(" at line 1 column ", " at column ");
             format!(
-                "line {number} of {} is no JSON object: {error}",
+                "line {number} of {} is not a JSON object: {error}",
                 file.display()
             )
         })?;

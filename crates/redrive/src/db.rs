@@ -9,7 +9,7 @@ pub(crate) mod pooler;
 pub(crate) mod abandoned;
 pub(crate) mod connector;
 pub(crate) mod session;
-pub(crate) mod call_thread;
+pub(crate) mod caller;
 pub(crate) mod pool;
 pub(crate) mod database;
 pub(crate) mod admin;

@@ -1,11 +1,11 @@
-//! The database of the models: sessions of the simulated server, and call threads over them.
+//! The database of the models: sessions of the simulated server, and callers over them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::abandoned::AbandonedCalls;
-use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::pooler::Pooler;
 use crate::error::{Error, Result};
 use crate::server::Server;
@@ -46,8 +46,8 @@ impl Database {
         self.source().session(CALL_TIMEOUT)
     }
 
-    pub(crate) fn call_thread(&self, name: &str) -> CallThread {
-        CallThread::new(name, self.source(), SessionUse::Held)
+    pub(crate) fn caller(&self, name: &str) -> DbCaller {
+        DbCaller::new(name, self.source(), SessionUse::Held)
     }
 
     pub(crate) fn call<T: Send + 'static>(
@@ -55,7 +55,7 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        CallThread::new("redrive-call", self.source(), SessionUse::PerCall).call(
+        DbCaller::new("redrive-call", self.source(), SessionUse::PerCall).call(
             doing,
             CALL_TIMEOUT,
             work,

@@ -49,7 +49,7 @@ mod library {
         pub(crate) mod sql;
         pub(crate) mod pooler;
         pub(crate) mod abandoned;
-        pub(crate) mod call_thread;
+        pub(crate) mod caller;
         pub(crate) mod admin;
         pub(crate) mod durability;
 

@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct AuditCommand {
     #[command(subcommand)]
     subcommand: Option<AuditSubcommand>,
-    /// Only records of the last 2h, 7d and so on.
+    /// Only records from the last 2h, 7d and so on.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     since: Option<Duration>,
     /// Only records with this verb, such as redrive, discard or `resolve_group`.
@@ -49,8 +49,8 @@ enum AuditSubcommand {
     #[command(
         before_help = "Example:\n  redrive audit counters\n",
         after_help = "\
-The exit code is 1 if a counter differs from the rows. The cause is a bug, or a
-program of an older version that did not count."
+The exit code is 1 if a counter differs from the rows. The cause is a bug, or an
+older version of a program that did not count."
     )]
     Counters,
 }

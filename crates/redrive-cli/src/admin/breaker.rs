@@ -42,7 +42,7 @@ Example:
     /// Open a breaker, so that its jobs wait; running jobs continue
     #[command(before_help = "\
 Examples:
-  redrive breaker open queue:orders --reason 'an upgrade of the gateway'
+  redrive breaker open queue:orders --reason 'gateway upgrade'
   redrive breaker open payments-api --for 30m
 ")]
     Open {

@@ -20,8 +20,8 @@ const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
 ///
 /// With --older-than, recovered and discarded letters of that age are deleted. Without it, the
 /// rules of `dlq retention` are applied; if there are none, --older-than 30d is the default. Open
-/// letters are deleted only by a rule. The exit code is 0 even if nothing was deleted, so a timer
-/// can run this.
+/// letters are deleted only by a rule. The exit code is 0 even if nothing was deleted, so that
+/// this can run from a timer.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
@@ -72,7 +72,7 @@ impl Prune {
 fn dry_run(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     if db.dlq().retention().list()?.is_empty() {
         cx.say(format!(
-            "no retention rule exists; recovered and discarded letters older than {} would be \
+            "there are no retention rules; recovered and discarded letters older than {} would be \
              deleted",
             short(DEFAULT_AGE)
         ));

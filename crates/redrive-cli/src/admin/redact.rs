@@ -11,7 +11,7 @@ use crate::terminal::{Column, Table, json_line};
 
 /// List, add and remove redactions: data that letters must not keep
 ///
-/// A redaction applies to every letter that dies or is captured from then on, and not to existing
+/// A redaction applies to every letter that dies or is captured from then on, but not to existing
 /// letters. A redriven letter goes back without the redacted data.
 #[derive(Args, Debug)]
 pub(crate) struct RedactCommand {
@@ -91,7 +91,7 @@ impl RedactCommand {
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let redactions = cx.database()?.dlq().redactions().list()?;
     if redactions.is_empty() {
-        cx.say("no redaction exists");
+        cx.say("there are no redactions");
         return Ok(Ending::NothingMatched);
     }
     if cx.global.json {

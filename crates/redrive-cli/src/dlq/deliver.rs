@@ -21,7 +21,7 @@ use crate::time;
 
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
-/// How many failed letters are named.
+/// How many failed letters are listed.
 const MAX_NAMED: usize = 20;
 
 /// Deliver open letters to a command or a sink, one at a time

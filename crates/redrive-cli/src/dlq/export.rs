@@ -29,8 +29,8 @@ pub(super) struct ExportLetters {
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any.
     #[arg(long, help_heading = "Selection", default_value = "open")]
     state: StateArg,
-    /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are skipped and
-    /// named.
+    /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are reported
+    /// and skipped.
     #[arg(long, help_heading = "Output")]
     as_jobs: bool,
 }

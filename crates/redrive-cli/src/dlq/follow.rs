@@ -143,7 +143,7 @@ fn interrupted(
 /// Prints the outcomes of a run that ended.
 fn report(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(run) = db.dlq().runs().get(id)? else {
-        return Err(Error::new(format!("run {id} does not exist any more")));
+        return Err(Error::new(format!("run {id} no longer exists")));
     };
     if cx.global.json {
         json_line(cx.out, &RunLine::of(&run))?;

@@ -12,8 +12,8 @@ use crate::error::Result;
 
 /// List failure groups and set their state, owner and note
 ///
-/// A failure group collects the letters of one queue and kind whose error class and message are
-/// the same, apart from numbers, ids, quoted words, addresses and times. Without a subcommand this
+/// A failure group collects the letters of one queue and kind with the same error class and the same
+/// message, apart from numbers, ids, quoted words, addresses and times. Without a subcommand, this
 /// lists the groups.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]

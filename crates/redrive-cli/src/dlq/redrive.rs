@@ -71,7 +71,7 @@ struct JobArgs {
     /// Maximum attempts of the jobs [default: unchanged].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: Option<u32>,
-    /// Also redrive quarantined letters, which died alike three times in a row.
+    /// Also redrive quarantined letters, which died of the same error three times in a row.
     #[arg(long, requires = "reason")]
     force: bool,
 }

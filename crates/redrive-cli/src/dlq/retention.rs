@@ -33,7 +33,7 @@ Example:
     Remove(RemoveRule),
 }
 
-/// Set the rule for letters of a state, in one queue or in every queue
+/// Set the rule for letters in a state, in one queue or in every queue
 ///
 /// Open and quarantined letters are archived. To delete them, use --even-open.
 #[derive(Args, Debug)]
@@ -94,7 +94,7 @@ impl RetentionCommand {
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let rules = cx.database()?.dlq().retention().list()?;
     if rules.is_empty() {
-        cx.say("no retention rule exists; letters are kept until they are pruned");
+        cx.say("there are no retention rules; letters are kept until they are pruned");
         return Ok(Ending::NothingMatched);
     }
     if cx.global.json {
@@ -175,7 +175,7 @@ impl RemoveRule {
             .retention()
             .remove(self.queue.as_deref(), self.state, &operator)?
         {
-            cx.say(format!("no such rule exists for {} letters", self.state));
+            cx.say(format!("there is no such rule for {} letters", self.state));
             return Ok(Ending::NothingMatched);
         }
         if cx.global.json {

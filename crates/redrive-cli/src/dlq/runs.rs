@@ -28,13 +28,13 @@ enum RunsSubcommand {
         /// The id of the run.
         id: RunId,
     },
-    /// Pause a run; letters that were not sent yet wait
+    /// Pause a run; letters that have not been sent wait
     #[command(
         before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n"
     )]
     Pause(ChangeRun),
     Resume(ResumeRun),
-    /// End a run; letters that were not sent yet stay open
+    /// End a run; letters that have not been sent stay open
     #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
     Cancel(ChangeRun),
 }
@@ -61,7 +61,7 @@ struct ChangeRun {
 
 /// Continue a run that is paused, halted or without a driver
 ///
-/// This command drives the run and waits for the outcomes. If another process drives it already,
+/// This command drives the run and waits for the outcomes. If another process already drives it,
 /// this command only watches. A halted run starts over with its canary.
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs resume 7\n")]
@@ -102,7 +102,7 @@ impl ListRuns {
     fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         let runs = db.dlq().runs().list(self.limit)?;
         if runs.is_empty() {
-            cx.say("no redrive run exists");
+            cx.say("there are no redrive runs");
             return Ok(Ending::NothingMatched);
         }
         if cx.global.json {
@@ -180,7 +180,7 @@ fn report(
 
 fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(run) = db.dlq().runs().get(id)? else {
-        cx.say(format!("redrive run {id} does not exist"));
+        cx.say(format!("run {id} does not exist"));
         return Ok(Ending::NothingMatched);
     };
     if cx.global.json {

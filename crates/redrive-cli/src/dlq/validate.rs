@@ -19,10 +19,10 @@ use crate::time;
 
 /// Check open letters with a JSON Schema or a command
 ///
-/// Prints how many letters pass, and the errors of the others. Nothing is changed and no handler
-/// runs. A command gets the payload, or the captured bytes, on stdin; it exits with 0 if they are
-/// valid, and otherwise prints the error to stderr. A program with its own validators uses them by
-/// default.
+/// Prints how many letters pass, and the errors of those that fail. Nothing is changed and no
+/// handler runs. The command gets the payload, or the captured bytes, on stdin. It must exit with 0
+/// if they are valid, and otherwise print the error to stderr. A program with its own validators
+/// uses them by default.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("which")),

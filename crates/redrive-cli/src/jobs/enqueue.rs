@@ -60,7 +60,7 @@ pub(crate) struct Enqueue {
     /// Otherwise print the id of that job and exit with 1.
     #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
     unique: Option<String>,
-    /// Name and skip bad lines instead of rejecting the file.
+    /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
 }

@@ -11,7 +11,7 @@ use crate::time::{ago, rfc3339, short};
 
 /// Show how many jobs and letters the queues hold, and the most frequent failures
 ///
-/// This counts row by row. For monitoring, use the exporter.
+/// This counts every row. For monitoring, use the exporter.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:

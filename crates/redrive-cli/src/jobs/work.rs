@@ -52,7 +52,7 @@ Environment of the command:
   REDRIVE_ENQUEUED_AT (RFC 3339)
 
 Signals: SIGTERM and Ctrl-C stop the worker gracefully. Running commands have
---grace to end; other jobs go back to the queue. A second signal kills the
+--grace to finish; other jobs go back to the queue. A second signal kills the
 commands. A command that exceeds its deadline or is cancelled gets SIGTERM and,
 within one second, SIGKILL, with its process group. If the worker itself is
 killed with SIGKILL, its commands keep running."
@@ -72,7 +72,7 @@ pub(crate) struct Work {
     /// Time limit of a command [default: 15m].
     #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     deadline: Option<Duration>,
-    /// Time that running commands have to end after SIGTERM.
+    /// How long running commands may take to finish after SIGTERM.
     #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "25s", allow_hyphen_values = true)]
     grace: Duration,
     /// Time after which a silent worker is presumed dead [default: 60s].
@@ -108,7 +108,7 @@ impl Work {
         let cause = self.watch(&worker, &queue, &mut signals);
         if cause == StopCause::Signal {
             cx.say(format!(
-                "stopping; running commands have {} to end, a second signal kills them",
+                "stopping; running commands have {} to finish, and a second signal kills them",
                 time::short(self.grace)
             ));
         }
@@ -219,7 +219,7 @@ fn report(stopped: &StopReport, cx: &mut Context<'_>) -> Result<()> {
     if !stopped.still_running.is_empty() {
         let killed = counted(stopped.still_running.len() as u64, "command");
         cx.say(format!(
-            "{killed} did not end in time and got killed; the jobs were released"
+            "killed {killed} that did not finish in time; the jobs were released"
         ));
     }
     let counts: Vec<String> = [

@@ -165,7 +165,7 @@ fn state(letter: &Letter) -> Option<String> {
             None => "discarded".to_owned(),
         }),
         LetterState::Quarantined => Some(format!(
-            "quarantined: died alike {} times in a row after a redrive",
+            "quarantined: died of the same error {} times in a row after a redrive",
             letter.alike
         )),
         LetterState::Redriving => Some("redriven".to_owned()),

@@ -21,8 +21,8 @@ use crate::db::deadline::can_have_deadlines;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 
-/// The maximum number of abandoned attempts on a Unix socket, which cannot be probed. There,
-/// silence ends with the server.
+/// The maximum number of abandoned attempts on a Unix socket, which cannot be probed. They end
+/// when the server does.
 const MAX_ABANDONED: usize = 16;
 
 /// The driver's default port.

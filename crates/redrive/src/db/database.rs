@@ -12,7 +12,7 @@ use postgres::Client;
 use r2d2::{ManageConnection, Pool};
 
 use crate::db::abandoned::AbandonedCalls;
-use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::connection::ForeignConnection;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
@@ -38,7 +38,7 @@ pub fn connect(url: &str) -> Result<Database> {
     Database::builder(url).open()
 }
 
-/// A PostgreSQL database with redrive in it.
+/// A PostgreSQL database with the schema of redrive.
 ///
 /// A clone shares the pool. Every call returns within its deadline, even if the server does not
 /// answer.
@@ -52,8 +52,8 @@ struct Shared {
     pooler: Pooler,
     connections: u32,
     timeouts: Timeouts,
-    /// Idle call threads. They hold no connection.
-    idle: Mutex<Vec<CallThread>>,
+    /// Idle callers. They hold no connection.
+    idle: Mutex<Vec<DbCaller>>,
 }
 
 const DEFAULT_CONNECTIONS: u32 = 10;
@@ -199,7 +199,7 @@ impl Database {
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.with_call_thread(|thread| thread.call(doing, deadline, work))
+        self.with_caller(|caller| caller.call(doing, deadline, work))
     }
 
     /// Makes a call without a fixed deadline. It may take as long as the server answers a probe on
@@ -224,17 +224,17 @@ impl Database {
             });
             asked.is_ok()
         };
-        self.with_call_thread(|thread| thread.call_while(doing, deadline, lives, work))
+        self.with_caller(|caller| caller.call_while(doing, deadline, lives, work))
     }
 
-    fn with_call_thread<T>(&self, call: impl FnOnce(&mut CallThread) -> Result<T>) -> Result<T> {
+    fn with_caller<T>(&self, call: impl FnOnce(&mut DbCaller) -> Result<T>) -> Result<T> {
         let idle = self.idle().pop();
-        let mut thread = idle.unwrap_or_else(|| {
+        let mut caller = idle.unwrap_or_else(|| {
             let source = self.shared.source.clone();
-            CallThread::new("redrive-call", source, SessionUse::PerCall)
+            DbCaller::new("redrive-call", source, SessionUse::PerCall)
         });
-        let result = call(&mut thread);
-        self.idle().push(thread);
+        let result = call(&mut caller);
+        self.idle().push(caller);
         result
     }
 
@@ -243,13 +243,13 @@ impl Database {
         self.shared.source.session(self.shared.timeouts.connect)
     }
 
-    /// Returns a thread that keeps a connection of the pool.
-    pub(crate) fn call_thread(&self, name: &str) -> CallThread {
-        CallThread::new(name, self.shared.source.clone(), SessionUse::Held)
+    /// Returns a caller that keeps a connection of the pool.
+    pub(crate) fn caller(&self, name: &str) -> DbCaller {
+        DbCaller::new(name, self.shared.source.clone(), SessionUse::Held)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<CallThread>> {
-        // A panic cannot leave the list of idle threads inconsistent.
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<DbCaller>> {
+        // A panic cannot leave the list of idle callers inconsistent.
         self.shared
             .idle
             .lock()

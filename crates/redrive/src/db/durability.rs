@@ -11,7 +11,7 @@ use crate::db::sql;
 use crate::error::Result;
 use crate::sync::Row;
 
-/// A setting with which the server may lose committed data.
+/// A setting that lets the server lose committed data.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,13 +38,13 @@ impl fmt::Display for DurabilityWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DurabilityWarning::Fsync => f.write_str(
-                "`fsync` is `off`: when the machine crashes, jobs and letters may be lost and the database corrupt",
+                "`fsync` is `off`: if the machine crashes, jobs and letters may be lost and the database may be corrupted",
             ),
             DurabilityWarning::FullPageWrites => f.write_str(
-                "`full_page_writes` is `off`: when the machine crashes, the database may be corrupt, unless its storage never writes half a page",
+                "`full_page_writes` is `off`: if the machine crashes, the database may be corrupted, unless its storage writes pages atomically",
             ),
             DurabilityWarning::SynchronousCommit => f.write_str(
-                "`synchronous_commit` is `off` here: when the server crashes, the last jobs that were enqueued may be lost, and the last that were done run again",
+                "`synchronous_commit` is `off` for this session: if the server crashes, the newest jobs may be lost, and jobs that just finished may run again",
             ),
             DurabilityWarning::Unlogged(names) => {
                 let names: Vec<String> = names
@@ -54,7 +54,7 @@ impl fmt::Display for DurabilityWarning {
                 let names = names.join(", ");
                 write!(
                     f,
-                    "`UNLOGGED` in the schema `redrive`: {names}: when the server crashes, they are empty"
+                    "these relations in the schema `redrive` are `UNLOGGED`; a server crash leaves them empty: {names}"
                 )
             }
         }
@@ -62,24 +62,20 @@ impl fmt::Display for DurabilityWarning {
 }
 
 impl Admin<'_> {
-    /// Returns the settings with which the server may lose committed data.
+    /// Returns the settings that let the server lose committed data.
     ///
     /// A [`Worker`](crate::Worker) logs the same warnings when it starts.
     ///
     /// # Errors
     /// If the database does not answer.
     pub fn durability_warnings(&self) -> Result<Vec<DurabilityWarning>> {
-        self.db.call("look at the durability of the server", lapses)
+        self.db.call("read the durability settings", lapses)
     }
 }
 
 /// Reads the settings and evaluates them.
 pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
-    let row = session.query_one(
-        "look at the durability of the server",
-        &sql::DURABILITY,
-        &[],
-    )?;
+    let row = session.query_one("read the durability settings", &sql::DURABILITY, &[])?;
     Ok(judge(ServerSettings::of(&row)))
 }
 

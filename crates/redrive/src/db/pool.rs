@@ -12,7 +12,7 @@ use r2d2::{Pool, PooledConnection};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::db::abandoned::AbandonedCalls;
-use crate::db::call_thread::{Deadlines, SessionSource};
+use crate::db::caller::{Deadlines, SessionSource};
 use crate::db::connection::{Connection, OwnConnection, Statements};
 use crate::db::connector::Connector;
 use crate::db::deadline::CallDeadline;

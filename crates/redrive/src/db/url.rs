@@ -54,7 +54,7 @@ pub struct ConnectOptions {
 impl ConnectOptions {
     /// Opens a single connection outside of any pool.
     ///
-    /// Like the driver, it waits as long as a server says nothing.
+    /// Like the driver, this waits forever for a silent server.
     ///
     /// # Errors
     /// *Unavailable* if the server cannot be reached; otherwise the error of the server or of the
@@ -98,7 +98,7 @@ impl FromStr for ConnectOptions {
         let (rest, words) = tls_options::take(address.trim())?;
         let mut config = Config::from_str(&rest).map_err(|error| unreadable(&error))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(Error::invalid("the database URL names no host"));
+            return Err(Error::invalid("the database URL has no host"));
         }
         let connector = match decide(words.mode.as_deref(), host_location(&config))? {
             None => {

@@ -71,8 +71,8 @@ impl ForeignFailure {
     /// Describes a failure: its source, its position there, the queue and kind to redrive
     /// it to, and its bytes.
     ///
-    /// The position makes the capture idempotent: capturing it again counts the same letter
-    /// up.
+    /// The position makes the capture idempotent: capturing it again only increments the count of
+    /// the letter.
     pub fn new(
         source: impl Into<String>,
         position: impl Into<String>,
@@ -143,12 +143,12 @@ impl ForeignFailure {
         name::check("kind", &self.kind)?;
         if self.source.contains('\0') || self.position.contains('\0') {
             return Err(Error::invalid(
-                "the source or position of a capture has a NUL character",
+                "the source or position of a capture contains NUL",
             ));
         }
         if self.raw.len() > MAX_CAPTURE_BYTES {
             return Err(Error::invalid(format!(
-                "a capture of {} bytes is over the limit of {MAX_CAPTURE_BYTES}",
+                "the captured bytes are {} bytes; the limit is {MAX_CAPTURE_BYTES}",
                 self.raw.len()
             )));
         }
@@ -332,7 +332,7 @@ impl CaptureColumns {
         let rows = session.query("capture failures", &sql::CAPTURE_LETTERS, &parameters)?;
         if rows.len() != self.raws.len() {
             return Err(Error::unavailable(
-                "could not capture failures: the answer has another number of rows",
+                "could not capture failures: the database returned a wrong number of rows",
             ));
         }
         Ok(rows

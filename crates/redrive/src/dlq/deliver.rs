@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
@@ -110,20 +110,20 @@ impl Dlq<'_> {
     /// statement or does not answer. Letters delivered before the error stay delivered.
     pub fn deliver(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         sink: &(impl Sink + ?Sized),
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Deliveries> {
-        which.refuse_after()?;
+        filter.refuse_after()?;
         let mut done = Deliveries::default();
         let mut seen: HashSet<JobId> = HashSet::new();
-        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
         let mut hand = Hand {
-            db_thread: self.db.call_thread("redrive-deliver"),
+            db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
         };
-        let open = which.clone().state(crate::dlq::state::LetterState::Open);
+        let open = filter.clone().state(crate::dlq::state::LetterState::Open);
         while left > 0 {
             let page = self.page_of_ids(&open, after, PAGE.min(left))?;
             let Some(last) = page.last() else { break };
@@ -131,14 +131,14 @@ impl Dlq<'_> {
             left -= page.len() as u64;
             seen.extend(page.iter().copied());
             for id in page {
-                match hand.deliver(&open, id, sink, act)? {
+                match hand.deliver(&open, id, sink, operator)? {
                     Sent::Delivered => done.delivered.push(id),
                     Sent::Failed(undelivered) => done.failed.push(undelivered),
                     Sent::Skipped => done.skipped.push(id),
                 }
             }
         }
-        let asked = which.asked_ids().iter().copied().map(JobId::new);
+        let asked = filter.asked_ids().iter().copied().map(JobId::new);
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));
         Ok(done)
     }
@@ -146,7 +146,7 @@ impl Dlq<'_> {
 
 /// The connection that holds the lock.
 struct Hand {
-    db_thread: CallThread,
+    db_caller: DbCaller,
     /// The timeout of each step.
     step: Duration,
 }
@@ -155,18 +155,18 @@ impl Hand {
     /// Delivers one letter in a transaction.
     fn deliver(
         &mut self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         id: JobId,
         sink: &(impl Sink + ?Sized),
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Sent> {
-        let Some(letter) = self.take(which, id)? else {
+        let Some(letter) = self.take(filter, id)? else {
             return Ok(Sent::Skipped);
         };
         let name = clip(sink.name().to_owned(), 200);
-        let person = act.by().map(str::to_owned);
+        let person = operator.by().map(str::to_owned);
         let Some(report) = error_of(run_handler(|| sink.send(&letter))) else {
-            let why = act.given_reason().map(str::to_owned);
+            let why = operator.given_reason().map(str::to_owned);
             self.end(id, move |doing, session| {
                 session
                     .query_one(doing, &sql::DELIVERED, &[&id.get(), &name, &why, &person])
@@ -194,10 +194,10 @@ impl Hand {
     }
 
     /// Begins a transaction and locks the letter, if it still matches.
-    fn take(&mut self, which: &LetterFilter, id: JobId) -> Result<Option<Letter>> {
-        let filter = which.these(&[id]).filter()?;
+    fn take(&mut self, filter: &LetterFilter, id: JobId) -> Result<Option<Letter>> {
+        let filter = filter.these(&[id]).parameter()?;
         let doing = format!("take letter {id}");
-        self.db_thread
+        self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
@@ -221,8 +221,8 @@ impl Hand {
         id: JobId,
         write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let doing = format!("write down the delivery of letter {id}");
-        self.db_thread
+        let doing = format!("record the delivery of letter {id}");
+        self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 let written = write(&doing, session);
                 session.end(&doing, written)

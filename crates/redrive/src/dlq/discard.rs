@@ -27,24 +27,24 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* without a reason; otherwise if the database rejects a statement or does
     /// not answer.
-    pub fn discard(&self, which: &LetterFilter, act: &Operator) -> Result<Vec<JobId>> {
+    pub fn discard(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
         const DOING: &str = "discard letters";
-        let Some(why) = act.given_reason() else {
+        let Some(why) = operator.given_reason() else {
             return Err(Error::invalid("a discard needs a reason"));
         };
-        which.refuse_after()?;
+        filter.refuse_after()?;
         let why = clip(why.to_owned(), WHY_BYTES);
-        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut closed = Vec::new();
         let mut as_of: Option<SystemTime> = None;
         while left > 0 {
             let limit = i64::try_from(left.min(DISCARD_BATCH)).unwrap_or(i64::MAX);
-            let (filter, act, why) = (which.filter()?, act.clone(), why.clone());
+            let (filter, operator, why) = (filter.parameter()?, operator.clone(), why.clone());
             let (ids, moment) = self.db.call_bulk(DOING, move |session| {
                 let rows = session.query(
                     DOING,
                     &sql::DISCARD,
-                    &[&filter, &as_of, &limit, &why, &act.by()],
+                    &[&filter, &as_of, &limit, &why, &operator.by()],
                 )?;
                 let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
                 Ok((ids, rows.first().map(|row| row.get("as_of"))))
@@ -59,13 +59,8 @@ impl Dlq<'_> {
         Ok(closed)
     }
 
-    ///
-    ///
     /// Deletes letters that were recovered or discarded more than `older_than` ago, in
     /// batches.
-    ///
-    /// This ignores the [retention rules](crate::dlq::RetentionRule) and never deletes an
-    /// open letter. Returns the number of deleted letters.
     ///
     /// This ignores the [retention rules](crate::dlq::RetentionRule) and never deletes an
     /// open letter. Returns the number of deleted letters.
@@ -73,17 +68,22 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects a statement or does not answer. Letters deleted before the
     /// error stay deleted.
-    pub fn prune(&self, older_than: Duration, act: &Operator) -> Result<u64> {
+    pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         let age_ms = milliseconds(older_than);
         let mut pruned = 0;
         loop {
-            let act = act.clone();
+            let operator = operator.clone();
             let batch = self.db.call_bulk("prune letters", move |session| {
                 let row = session.read_committed("prune letters", |session| {
                     session.query_one(
                         "prune letters",
                         &sql::PRUNE,
-                        &[&age_ms, &PRUNE_BATCH, &act.by(), &act.given_reason()],
+                        &[
+                            &age_ms,
+                            &PRUNE_BATCH,
+                            &operator.by(),
+                            &operator.given_reason(),
+                        ],
                     )
                 })?;
                 Ok(row.get::<_, i64>("pruned").unsigned_abs())

@@ -91,16 +91,16 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
     /// statement or does not answer.
-    pub fn edit(&self, which: &LetterFilter, edit: &Edit, act: &Operator) -> Result<Edited> {
+    pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         let mut handled: HashSet<i64> = HashSet::new();
-        self.each_editable(which, |page| -> Result<()> {
+        self.each_editable(filter, |page| -> Result<()> {
             handled.extend(page.iter().map(|letter| letter.id.get()));
-            self.edit_page(which, page, edit, act, &mut done, &mut refused)?;
+            self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)
         })?;
-        let asked = which.asked_ids().iter().filter(|id| !handled.contains(id));
+        let asked = filter.asked_ids().iter().filter(|id| !handled.contains(id));
         done.skipped.extend(asked.map(|id| JobId::new(*id)));
         done.refused = refused.into_vec();
         Ok(done)
@@ -114,11 +114,11 @@ impl Dlq<'_> {
     /// answer.
     pub fn preview_edit<E: From<Error>>(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         edit: &Edit,
         mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.each_editable(which, |page| {
+        self.each_editable(filter, |page| {
             for letter in page {
                 let made = edit.make(letter.payload.as_deref().map(RawValue::get));
                 let after = match made {
@@ -138,14 +138,14 @@ impl Dlq<'_> {
 
     fn each_editable<E: From<Error>>(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         mut visit: impl FnMut(Vec<Editable>) -> Result<(), E>,
     ) -> Result<(), E> {
-        which.refuse_after()?;
-        let mut left = which.limit.unwrap_or(u64::MAX);
+        filter.refuse_after()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
         while left > 0 {
-            let page = self.page_of_editable(which, after, PAGE.min(left))?;
+            let page = self.page_of_editable(filter, after, PAGE.min(left))?;
             let Some(last) = page.last() else { break };
             after = last.id;
             left -= page.len() as u64;
@@ -156,11 +156,11 @@ impl Dlq<'_> {
 
     fn page_of_editable(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         after: JobId,
         most: u64,
     ) -> Result<Vec<Editable>> {
-        let filter = which.filter()?;
+        let filter = filter.parameter()?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.db.call_bulk("read letters to edit", move |session| {
             let parameters: [Parameter<'_>; 3] = [&filter, &after.get(), &most];
@@ -180,10 +180,10 @@ impl Dlq<'_> {
     /// Edits a page, and retries letters that another editor changed meanwhile.
     fn edit_page(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         mut page: Vec<Editable>,
         edit: &Edit,
-        act: &Operator,
+        operator: &Operator,
         done: &mut Edited,
         refused: &mut ValidationErrors,
     ) -> Result<()> {
@@ -204,7 +204,7 @@ impl Dlq<'_> {
                 return Ok(());
             }
             let asked: Vec<JobId> = changes.ids.iter().copied().map(JobId::new).collect();
-            let edited = self.write_edits(which, changes, edit, act)?;
+            let edited = self.write_edits(filter, changes, edit, operator)?;
             let is_edited: HashSet<JobId> = edited.iter().copied().collect();
             done.edited.extend(edited);
             let lost: Vec<JobId> = asked
@@ -215,7 +215,7 @@ impl Dlq<'_> {
                 return Ok(());
             }
             page = self.page_of_editable(
-                &which.these(&lost),
+                &filter.these(&lost),
                 JobId::new(i64::MIN),
                 lost.len() as u64,
             )?;
@@ -232,16 +232,16 @@ impl Dlq<'_> {
 
     fn write_edits(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         changes: Changes,
         edit: &Edit,
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Vec<JobId>> {
-        let filter = which.filter()?;
+        let filter = filter.parameter()?;
         let how = edit.word();
         let (why, person) = (
-            act.given_reason().map(str::to_owned),
-            act.by().map(str::to_owned),
+            operator.given_reason().map(str::to_owned),
+            operator.by().map(str::to_owned),
         );
         self.db.call_bulk("edit letters", move |session| {
             let parameters: [Parameter<'_>; 7] = [

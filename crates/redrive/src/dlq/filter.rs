@@ -30,8 +30,8 @@ use payload::PayloadCondition;
 /// ```
 /// use redrive::dlq::{LetterFilter, DeathCause};
 ///
-/// let which = LetterFilter::new().queue("orders").cause(DeathCause::Rejected).limit(500);
-/// assert_eq!(which.to_string(), "queue=orders cause=rejected");
+/// let filter = LetterFilter::new().queue("orders").cause(DeathCause::Rejected).limit(500);
+/// assert_eq!(filter.to_string(), "queue=orders cause=rejected");
 /// ```
 ///
 /// A filter can be written as text, `"queue=orders cause=rejected".parse()`; see
@@ -219,8 +219,8 @@ impl LetterFilter {
     /// ```
     /// use redrive::dlq::{Comparison, LetterFilter};
     ///
-    /// let which = LetterFilter::new().queue("orders").payload("customer.id", Comparison::Equal, 42)?;
-    /// assert_eq!(which.to_string(), "queue=orders payload.customer.id=42");
+    /// let filter = LetterFilter::new().queue("orders").payload("customer.id", Comparison::Equal, 42)?;
+    /// assert_eq!(filter.to_string(), "queue=orders payload.customer.id=42");
     /// # Ok::<(), redrive::Error>(())
     /// ```
     ///
@@ -327,9 +327,9 @@ impl LetterFilter {
 
     /// Narrows the filter to ids that the same filter found.
     pub(crate) fn these(&self, ids: &[JobId]) -> LetterFilter {
-        let mut which = self.clone();
-        which.filter.ids = Some(ids.iter().map(|id| id.get()).collect());
-        which
+        let mut narrowed = self.clone();
+        narrowed.filter.ids = Some(ids.iter().map(|id| id.get()).collect());
+        narrowed
     }
 
     /// Returns the ids that the filter names.
@@ -338,7 +338,7 @@ impl LetterFilter {
     }
 
     /// Returns the filter as a statement parameter.
-    pub(crate) fn filter(&self) -> Result<Json> {
+    pub(crate) fn parameter(&self) -> Result<Json> {
         Json::of(&self.filter)
     }
 
@@ -353,7 +353,7 @@ impl LetterFilter {
     pub(crate) fn refuse_after(&self) -> Result<()> {
         match self.after {
             Some(_) => Err(Error::invalid(
-                "`after` is for listing: it says where a page begins",
+                "`after` selects a page of a list and cannot be used here",
             )),
             None => Ok(()),
         }

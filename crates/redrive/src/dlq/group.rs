@@ -68,7 +68,7 @@ impl FromStr for GroupState {
         found.ok_or_else(|| {
             let known = GroupState::ALL.map(GroupState::as_str).join(", ");
             Error::invalid(format!(
-                "`{}` is not a state of a failure group; there are {known}",
+                "unknown failure group state `{}`; expected one of {known}",
                 text.escape_debug()
             ))
         })
@@ -206,20 +206,20 @@ impl Groups<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn list(&self, which: &GroupFilter) -> Result<Vec<FailureGroup>> {
-        let which = which.clone();
-        let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
+    pub fn list(&self, filter: &GroupFilter) -> Result<Vec<FailureGroup>> {
+        let filter = filter.clone();
+        let limit = i64::try_from(filter.limit.unwrap_or(50)).unwrap_or(i64::MAX);
         self.db.call_bulk("list failure groups", move |session| {
             let rows = session.query(
                 "list failure groups",
                 &sql::GROUPS,
                 &[
-                    &which.id,
-                    &which.queue,
-                    &which.kind,
-                    &which.class,
-                    &which.states,
-                    &which.waiting.unwrap_or(0),
+                    &filter.id,
+                    &filter.queue,
+                    &filter.kind,
+                    &filter.class,
+                    &filter.states,
+                    &filter.waiting.unwrap_or(0),
                     &limit,
                 ],
             )?;
@@ -232,44 +232,44 @@ impl Groups<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, id: GroupId) -> Result<Option<FailureGroup>> {
-        let which = GroupFilter {
+        let filter = GroupFilter {
             id: Some(id.get()),
             ..GroupFilter::default()
         };
-        Ok(self.list(&which)?.pop())
+        Ok(self.list(&filter)?.pop())
     }
 
     /// Sets the state of a group. Changes no letter. Returns whether the group exists.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn set_state(&self, id: GroupId, state: GroupState, act: &Operator) -> Result<bool> {
-        self.change(id, GroupChange::State(state), act)
+    pub fn set_state(&self, id: GroupId, state: GroupState, operator: &Operator) -> Result<bool> {
+        self.change(id, GroupChange::State(state), operator)
     }
 
     /// Sets the note of a group; `None` removes it. Returns whether the group exists.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn set_note(&self, id: GroupId, note: Option<&str>, act: &Operator) -> Result<bool> {
+    pub fn set_note(&self, id: GroupId, note: Option<&str>, operator: &Operator) -> Result<bool> {
         let note = note.map(|note| clip(note.to_owned(), NOTE_BYTES));
-        self.change(id, GroupChange::Note(note), act)
+        self.change(id, GroupChange::Note(note), operator)
     }
 
     /// Sets the owner of a group; `None` removes it. Returns whether the group exists.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn assign(&self, id: GroupId, owner: Option<&str>, act: &Operator) -> Result<bool> {
+    pub fn assign(&self, id: GroupId, owner: Option<&str>, operator: &Operator) -> Result<bool> {
         let owner = owner.map(|owner| clip(owner.to_owned(), OWNER_BYTES));
-        self.change(id, GroupChange::Owner(owner), act)
+        self.change(id, GroupChange::Owner(owner), operator)
     }
 
-    fn change(self, id: GroupId, change: GroupChange, act: &Operator) -> Result<bool> {
+    fn change(self, id: GroupId, change: GroupChange, operator: &Operator) -> Result<bool> {
         let doing = format!("change failure group {id}");
-        let act = act.clone();
+        let operator = operator.clone();
         self.db.call(&doing.clone(), move |session| {
-            let (by, why) = (act.by(), act.given_reason());
+            let (by, why) = (operator.by(), operator.given_reason());
             let row = match &change {
                 GroupChange::State(state) => session.query_one(
                     &doing,

@@ -1,9 +1,9 @@
-//! Numbers in JSON text: which of them a value of `serde_json` would round.
+//! Finds the numbers in JSON text that `serde_json::Value` would round.
 //!
-//! `jsonb` holds numbers of any length, `serde_json::Value` does not. An edit goes through a
-//! `Value`, and must not change a digit of what it does not mean to change.
+//! `jsonb` stores numbers of any length, but an edit reads the payload as a `Value`. It must not
+//! change the digits of numbers that it does not edit.
 
-/// The first number of a JSON text that a `Value` cannot hold exactly.
+/// Returns the first number in a JSON text that a `Value` cannot hold exactly.
 pub(crate) fn rounded(json: &str) -> Option<&str> {
     let bytes = json.as_bytes();
     let mut at = 0;
@@ -28,7 +28,7 @@ pub(crate) fn rounded(json: &str) -> Option<&str> {
     None
 }
 
-/// The length of the string that a text begins with, quotation marks and all.
+/// Returns the length of the string at the start of a text, with its quotation marks.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(&byte) = text.get(at) {
@@ -49,7 +49,7 @@ fn is_kept(number: &str) -> bool {
         return false;
     };
     if number.contains(['e', 'E']) {
-        // Every decimal of fifteen digits has a double of its own.
+        // Decimals of up to fifteen digits map to distinct doubles.
         let digits = number
             .split(['e', 'E'])
             .next()
@@ -59,12 +59,12 @@ fn is_kept(number: &str) -> bool {
             .count();
         return value.is_finite() && digits <= 15;
     }
-    // The shortest decimal that means this double is the number itself, or the number was rounded.
+    // If the shortest decimal for this double differs from the number, the number was rounded.
     let shown = value.to_string();
     plain(&shown) == plain(number)
 }
 
-/// A decimal without the zeros that mean nothing.
+/// Returns a decimal without trailing zeros.
 fn plain(number: &str) -> &str {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),

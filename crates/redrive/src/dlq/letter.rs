@@ -124,10 +124,9 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn list(&self, which: &LetterFilter) -> Result<Vec<Letter>> {
-        let filter = which.filter()?;
-        let after = which.after.map(JobId::get);
-        let limit = which.most(50);
+    pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
+        let (after, limit) = (filter.after.map(JobId::get), filter.most(50));
+        let filter = filter.parameter()?;
         self.db.call_bulk("list letters", move |session| {
             let rows = session.query("list letters", &sql::LETTERS, &[&filter, &after, &limit])?;
             rows.iter().map(letter).collect()
@@ -139,9 +138,9 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
     /// statement or does not answer within a minute.
-    pub fn count(&self, which: &LetterFilter) -> Result<LetterCount> {
-        which.refuse_after()?;
-        let filter = which.filter()?;
+    pub fn count(&self, filter: &LetterFilter) -> Result<LetterCount> {
+        filter.refuse_after()?;
+        let filter = filter.parameter()?;
         self.db.call_bulk("count letters", move |session| {
             let rows = session.query("count letters", &sql::COUNT_LETTERS, &[&filter])?;
             let count = |column| {

@@ -32,28 +32,28 @@ impl Dlq<'_> {
     /// answer.
     pub fn for_each<E: From<Error>>(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         mut visit: impl FnMut(&Letter) -> Result<(), E>,
     ) -> Result<u64, E> {
-        self.each_page(which, |letters| letters.iter().try_for_each(&mut visit))
+        self.each_page(filter, |letters| letters.iter().try_for_each(&mut visit))
     }
 
     /// Calls `visit` with each page of letters.
     pub(crate) fn each_page<E: From<Error>>(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        which.refuse_after()?;
-        let mut left = which.limit.unwrap_or(u64::MAX);
+        filter.refuse_after()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut size = FIRST_PAGE;
         let mut after = JobId::new(i64::MIN);
         let mut visited = 0;
         while left > 0 {
-            let ids = self.page_of_ids(which, after, size.min(left))?;
+            let ids = self.page_of_ids(filter, after, size.min(left))?;
             let Some(last) = ids.last() else { break };
             after = *last;
-            let letters = self.letters_in_order(which, &ids)?;
+            let letters = self.letters_in_order(filter, &ids)?;
             visit(&letters)?;
             let seen = letters.len() as u64;
             visited += seen;
@@ -66,11 +66,11 @@ impl Dlq<'_> {
     /// Returns the ids of a page.
     pub(crate) fn page_of_ids(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         after: JobId,
         most: u64,
     ) -> Result<Vec<JobId>> {
-        let filter = which.filter()?;
+        let filter = filter.parameter()?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.db.call_bulk("read letters", move |session| {
             let parameters: [crate::db::session::Parameter<'_>; 3] = [&filter, &after.get(), &most];
@@ -80,8 +80,8 @@ impl Dlq<'_> {
     }
 
     /// Returns the letters of a page that still match.
-    fn letters_in_order(self, which: &LetterFilter, ids: &[JobId]) -> Result<Vec<Letter>> {
-        let page = which.these(ids).limit(ids.len() as u64);
+    fn letters_in_order(self, filter: &LetterFilter, ids: &[JobId]) -> Result<Vec<Letter>> {
+        let page = filter.these(ids).limit(ids.len() as u64);
         let found = self.list(&page)?;
         let mut by_id: HashMap<i64, Letter> = found
             .into_iter()

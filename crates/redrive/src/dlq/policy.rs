@@ -53,7 +53,7 @@ pub const MAX_POLICY_BATCH: u32 = 10_000;
 #[derive(Clone, Debug)]
 pub struct Policy {
     name: String,
-    which: LetterFilter,
+    filter: LetterFilter,
     every: Duration,
     growth: f64,
     longest: Option<Duration>,
@@ -94,10 +94,10 @@ impl Policy {
     ///
     /// Defaults: ticks once an hour, redrives 50 letters per tick, stops at 10 generations,
     /// waits for the breaker, active at any hour.
-    pub fn new(name: impl Into<String>, which: LetterFilter) -> Policy {
+    pub fn new(name: impl Into<String>, filter: LetterFilter) -> Policy {
         Policy {
             name: name.into(),
-            which,
+            filter,
             every: DEFAULT_POLICY_INTERVAL,
             growth: 1.0,
             longest: None,
@@ -119,8 +119,8 @@ impl Policy {
     ///
     /// Sets the factor by which a letter's delay grows with each generation: 1 to 100.
     ///
-    /// Defaults to 1, so that a letter goes at every tick. With 2 and hourly ticks, a
-    /// letter that keeps dying goes after one hour, two, four, and so on.
+    /// Defaults to 1: the policy redrives a letter at every tick. With 2 and hourly ticks, it
+    /// redrives a letter that keeps dying after one hour, two hours, four hours, and so on.
     #[must_use]
     pub fn growth(mut self, growth: f64) -> Policy {
         self.growth = growth;
@@ -177,25 +177,25 @@ impl Policy {
     /// *Invalid* if a number is out of range, or if the filter has a limit or `after`.
     fn check(&self) -> Result<()> {
         name::check("policy", &self.name)?;
-        self.which.refuse_after()?;
+        self.filter.refuse_after()?;
         let longest = self.longest.unwrap_or(self.every);
-        let trouble = if self.which.limit.is_some() {
-            "limits its letters by its batch, not by its filter"
+        let trouble = if self.filter.limit.is_some() {
+            "must limit its letters by its batch, not by its filter"
         } else if !(Duration::from_secs(1)..=Duration::from_hours(366 * 24)).contains(&self.every) {
-            "ticks every second to every 366 days"
+            "must tick at intervals of 1 second to 366 days"
         } else if !(1.0..=100.0).contains(&self.growth) {
-            "has a growth of 1 to 100"
+            "must have a growth of 1 to 100"
         } else if longest < self.every || longest > Duration::from_hours(3660 * 24) {
-            "has a longest delay of at least its interval, and at most ten years"
+            "must have a maximum delay of at least its interval and at most ten years"
         } else if !(1..=MAX_POLICY_BATCH).contains(&self.batch) {
-            "sends back 1 to 10,000 letters a tick"
+            "must redrive 1 to 10,000 letters per tick"
         } else if !(1..=100_000).contains(&self.generations) {
-            "has a limit of 1 to 100,000 generations"
+            "must have a limit of 1 to 100,000 generations"
         } else {
             return Ok(());
         };
         Err(Error::invalid(format!(
-            "the policy `{}` is not good: a policy {trouble}",
+            "the policy `{}` is invalid: it {trouble}",
             self.name
         )))
     }
@@ -231,7 +231,7 @@ impl FromStr for PolicyMode {
             .ok_or_else(|| {
                 let known = PolicyMode::ALL.map(PolicyMode::as_str).join(", ");
                 Error::invalid(format!(
-                    "`{}` is not a mode of a policy; there are {known}",
+                    "unknown policy mode `{}`; expected one of {known}",
                     text.escape_debug()
                 ))
             })
@@ -244,10 +244,10 @@ impl Policies<'_> {
     /// # Errors
     /// *Invalid* if the name or a number is out of range; otherwise if the database rejects
     /// the statement or does not answer.
-    pub fn set(&self, policy: &Policy, act: &Operator) -> Result<()> {
+    pub fn set(&self, policy: &Policy, operator: &Operator) -> Result<()> {
         policy.check()?;
-        let filter = policy.which.filter()?;
-        let (policy, act) = (policy.clone(), act.clone());
+        let filter = policy.filter.parameter()?;
+        let (policy, operator) = (policy.clone(), operator.clone());
         self.db.call("set a policy", move |session| {
             let hour = |pick: fn(UtcHours) -> u8| policy.hours.map(|hours| i32::from(pick(hours)));
             session.query_one(
@@ -265,8 +265,8 @@ impl Policies<'_> {
                     &hour(UtcHours::to),
                     &(policy.breaker == PolicyBreaker::Heed),
                     &policy.mode.as_str(),
-                    &act.by(),
-                    &act.given_reason(),
+                    &operator.by(),
+                    &operator.given_reason(),
                 ],
             )?;
             Ok(())
@@ -277,14 +277,19 @@ impl Policies<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn set_mode(&self, name: &str, mode: PolicyMode, act: &Operator) -> Result<bool> {
-        let (name, act) = (name.to_owned(), act.clone());
+    pub fn set_mode(&self, name: &str, mode: PolicyMode, operator: &Operator) -> Result<bool> {
+        let (name, operator) = (name.to_owned(), operator.clone());
         self.db.call("set the mode of a policy", move |session| {
             let doing = format!("set the mode of the policy `{name}`");
             let row = session.query_one(
                 &doing,
                 &sql::SET_POLICY_MODE,
-                &[&name, &mode.as_str(), &act.by(), &act.given_reason()],
+                &[
+                    &name,
+                    &mode.as_str(),
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
             )?;
             Ok(row.get("found"))
         })
@@ -295,14 +300,14 @@ impl Policies<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn remove(&self, name: &str, act: &Operator) -> Result<bool> {
-        let (name, act) = (name.to_owned(), act.clone());
+    pub fn remove(&self, name: &str, operator: &Operator) -> Result<bool> {
+        let (name, operator) = (name.to_owned(), operator.clone());
         self.db.call("remove a policy", move |session| {
             let doing = format!("remove the policy `{name}`");
             let row = session.query_one(
                 &doing,
                 &sql::REMOVE_POLICY,
-                &[&name, &act.by(), &act.given_reason()],
+                &[&name, &operator.by(), &operator.given_reason()],
             )?;
             Ok(row.get("found"))
         })
@@ -322,10 +327,10 @@ mod tests {
         let second = Duration::from_secs(1);
         for (policy, why) in [
             (Policy::new("", LetterFilter::new()), "is empty"),
-            (policy().every(Duration::from_millis(999)), "every second"),
+            (policy().every(Duration::from_millis(999)), "1 second"),
             (policy().growth(0.5), "growth"),
             (policy().growth(f64::NAN), "growth"),
-            (policy().longest_delay(second), "longest delay"),
+            (policy().longest_delay(second), "maximum delay"),
             (policy().batch(0), "10,000 letters"),
             (policy().generations(0), "generations"),
             (Policy::new("p", LetterFilter::new().limit(3)), "batch"),

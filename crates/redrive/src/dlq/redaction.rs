@@ -112,7 +112,7 @@ impl Redaction {
         }
         if let Some(bad) = self.paths.iter().find(|path| !is_pointer(path)) {
             return Err(Error::invalid(format!(
-                "`{}` is not a JSON pointer; one looks like /card/number",
+                "`{}` is not a JSON pointer; expected for example /card/number",
                 bad.escape_debug()
             )));
         }
@@ -122,7 +122,7 @@ impl Redaction {
             .find(|pattern| pattern.is_empty() || pattern.contains('\0'))
         {
             return Err(Error::invalid(format!(
-                "`{}` is not a pattern: it is empty or has a NUL character",
+                "`{}` is not a pattern: it is empty or contains NUL",
                 bad.escape_debug()
             )));
         }
@@ -146,9 +146,9 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* if a pointer or pattern is malformed; otherwise if the database rejects
     /// the statement or does not answer.
-    pub fn add(&self, redaction: &Redaction, act: &Operator) -> Result<RedactionId> {
+    pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
         redaction.check()?;
-        let (redaction, act) = (redaction.clone(), act.clone());
+        let (redaction, operator) = (redaction.clone(), operator.clone());
         self.db.call("add a redaction", move |session| {
             let row = session.query_one(
                 "add a redaction",
@@ -158,8 +158,8 @@ impl Redactions<'_> {
                     &redaction.kind,
                     &redaction.paths,
                     &redaction.patterns,
-                    &act.by(),
-                    &act.given_reason(),
+                    &operator.by(),
+                    &operator.given_reason(),
                 ],
             )?;
             Ok(RedactionId::new(row.get("id")))
@@ -171,13 +171,13 @@ impl Redactions<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn remove(&self, id: RedactionId, act: &Operator) -> Result<bool> {
-        let act = act.clone();
+    pub fn remove(&self, id: RedactionId, operator: &Operator) -> Result<bool> {
+        let operator = operator.clone();
         self.db.call("remove a redaction", move |session| {
             let row = session.query_one(
                 &format!("remove redaction {id}"),
                 &sql::REMOVE_REDACTION,
-                &[&id.get(), &act.by(), &act.given_reason()],
+                &[&id.get(), &operator.by(), &operator.given_reason()],
             )?;
             Ok(row.get("found"))
         })

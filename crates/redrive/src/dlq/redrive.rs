@@ -155,8 +155,8 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn redrive(&self, which: &LetterFilter, act: &Operator) -> Result<Redriven> {
-        self.redrive_with(which, &RedriveOptions::new(), act)
+    pub fn redrive(&self, filter: &LetterFilter, operator: &Operator) -> Result<Redriven> {
+        self.redrive_with(filter, &RedriveOptions::new(), operator)
     }
 
     /// Redrives open letters with options.
@@ -166,24 +166,28 @@ impl Dlq<'_> {
     /// database rejects a statement or does not answer.
     pub fn redrive_with(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RedriveOptions,
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Redriven> {
         const DOING: &str = "redrive letters";
-        which.refuse_after()?;
-        let how = options.parameters(act)?;
+        filter.refuse_after()?;
+        let how = options.parameters(operator)?;
         let mut done = Redriven {
-            unserved: self.unserved(which, options)?,
+            unserved: self.unserved(filter, options)?,
             ..Redriven::default()
         };
         let mut passed: Vec<i64> = Vec::new();
-        let mut left = which.limit.unwrap_or(u64::MAX);
+        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut as_of: Option<SystemTime> = None;
         while left > 0 {
             let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let (filter, act, how, before) =
-                (which.filter()?, act.clone(), how.clone(), passed.clone());
+            let (filter, operator, how, before) = (
+                filter.parameter()?,
+                operator.clone(),
+                how.clone(),
+                passed.clone(),
+            );
             let (tried, moment) = self.db.call_bulk(DOING, move |session| {
                 let rows = session.query(
                     DOING,
@@ -193,8 +197,8 @@ impl Dlq<'_> {
                         &as_of,
                         &limit,
                         &before,
-                        &act.given_reason(),
-                        &act.by(),
+                        &operator.given_reason(),
+                        &operator.by(),
                         &how.to_queue,
                         &how.priority,
                         &how.max_attempts,
@@ -221,7 +225,7 @@ impl Dlq<'_> {
                 }
             }
         }
-        self.add_skips(which, options, &mut done)?;
+        self.add_skips(filter, options, &mut done)?;
         Ok(done)
     }
 
@@ -231,14 +235,14 @@ impl Dlq<'_> {
     /// If the database rejects the statement or does not answer within a minute.
     pub fn preview_redrive(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         const DOING: &str = "count what would be redriven";
-        which.refuse_after()?;
-        let (filter, forced) = (which.filter()?, options.is_forced());
+        filter.refuse_after()?;
+        let (parameter, forced) = (filter.parameter()?, options.is_forced());
         let groups = self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::PREVIEW_REDRIVE, &[&filter, &forced])?;
+            let rows = session.query(DOING, &sql::PREVIEW_REDRIVE, &[&parameter, &forced])?;
             Ok(rows
                 .iter()
                 .map(|row| PreviewGroup {
@@ -253,16 +257,16 @@ impl Dlq<'_> {
         })?;
         Ok(RedrivePreview {
             groups,
-            unserved: self.unserved(which, options)?,
+            unserved: self.unserved(filter, options)?,
         })
     }
 
     pub(crate) fn unserved(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<Vec<Unserved>> {
-        let (filter, forced) = (which.filter()?, options.is_forced());
+        let (filter, forced) = (filter.parameter()?, options.is_forced());
         let to_queue = options.to_queue.clone();
         self.db
             .call_bulk("find queues without workers", move |session| {
@@ -273,18 +277,18 @@ impl Dlq<'_> {
     /// Adds the ids that were asked for but not sent, with the reason.
     fn add_skips(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RedriveOptions,
         done: &mut Redriven,
     ) -> Result<()> {
-        const DOING: &str = "ask why letters were not redriven";
+        const DOING: &str = "read why letters were not redriven";
         let reported: HashSet<i64> = done
             .redriven
             .iter()
             .chain(done.skipped.iter().map(|(id, _)| id))
             .map(|id| id.get())
             .collect();
-        let mut left: Vec<i64> = which.asked_ids().to_vec();
+        let mut left: Vec<i64> = filter.asked_ids().to_vec();
         left.retain(|id| !reported.contains(id));
         if left.is_empty() {
             return Ok(());

@@ -32,9 +32,9 @@ pub(crate) const RETAIN_BATCH: i64 = 2_000;
 /// use redrive::Operator;
 ///
 /// let month = Duration::from_hours(30 * 24);
-/// let act = Operator::new("maria@ops-1");
-/// db.dlq().retention().set(&RetentionRule::delete(LetterState::Recovered, month), &act)?;
-/// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &act)?;
+/// let operator = Operator::new("maria@ops-1");
+/// db.dlq().retention().set(&RetentionRule::delete(LetterState::Recovered, month), &operator)?;
+/// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &operator)?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl RetentionRule {
         }
         match (self.state, self.action) {
             (LetterState::Redriving, _) => Err(Error::invalid(
-                "retention is for open, quarantined, recovered or discarded letters",
+                "a retention rule is for open, quarantined, recovered or discarded letters",
             )),
             (LetterState::Open | LetterState::Quarantined, RetentionAction::Delete)
                 if !self.even_open =>
@@ -174,7 +174,7 @@ impl FromStr for RetentionAction {
             .find(|action| action.as_str() == text)
             .ok_or_else(|| {
                 Error::invalid(format!(
-                    "`{}` is not delete or archive",
+                    "unknown retention action `{}`; expected delete or archive",
                     text.escape_debug()
                 ))
             })
@@ -188,9 +188,9 @@ impl RetentionRules<'_> {
     /// *Invalid* if the rule deletes open or quarantined letters without
     /// [`RetentionRule::even_open`]; otherwise if the database rejects the statement or
     /// does not answer.
-    pub fn set(&self, rule: &RetentionRule, act: &Operator) -> Result<()> {
+    pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
         rule.check()?;
-        let (rule, act) = (rule.clone(), act.clone());
+        let (rule, operator) = (rule.clone(), operator.clone());
         self.db.call("set retention", move |session| {
             session.query_one(
                 &format!("set how long {} letters are kept", rule.state),
@@ -201,8 +201,8 @@ impl RetentionRules<'_> {
                     &milliseconds(rule.keep),
                     &rule.action.as_str(),
                     &rule.even_open,
-                    &act.by(),
-                    &act.given_reason(),
+                    &operator.by(),
+                    &operator.given_reason(),
                 ],
             )?;
             Ok(())
@@ -213,13 +213,23 @@ impl RetentionRules<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn remove(&self, queue: Option<&str>, state: LetterState, act: &Operator) -> Result<bool> {
-        let (queue, act) = (queue.map(str::to_owned), act.clone());
+    pub fn remove(
+        &self,
+        queue: Option<&str>,
+        state: LetterState,
+        operator: &Operator,
+    ) -> Result<bool> {
+        let (queue, operator) = (queue.map(str::to_owned), operator.clone());
         self.db.call("remove retention", move |session| {
             let row = session.query_one(
                 &format!("remove the rule for {state} letters"),
                 &sql::REMOVE_RETENTION,
-                &[&queue, &state.as_str(), &act.by(), &act.given_reason()],
+                &[
+                    &queue,
+                    &state.as_str(),
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
             )?;
             Ok(row.get("found"))
         })
@@ -231,7 +241,7 @@ impl RetentionRules<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn list(&self) -> Result<Vec<RetentionRule>> {
         self.db.call("list retention", |session| {
-            let rows = session.query("list the rules of retention", &sql::RETENTION, &[])?;
+            let rows = session.query("list the retention rules", &sql::RETENTION, &[])?;
             rows.iter().map(rule).collect()
         })
     }
@@ -259,16 +269,21 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database rejects a statement or does not answer. Letters removed before the
     /// error stay removed.
-    pub fn apply(&self, act: &Operator) -> Result<u64> {
+    pub fn apply(&self, operator: &Operator) -> Result<u64> {
         let mut taken = 0;
         loop {
-            let act = act.clone();
+            let operator = operator.clone();
             let batch = self.db.call_bulk("apply retention", move |session| {
                 let row = session.read_committed("apply retention", |session| {
                     session.query_one(
                         "apply retention",
                         &sql::APPLY_RETENTION,
-                        &[&RETAIN_BATCH, &"wait", &act.by(), &act.given_reason()],
+                        &[
+                            &RETAIN_BATCH,
+                            &"wait",
+                            &operator.by(),
+                            &operator.given_reason(),
+                        ],
                     )
                 })?;
                 Ok(row.get::<_, i64>("taken"))

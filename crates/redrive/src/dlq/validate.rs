@@ -18,9 +18,8 @@ use crate::pipeline::outcome::Outcome;
 
 type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 
-/// Checks to apply to letters before a redrive: functions without side effects, by kind.
-///
-/// They never call a handler.
+/// Checks to run on letters before a redrive, by kind. They have no side effects and call no
+/// handler.
 ///
 /// ```
 /// use redrive::dlq::Validators;
@@ -33,12 +32,12 @@ type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 /// # impl Payload for Mail { const KIND: &'static str = "mail"; }
 ///
 /// let validators = Validators::new()
-///     // The payload is one of this type.
+///     // The payload decodes as this type.
 ///     .decodes::<Mail>()
-///     // And it makes sense.
+///     // The payload decodes and passes the check.
 ///     .check(|invoice: &Invoice| match invoice.cents {
 ///         1.. => Ok(()),
-///         cents => Err(format!("{cents} cents are no amount")),
+///         cents => Err(format!("{cents} cents is not an amount")),
 ///     });
 /// ```
 #[derive(Clone, Default)]
@@ -149,7 +148,7 @@ enum CheckResult {
 
 fn decoded<P: DeserializeOwned>(letter: &Letter) -> Result<P, String> {
     let Some(payload) = &letter.payload else {
-        return Err("it was captured and is not JSON".to_owned());
+        return Err("its captured bytes are not JSON".to_owned());
     };
     serde_json::from_str(payload.get()).map_err(|error| error.to_string())
 }
@@ -178,10 +177,10 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
     /// statement or does not answer.
-    pub fn validate(&self, which: &LetterFilter, validators: &Validators) -> Result<Validation> {
+    pub fn validate(&self, filter: &LetterFilter, validators: &Validators) -> Result<Validation> {
         let mut found = Validation::default();
         let mut errors = ValidationErrors::default();
-        self.each_page(which, |letters| {
+        self.each_page(filter, |letters| {
             for letter in letters {
                 match validators.verdict(letter) {
                     CheckResult::Passed => found.passed += 1,

@@ -66,13 +66,18 @@ impl Dlq<'_> {
     /// # Errors
     /// If the letter or version does not exist, if the letter is neither open nor
     /// quarantined, or if the database rejects the statement or does not answer.
-    pub fn restore_version(&self, id: JobId, version: Option<u32>, act: &Operator) -> Result<u32> {
+    pub fn restore_version(
+        &self,
+        id: JobId,
+        version: Option<u32>,
+        operator: &Operator,
+    ) -> Result<u32> {
         let version = version.map(i32::try_from).transpose().map_err(|error| {
             Error::invalid("the version number is out of range").caused_by(error)
         })?;
         let (why, person) = (
-            act.given_reason().map(str::to_owned),
-            act.by().map(str::to_owned),
+            operator.given_reason().map(str::to_owned),
+            operator.by().map(str::to_owned),
         );
         let doing = format!("restore letter {id}");
         self.db.call_bulk(&doing.clone(), move |session| {

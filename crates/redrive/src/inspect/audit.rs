@@ -83,14 +83,14 @@ impl Admin<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn audit(&self, which: &AuditFilter) -> Result<Vec<AuditRecord>> {
-        let which = which.clone();
-        let limit = i64::try_from(which.limit.unwrap_or(50)).unwrap_or(i64::MAX);
-        self.db.call_bulk("read the audit", move |session| {
+    pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>> {
+        let filter = filter.clone();
+        let limit = i64::try_from(filter.limit.unwrap_or(50)).unwrap_or(i64::MAX);
+        self.db.call_bulk("read the audit log", move |session| {
             let rows = session.query(
-                "read the audit",
+                "read the audit log",
                 &sql::AUDIT,
-                &[&which.since_ms, &which.verb, &which.before, &limit],
+                &[&filter.since_ms, &filter.verb, &filter.before, &limit],
             )?;
             let json = |text: Option<JsonText>| text.map(|text| text.raw_value()).transpose();
             rows.iter()

@@ -23,7 +23,7 @@ pub const MAX_BACKOFF: Duration = Duration::from_hours(720);
 /// use std::time::Duration;
 ///
 /// let backoff = Backoff::exponential(Duration::from_secs(2)).max(Duration::from_secs(60));
-/// // Full jitter: anything from nothing to the whole delay, by the random number.
+/// // Full jitter: the random number scales the delay between zero and its maximum.
 /// assert_eq!(backoff.delay(1, 1.0), Duration::from_secs(2));
 /// assert_eq!(backoff.delay(3, 0.5), Duration::from_secs(4));
 /// assert_eq!(backoff.delay(u32::MAX, 1.0), Duration::from_secs(60));

@@ -71,11 +71,11 @@ impl FromStr for DeathCause {
     fn from_str(text: &str) -> Result<DeathCause> {
         DeathCause::ALL
             .into_iter()
-            .find(|reason| reason.as_str() == text)
+            .find(|cause| cause.as_str() == text)
             .ok_or_else(|| {
                 let known = DeathCause::ALL.map(DeathCause::as_str).join(", ");
                 Error::invalid(format!(
-                    "`{}` is not a reason; there are {known}",
+                    "unknown cause `{}`; expected one of {known}",
                     text.escape_debug()
                 ))
             })

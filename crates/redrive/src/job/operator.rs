@@ -1,10 +1,9 @@
-//! Operators: who changes something by hand, and why, as the audit records it.
+//! Operators: the person behind a manual change and the reason, as the audit log records them.
 
-/// The person or program behind a manual change, for the audit.
+/// The person or program behind a manual change, for the audit log.
 ///
 /// Every manual change writes a row to `redrive.audit` in its own transaction: the database role
-/// of the session, this name and this reason. Use [`Operator::default`] for a program that has
-/// no name to give.
+/// of the session, this name and this reason. Use [`Operator::default`] to record no name.
 ///
 /// ```
 /// use redrive::Operator;

@@ -40,7 +40,7 @@ pub(crate) struct Json(String);
 impl Json {
     pub(crate) fn of<T: Serialize>(value: &T) -> Result<Json> {
         let text = serde_json::to_string(value).map_err(|error| {
-            Error::invalid("the payload cannot be written as JSON").caused_by(error)
+            Error::invalid("the payload cannot be serialized as JSON").caused_by(error)
         })?;
         Json::checked(text)
     }
@@ -150,7 +150,7 @@ impl<'a> FromSql<'a> for JsonText {
     ) -> std::result::Result<JsonText, Box<dyn StdError + Sync + Send>> {
         match raw.split_first() {
             Some((1, text)) => Ok(JsonText(text.into())),
-            _ => Err("an unknown version of jsonb".into()),
+            _ => Err("unknown version of the jsonb format".into()),
         }
     }
 

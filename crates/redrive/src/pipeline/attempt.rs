@@ -54,7 +54,7 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text
     } else {
-        "a value without a text"
+        "a panic without a message"
     }
 }
 

@@ -154,9 +154,9 @@ impl Admin<'_> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
     /// # db.migrate()?;
-    /// let act = Operator::new("maria@ops-1").reason("the gateway is being upgraded");
-    /// db.admin().open_breaker("queue:invoices", Some(Duration::from_mins(30)), &act)?;
-    /// assert!(db.admin().close_breaker("queue:invoices", &act)?);
+    /// let operator = Operator::new("maria@ops-1").reason("the gateway is being upgraded");
+    /// db.admin().open_breaker("queue:invoices", Some(Duration::from_mins(30)), &operator)?;
+    /// assert!(db.admin().close_breaker("queue:invoices", &operator)?);
     /// # Ok(()) }
     /// ```
     ///
@@ -167,16 +167,16 @@ impl Admin<'_> {
         &self,
         name: &str,
         lasting: Option<Duration>,
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<()> {
-        let (name, act) = (name.to_owned(), act.clone());
+        let (name, operator) = (name.to_owned(), operator.clone());
         self.db.call("open a breaker", move |session| {
             let doing = format!("open breaker `{}`", name.escape_debug());
             let lasting_ms = lasting.map(milliseconds);
             session.query_one(
                 &doing,
                 &sql::OPEN_BREAKER,
-                &[&name, &lasting_ms, &act.by(), &act.given_reason()],
+                &[&name, &lasting_ms, &operator.by(), &operator.given_reason()],
             )?;
             Ok(())
         })
@@ -186,14 +186,14 @@ impl Admin<'_> {
     ///
     /// # Errors
     /// As [`Admin::open_breaker`].
-    pub fn close_breaker(&self, name: &str, act: &Operator) -> Result<bool> {
-        let (name, act) = (name.to_owned(), act.clone());
+    pub fn close_breaker(&self, name: &str, operator: &Operator) -> Result<bool> {
+        let (name, operator) = (name.to_owned(), operator.clone());
         self.db.call("close a breaker", move |session| {
             let doing = format!("close breaker `{}`", name.escape_debug());
             let row = session.query_one(
                 &doing,
                 &sql::CLOSE_BREAKER,
-                &[&name, &act.by(), &act.given_reason()],
+                &[&name, &operator.by(), &operator.given_reason()],
             )?;
             Ok(row.get("was_open"))
         })
@@ -280,7 +280,7 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
 
 /// Returns the breakers that are not closed.
 pub(crate) fn open_breakers(session: &mut Session) -> Result<Vec<BreakerStatus>> {
-    let rows = session.query("look at the breakers", &sql::OPEN_BREAKERS, &[])?;
+    let rows = session.query("read the breakers", &sql::OPEN_BREAKERS, &[])?;
     rows.iter().map(gated).collect()
 }
 

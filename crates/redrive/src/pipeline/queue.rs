@@ -9,7 +9,7 @@ use crate::job::name;
 
 /// A queue of a database. A clone is cheap.
 ///
-/// A queue needs no creation: it exists while it holds jobs or letters.
+/// You need not create a queue: it exists while it holds jobs or letters.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -70,7 +70,7 @@ pub(crate) fn reap(
     let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
     let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
     let rows = session.query(
-        "take back jobs of lost workers",
+        "reap the jobs of lost workers",
         &sql::REAP,
         &[
             &lease_ms,

@@ -153,7 +153,7 @@ pub(crate) fn release(
 /// means that the lease is lost or must be released as a whole.
 pub(crate) fn give_back(session: &mut Session, lease: LeaseId, jobs: &[JobId]) -> Result<usize> {
     let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
-    let rows = session.query("give jobs back", &sql::GIVE_BACK, &[&lease.0, &ids])?;
+    let rows = session.query("return unstarted jobs", &sql::GIVE_BACK, &[&lease.0, &ids])?;
     Ok(rows.len())
 }
 

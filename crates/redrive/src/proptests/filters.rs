@@ -72,24 +72,24 @@ enum Change {
 }
 
 impl Change {
-    fn make(which: LetterFilter, change: Change) -> LetterFilter {
+    fn make(filter: LetterFilter, change: Change) -> LetterFilter {
         match change {
-            Change::Queue(queue) => which.queue(queue),
-            Change::Kind(kind) => which.kind(kind),
-            Change::Classes(classes) => which.error_classes(classes),
-            Change::Message(part) => which.message(part),
-            Change::Version(version) => which.version(version),
-            Change::Source(source) => which.source(source),
-            Change::FromId(id) => which.ids_from(JobId::new(id)),
-            Change::Run(run) => which.run(RunId::new(run)),
-            Change::Generation(generation) => which.generation_from(generation),
-            Change::DiedFrom(moment) => which.died_from(moment),
-            Change::OlderThan(age) => which.older_than(age),
-            Change::Words => which
+            Change::Queue(queue) => filter.queue(queue),
+            Change::Kind(kind) => filter.kind(kind),
+            Change::Classes(classes) => filter.error_classes(classes),
+            Change::Message(part) => filter.message(part),
+            Change::Version(version) => filter.version(version),
+            Change::Source(source) => filter.source(source),
+            Change::FromId(id) => filter.ids_from(JobId::new(id)),
+            Change::Run(run) => filter.run(RunId::new(run)),
+            Change::Generation(generation) => filter.generation_from(generation),
+            Change::DiedFrom(moment) => filter.died_from(moment),
+            Change::OlderThan(age) => filter.older_than(age),
+            Change::Words => filter
                 .causes([DeathCause::Exhausted, DeathCause::Manual])
                 .state(LetterState::Open),
             Change::Payload(path, how, value) => {
-                which.clone().payload(&path, how, value).unwrap_or(which)
+                filter.clone().payload(&path, how, value).unwrap_or(filter)
             }
         }
     }
@@ -109,11 +109,11 @@ proptest! {
     #[test]
     fn a_parsed_filter_displays_as_text_that_parses_to_it(text in conditions()) {
         match text.parse::<LetterFilter>() {
-            Ok(which) => {
-                let written = which.to_string();
+            Ok(filter) => {
+                let written = filter.to_string();
                 let again = written.parse::<LetterFilter>();
-                prop_assert_eq!(again.as_ref().ok(), Some(&which), "{} {:?}", written, again);
-                let json = which.filter().expect("what is read can be asked for");
+                prop_assert_eq!(again.as_ref().ok(), Some(&filter), "{} {:?}", written, again);
+                let json = filter.parameter().expect("what is read can be asked for");
                 prop_assert!(serde_json::from_str::<Value>(json.as_str()).is_ok());
             }
             Err(error) => prop_assert!(error.is_invalid() && !error.to_string().contains('\0')),
@@ -121,11 +121,11 @@ proptest! {
     }
 
     #[test]
-    fn a_built_filter_is_valid_or_rejected(which in built()) {
-        match which.filter() {
+    fn a_built_filter_is_valid_or_rejected(filter in built()) {
+        match filter.parameter() {
             // A filter that matches nothing, such as a queue without a name, may not parse again.
-            Ok(_) => if let Ok(again) = which.to_string().parse::<LetterFilter>() {
-                prop_assert_eq!(again, which);
+            Ok(_) => if let Ok(again) = filter.to_string().parse::<LetterFilter>() {
+                prop_assert_eq!(again, filter);
             },
             Err(error) => prop_assert!(error.is_invalid()),
         }

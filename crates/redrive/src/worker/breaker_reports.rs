@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::pipeline::breaker::{ProbeVerdict, end_probe, open_breakers, trip};
 use crate::sync::Instant;
@@ -15,7 +15,7 @@ use crate::worker::wake_mode::Wake;
 /// Writes the reports.
 pub(crate) fn write_reports(
     state: &Arc<State>,
-    db_thread: &mut CallThread,
+    db_caller: &mut DbCaller,
     reports: &mut Vec<BreakerReport>,
     wake: &Sender<Wake>,
     until: Instant,
@@ -31,7 +31,7 @@ pub(crate) fn write_reports(
                 );
                 let tripped = retry(state, until, || {
                     let news = news.clone();
-                    db_thread.call("open a breaker", call_timeout(state), move |session| {
+                    db_caller.call("open a breaker", call_timeout(state), move |session| {
                         trip(session, &news)
                     })
                 });
@@ -60,7 +60,7 @@ pub(crate) fn write_reports(
                 }
                 let gated = retry(state, until, || {
                     let probe = probe.clone();
-                    db_thread.call("end a probe", call_timeout(state), move |session| {
+                    db_caller.call("end a probe", call_timeout(state), move |session| {
                         end_probe(session, &probe, ended)?;
                         open_breakers(session)
                     })
@@ -84,8 +84,8 @@ pub(crate) fn write_reports(
 }
 
 /// Reads the breakers. Returns whether the worker may claim more than before.
-pub(crate) fn read_breakers(state: &Arc<State>, db_thread: &mut CallThread) -> Result<bool> {
+pub(crate) fn read_breakers(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<bool> {
     let deadline = state.config.queue.database().call_timeout();
-    let open = db_thread.call("look at the breakers", deadline, open_breakers)?;
+    let open = db_caller.call("read the breakers", deadline, open_breakers)?;
     Ok(state.breakers.learn(open, Instant::now()))
 }

@@ -157,7 +157,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets how many outages ([`Failure::outage`]) in a row open a breaker.
+    /// Sets how many consecutive outages ([`Failure::outage`]) open a breaker.
     ///
     /// Defaults to 5. Accepts 1 to 1,000.
     ///

@@ -51,7 +51,7 @@ impl ChoreTallies {
         let sums: Vec<f64> = rows.iter().map(|row| row.sum).collect();
         session
             .query(
-                "count the chores",
+                "count the chore runs",
                 &sql::COUNT_CHORES,
                 &[&queue, &keys, &labels, &buckets, &counts, &sums],
             )

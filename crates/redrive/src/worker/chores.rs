@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::policy::{Tick, run_policies};
@@ -49,12 +49,12 @@ const RETAIN_EVERY: Duration = Duration::from_mins(1);
 /// Runs until the worker ends.
 pub(crate) fn work(
     state: &Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     wake: &Sender<Wake>,
     over: &LatchReceiver,
 ) {
-    let mut chores = Chores::new(state, db_thread, wake);
-    lapses::mention(state, &mut chores.db_thread);
+    let mut chores = Chores::new(state, db_caller, wake);
+    lapses::mention(state, &mut chores.db_caller);
     loop {
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
@@ -67,7 +67,7 @@ pub(crate) fn work(
 /// The chores of a worker and when they are next due.
 struct Chores<'a> {
     state: &'a Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     wake: &'a Sender<Wake>,
     health: BTreeMap<Chore, ChoreHealth>,
     tallies: ChoreTallies,
@@ -80,13 +80,13 @@ struct Chores<'a> {
 }
 
 impl<'a> Chores<'a> {
-    fn new(state: &'a Arc<State>, db_thread: CallThread, wake: &'a Sender<Wake>) -> Chores<'a> {
+    fn new(state: &'a Arc<State>, db_caller: DbCaller, wake: &'a Sender<Wake>) -> Chores<'a> {
         let now = Instant::now();
         // Spreads the workers over time.
         let first = check_interval(state.config.lease).mul_f64(fastrand::f64());
         Chores {
             state,
-            db_thread,
+            db_caller,
             wake,
             health: BTreeMap::new(),
             tallies: ChoreTallies::default(),
@@ -204,7 +204,7 @@ impl<'a> Chores<'a> {
         let (me, lease) = (self.state.identity.id, self.state.config.lease);
         let mut all = Reaped::default();
         let reaped = loop {
-            match self.call("take back jobs of lost workers", move |session| {
+            match self.call("reap the jobs of lost workers", move |session| {
                 reap(session, me, lease, bounds)
             }) {
                 Ok(reaped) => all += reaped,
@@ -336,7 +336,7 @@ impl<'a> Chores<'a> {
             return;
         }
         let (tallies, queue) = (self.tallies.clone(), self.state.queue().to_owned());
-        let written = self.call("count the chores", move |session| {
+        let written = self.call("count the chore runs", move |session| {
             tallies.write(session, &queue)
         });
         match written {
@@ -356,6 +356,6 @@ impl<'a> Chores<'a> {
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let timeout = self.state.config.queue.database().call_timeout();
-        self.db_thread.call(doing, timeout, work)
+        self.db_caller.call(doing, timeout, work)
     }
 }

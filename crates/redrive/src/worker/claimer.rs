@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
@@ -19,7 +19,7 @@ use crate::worker::state::State;
 /// Claims over its own connection. All claimers of a worker share the marks.
 pub(crate) struct Claimer {
     state: Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     marks: Arc<Mutex<Marks>>,
     /// The suspects that it may claim at most.
     suspects: Suspects,
@@ -30,13 +30,13 @@ pub(crate) struct Claimer {
 impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
-        db_thread: CallThread,
+        db_caller: DbCaller,
         marks: &Arc<Mutex<Marks>>,
         suspects: Suspects,
     ) -> Claimer {
         Claimer {
             state: Arc::clone(state),
-            db_thread,
+            db_caller,
             marks: Arc::clone(marks),
             suspects,
             except: None,
@@ -158,7 +158,7 @@ impl Claimer {
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let deadline = self.state.config.queue.database().call_timeout();
-        self.db_thread.call(doing, deadline, work)
+        self.db_caller.call(doing, deadline, work)
     }
 }
 

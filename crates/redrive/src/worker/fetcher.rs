@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often to warn about ready jobs of unhandled kinds.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 
-/// How long a paused fetcher may take to policy that it may claim again.
+/// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker.
 const MAX_BREAKER_NAP: Duration = Duration::from_millis(250);
 
 /// Claims until the worker stops. A second fetcher helps while batches are full.
@@ -272,9 +272,9 @@ impl Fetcher<'_> {
         let worker = self.state.identity.id.0;
         let waits = mode == WakeMode::Notified;
         let notifications = self.state.notifications();
-        let switched = self.call("switch_mode whether the worker waits", move |session| {
+        let switched = self.call("record whether the worker waits", move |session| {
             session.query(
-                "switch_mode whether the worker waits",
+                "record whether the worker waits",
                 &sql::WAIT,
                 &[&worker, &waits],
             )

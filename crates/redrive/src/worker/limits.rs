@@ -14,7 +14,7 @@ pub(crate) const RENEWALS_PER_LEASE: u32 = 3;
 
 /// How often an idle worker polls without notifications.
 pub(crate) const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(3);
-/// The same behind a transaction-mode pooler, which forwards no notification: the first job after a
+/// The default behind a transaction-mode pooler, which forwards no notifications: the first job after a
 /// pause starts after half a second on average.
 pub(crate) const DEFAULT_POOLER_POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const MIN_POLL_INTERVAL: Duration = Duration::from_millis(5);

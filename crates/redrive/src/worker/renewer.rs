@@ -8,7 +8,7 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use uuid::Uuid;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
@@ -32,22 +32,22 @@ const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Renews for the first time, which creates the worker's row and its trust in leases.
-pub(crate) fn register(state: &Arc<State>, db_thread: &mut CallThread) -> Result<()> {
-    renew(state, db_thread).map(drop)?;
-    read_breakers(state, db_thread).map(drop)
+pub(crate) fn register(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<()> {
+    renew(state, db_caller).map(drop)?;
+    read_breakers(state, db_caller).map(drop)
 }
 
 /// Runs until the worker ends.
 pub(crate) fn work(
     state: &Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     wake: &Sender<Wake>,
     over: &LatchReceiver,
 ) {
     let now = Instant::now();
     let mut renewer = Renewer {
         state,
-        db_thread,
+        db_caller,
         wake,
         over,
         renew_at: now + state.config.lease / RENEWALS_PER_LEASE,
@@ -75,7 +75,7 @@ enum Listening {
 
 struct Renewer<'a> {
     state: &'a Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     wake: &'a Sender<Wake>,
     over: &'a LatchReceiver,
     renew_at: Instant,
@@ -93,7 +93,7 @@ impl Renewer<'_> {
                 self.listening = Listening::No;
                 self.relisten_at = now + LISTEN_INTERVAL;
             }
-            let renewed = renew(self.state, &mut self.db_thread)?;
+            let renewed = renew(self.state, &mut self.db_caller)?;
             self.renew_at = Instant::now() + self.state.config.lease / RENEWALS_PER_LEASE;
             if !trusted {
                 self.state
@@ -136,7 +136,7 @@ impl Renewer<'_> {
 
     /// Reads the breakers and wakes the fetcher if it may claim more.
     fn learn(&mut self) -> Result<()> {
-        if read_breakers(self.state, &mut self.db_thread)? {
+        if read_breakers(self.state, &mut self.db_caller)? {
             // A full channel means that the fetcher will poll anyway.
             _ = self.wake.try_send(Wake::Work);
         }
@@ -156,7 +156,7 @@ impl Renewer<'_> {
         };
         let worker = self.state.identity.id;
         let released = self
-            .db_thread
+            .db_caller
             .call("release jobs", self.timeout(), move |session| {
                 release(session, worker, &held, &[])
             })?;
@@ -178,7 +178,7 @@ impl Renewer<'_> {
         let listening = self.listening;
         let (state, wake) = (Arc::clone(self.state), self.wake.clone());
         let received =
-            self.db_thread
+            self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
                     let until = Instant::now() + LISTEN_TIME;
                     if listening == Listening::No {
@@ -219,10 +219,12 @@ impl Renewer<'_> {
     /// Removes the worker's row. If the database is unavailable, the row expires.
     fn leave(&mut self) {
         let worker = self.state.identity.id.0;
-        let left = self.db_thread.call(
-            "leave the list of workers",
+        let left = self.db_caller.call(
+            "remove the worker's registration",
             self.timeout(),
-            move |session| session.query("leave the list of workers", &sql::LEAVE, &[&worker]),
+            move |session| {
+                session.query("remove the worker's registration", &sql::LEAVE, &[&worker])
+            },
         );
         if let Err(error) = left {
             log::warn!("{}: {error}", self.state);
@@ -291,12 +293,12 @@ struct Renewed {
     cancelled: Vec<i64>,
 }
 
-fn renew(state: &Arc<State>, db_thread: &mut CallThread) -> Result<Renewed> {
+fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
     let sent_at = Instant::now();
     let shared = Arc::clone(state);
     let deadline =
         (state.config.lease / RENEWALS_PER_LEASE).min(state.config.queue.database().call_timeout());
-    let renewed = db_thread.call("renew the leases", deadline, move |session| {
+    let renewed = db_caller.call("renew the leases", deadline, move |session| {
         let config = &shared.config;
         let pid = std::process::id().cast_signed();
         let slots = i32::try_from(config.slots).unwrap_or(i32::MAX);

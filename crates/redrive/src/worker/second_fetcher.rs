@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::pipeline::claim::Suspects;
 use crate::pipeline::claim::demand::MAX_BATCH;
@@ -35,14 +35,14 @@ impl SecondFetcher {
     /// Starts its thread. It connects when it is first asked to help.
     pub(crate) fn start(
         state: &Arc<State>,
-        db_thread: impl Fn() -> CallThread + Send + 'static,
+        db_caller: impl Fn() -> DbCaller + Send + 'static,
         marks: &Arc<Mutex<Marks>>,
         dispatcher: &Dispatcher,
     ) -> Result<SecondFetcher> {
         let (requests, asked) = bounded(1);
         let (state, marks, dispatcher) = (Arc::clone(state), Arc::clone(marks), dispatcher.clone());
         let thread = spawn("redrive-fetcher-2", move || {
-            let claimer = || Claimer::new(&state, db_thread(), &marks, Suspects::Leave);
+            let claimer = || Claimer::new(&state, db_caller(), &marks, Suspects::Leave);
             work(&state, claimer, &dispatcher, &asked);
         })?;
         Ok(SecondFetcher { requests, thread })

@@ -8,7 +8,7 @@ mod writes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
@@ -59,13 +59,13 @@ pub(crate) struct Finish {
 /// Settles until the worker ends.
 pub(crate) fn work(
     state: &Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     inbox: &Receiver<Message>,
     wake: &Sender<Wake>,
 ) {
     let settler = Settler {
         state,
-        db_thread,
+        db_caller,
         wake,
         ledger: Ledger::default(),
         reports: Vec::new(),
@@ -76,7 +76,7 @@ pub(crate) fn work(
 
 struct Settler<'a> {
     state: &'a Arc<State>,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     wake: &'a Sender<Wake>,
     ledger: Ledger,
     /// The breaker changes to write.
@@ -161,7 +161,7 @@ impl Settler<'_> {
     fn write_reports(&mut self) {
         write_reports(
             self.state,
-            &mut self.db_thread,
+            &mut self.db_caller,
             &mut self.reports,
             self.wake,
             self.until,

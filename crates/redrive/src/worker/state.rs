@@ -250,7 +250,7 @@ impl State {
 
     /// Stops the worker after an error that it cannot recover from.
     pub(crate) fn fail(&self, cause: String) {
-        log::error!("{self}: worker failed and stops: {cause}");
+        log::error!("{self}: the worker failed and is stopping: {cause}");
         _ = self.failure.set(cause);
         self.stopping.set();
     }

@@ -24,7 +24,7 @@ fn captured_bytes_are_stored_unchanged() {
         ("nothing", b""),
         ("a number that numeric cannot hold", b"1e999999"),
         ("too deep", &deep),
-        ("three megabytes that are no JSON", &long),
+        ("three megabytes that are not JSON", &long),
     ];
     for (position, raw) in events {
         let event = captured(position, raw)

@@ -10,7 +10,7 @@ use crate::terminal::{Style, counted, diff, grouped, json_line, pretty};
 
 /// How many letters are shown with their differences.
 const SHOWN: u64 = 5;
-/// How many letters that cannot be edited are named.
+/// How many letters that cannot be edited are listed.
 const MAX_NAMED: u64 = 5;
 
 /// Shows what an edit would change. `repeat` says how to repeat the command to act.

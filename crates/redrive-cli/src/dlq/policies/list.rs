@@ -25,7 +25,7 @@ impl ListPolicies {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let policies = cx.database()?.dlq().policies().list()?;
         if policies.is_empty() {
-            cx.say("no policy exists");
+            cx.say("there are no policies");
             return Ok(Ending::NothingMatched);
         }
         if cx.global.json {

@@ -53,7 +53,7 @@ pub(super) struct SetPolicy {
         allow_negative_numbers = true
     )]
     growth: f64,
-    /// Longest delay that --growth leads to [default: 7d].
+    /// Maximum delay with --growth [default: 7d].
     #[arg(long, help_heading = "Pace", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     longest_delay: Option<Duration>,
     /// Tick only in these hours of the day (UTC); 22-6 is from 22:00 to 06:00.

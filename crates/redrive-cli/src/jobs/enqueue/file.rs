@@ -23,7 +23,7 @@ const MAX_CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 pub(super) enum BadLines {
     /// The first bad line rejects the file.
     Reject,
-    /// Bad lines are named and skipped.
+    /// Bad lines are reported and skipped.
     Skip,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::db::abandoned::AbandonedCalls;
-use crate::db::call_thread::{CallThread, Deadlines, SessionSource, SessionUse};
+use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::connector::Connector;
 use crate::db::database::{DEFAULT_CONNECTIONS, DEFAULT_TIMEOUTS, Database, Timeouts};
 use crate::db::pool::ReplaceablePool;
@@ -118,7 +118,7 @@ impl DatabaseBuilder {
             SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
                 Ok(Session::new(Box::new(direct.open()?)))
             });
-        CallThread::new("redrive-connect", source, SessionUse::PerCall).call(
+        DbCaller::new("redrive-connect", source, SessionUse::PerCall).call(
             "connect to the database",
             timeout + Duration::from_secs(1),
             |_| Ok(()),

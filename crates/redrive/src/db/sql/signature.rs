@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use postgres::types::Type;
 
-/// The types of `$1`, `$2` and so on: each is where the header names the parameter and then a type.
+/// Returns the types of `$1`, `$2` and so on, which the header names after each parameter.
 pub(crate) fn signature(text: &str) -> Vec<Type> {
     let mut types: BTreeMap<usize, Type> = BTreeMap::new();
     for line in text.lines().take_while(|line| line.starts_with("--")) {

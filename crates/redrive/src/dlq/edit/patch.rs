@@ -12,12 +12,12 @@ use crate::job::payload::Json;
 /// use redrive::dlq::Edit;
 ///
 /// # fn main() -> redrive::Result<()> {
-/// // RFC 6902: what is tested must hold, or the letter stays as it is.
+/// // RFC 6902: if a test fails, the letter stays unchanged.
 /// let patch = Edit::patch(r#"[
 ///     {"op": "test", "path": "/currency", "value": "EURO"},
 ///     {"op": "replace", "path": "/currency", "value": "EUR"}
 /// ]"#)?;
-/// // RFC 7386: these members are set, and what is null is taken out.
+/// // RFC 7386: sets these members, and removes those that are null.
 /// let merge = Edit::merge(r#"{"currency": "EUR", "legacy": null}"#)?;
 /// # Ok(()) }
 /// ```
@@ -61,7 +61,7 @@ impl Edit {
         Ok(Edit(How::Merge(serde_json::from_str(json).map_err(wrong)?)))
     }
 
-    /// Replaces the payload, also of captured bytes that are not JSON.
+    /// Replaces the payload. Also works for captured bytes that are not JSON.
     ///
     /// # Errors
     /// *Invalid* if the text cannot be a payload.
@@ -83,7 +83,7 @@ impl Edit {
         let edited = match (&self.0, payload) {
             (How::Set(json), None) => return Ok(Made::New(json.clone())),
             (_, None) => {
-                return Err("it was captured and is not JSON; give it a payload".to_owned());
+                return Err("its captured bytes are not JSON; set a whole payload".to_owned());
             }
             (How::Set(json), Some(payload)) => {
                 // Numbers that do not fit a double count as changed; an extra
@@ -123,7 +123,7 @@ impl Edit {
 fn exact(json: &str) -> Result<()> {
     match json_number::rounded(json) {
         Some(number) => Err(Error::invalid(format!(
-            "the number {number:.40} has more digits than an edit can carry"
+            "the number {number:.40} has more digits than an edit can keep"
         ))),
         None => Ok(()),
     }
@@ -132,7 +132,7 @@ fn exact(json: &str) -> Result<()> {
 fn exact_value(json: &str) -> Result<Value, String> {
     match json_number::rounded(json) {
         Some(number) => Err(format!(
-            "its number {number:.40} has more digits than an edit can keep; give it a whole payload"
+            "its number {number:.40} has more digits than an edit can keep; set a whole payload"
         )),
         None => value(json),
     }

@@ -48,8 +48,8 @@ const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, ge
 /// ```
 /// use redrive::dlq::LetterFilter;
 ///
-/// let which: LetterFilter = "queue=orders class=Timeout died>2h payload.amount>100".parse()?;
-/// assert_eq!(which.to_string(), "queue=orders class=Timeout died>2h payload.amount>100");
+/// let filter: LetterFilter = "queue=orders class=Timeout died>2h payload.amount>100".parse()?;
+/// assert_eq!(filter.to_string(), "queue=orders class=Timeout died>2h payload.amount>100");
 /// # Ok::<(), redrive::Error>(())
 /// ```
 impl FromStr for LetterFilter {
@@ -57,14 +57,14 @@ impl FromStr for LetterFilter {
 
     fn from_str(text: &str) -> Result<LetterFilter> {
         check(text)?;
-        let mut which = LetterFilter::default();
+        let mut filter = LetterFilter::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let (condition, after) = next_condition(rest);
-            add(&mut which.filter, condition)?;
+            add(&mut filter.filter, condition)?;
             rest = after.trim_start();
         }
-        Ok(which)
+        Ok(filter)
     }
 }
 
@@ -85,9 +85,9 @@ impl LetterFilter {
     /// *Invalid* if the text is not a condition; the message lists the conditions.
     pub fn parse_condition(text: &str) -> Result<LetterFilter> {
         check(text)?;
-        let mut which = LetterFilter::default();
-        add(&mut which.filter, text.trim())?;
-        Ok(which)
+        let mut filter = LetterFilter::default();
+        add(&mut filter.filter, text.trim())?;
+        Ok(filter)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Conditions on the payload: a path, a comparison, a value. They become one `jsonpath` predicate
-//! that is made here, of quoted parts: nothing of it is what the caller wrote.
+//! Conditions on the payload: a path, a comparison and a value. They become one `jsonpath`
+//! predicate of quoted parts, so no text of the caller is interpreted.
 
 use std::fmt::{self, Write as _};
 
@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 
-/// The most digits of an index into an array: PostgreSQL's own are 32 bits wide.
+/// The maximum number of digits of an array index, which PostgreSQL stores in 32 bits.
 const INDEX_DIGITS: usize = 9;
 
-/// How a value of the payload is compared.
+/// A comparison of a payload value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Comparison {
     /// `=`
     Equal,
-    /// `!=`: there is a value of the same type, and it is another one.
+    /// `!=`: the value has the same type and differs.
     NotEqual,
     /// `<`
     Less,
@@ -27,12 +27,12 @@ pub enum Comparison {
     Greater,
     /// `>=`
     AtLeast,
-    /// `~`: it is text and has this in it, in upper or lower case.
+    /// `~`: the value is text that contains this text, ignoring case.
     Contains,
 }
 
 impl Comparison {
-    /// How it is written in a filter.
+    /// Returns the operator, as written in a filter.
     pub fn as_str(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
@@ -53,12 +53,12 @@ enum PathStep {
     Element(u32),
 }
 
-/// A comparison with a value in the payload.
+/// A value to compare with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
     Truth(bool),
-    /// A number of JSON, digit by digit: it may be longer than any type here holds.
+    /// The text of a JSON number, which may have more digits than any Rust type keeps.
     Number(String),
     Text(String),
 }
@@ -71,7 +71,7 @@ impl Scalar {
             Value::Number(number) => Ok(Scalar::Number(number.to_string())),
             Value::String(text) => Ok(Scalar::Text(text)),
             Value::Array(_) | Value::Object(_) => Err(Error::invalid(
-                "a value of the payload is compared with a number, a text, true, false or null",
+                "a payload value can only be compared with a number, a text, true, false or null",
             )),
         }
     }
@@ -88,7 +88,7 @@ impl Scalar {
     }
 }
 
-/// As JSON and jsonpath write it.
+/// Writes the value as in JSON and jsonpath.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,7 +100,7 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// Whether it is a number of JSON, and not beyond those of PostgreSQL.
+/// Returns whether the word is a JSON number within the range of PostgreSQL.
 fn is_number(word: &str) -> bool {
     let looks_so = word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     let exponent = word.split(['e', 'E']).nth(1).unwrap_or_default();
@@ -120,13 +120,12 @@ pub(super) struct PayloadCondition {
 }
 
 impl PayloadCondition {
-    /// A condition of the builder.
+    /// Returns a condition of the builder.
     pub(super) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
         PayloadCondition::new(path, comparison, Scalar::of(value)?)
     }
 
-    /// A condition from its path, such as `customer.id` or `tags[0]."x y"`, its comparison and its
-    /// value.
+    /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`.
     pub(super) fn new(
         path: &str,
         comparison: Comparison,
@@ -134,21 +133,21 @@ impl PayloadCondition {
     ) -> Result<PayloadCondition> {
         let refuse = |why: String| {
             Err(Error::invalid(format!(
-                "the path `{}` into the payload {why}",
+                "the payload path `{}` {why}",
                 path.escape_debug()
             )))
         };
         if let Scalar::Text(text) = &value
             && text.contains('\0')
         {
-            return Err(Error::invalid("a filter cannot have a NUL character in it"));
+            return Err(Error::invalid("the filter contains NUL"));
         }
         let is_text = matches!(&value, Scalar::Text(text) if !text.is_empty());
         if comparison == Comparison::Contains && !is_text {
-            return Err(Error::invalid("`~` compares with a text that is not empty"));
+            return Err(Error::invalid("`~` needs a text that is not empty"));
         }
         if path.contains('\0') {
-            return refuse("has a NUL character".to_owned());
+            return refuse("contains NUL".to_owned());
         }
         match steps(path) {
             Ok(steps) if steps.is_empty() => refuse("is empty".to_owned()),
@@ -161,7 +160,7 @@ impl PayloadCondition {
         }
     }
 
-    /// The predicate of `jsonpath` that means the same.
+    /// Returns the equivalent `jsonpath` predicate.
     fn predicate(&self) -> String {
         let mut text = "$".to_owned();
         for step in &self.path {
@@ -182,7 +181,7 @@ impl PayloadCondition {
             | Comparison::Greater
             | Comparison::AtLeast) => other.as_str(),
         };
-        // JSON of a scalar is what jsonpath reads as one.
+        // jsonpath writes scalars like JSON.
         text.extend([" ", operator, " ", &self.value.to_string()]);
         text
     }
@@ -212,7 +211,7 @@ impl fmt::Display for PayloadCondition {
     }
 }
 
-/// All conditions as one predicate; none: `None`.
+/// Returns one predicate for all conditions, or `None` without conditions.
 pub(super) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
     let mut text = String::new();
     for condition in conditions {
@@ -223,17 +222,17 @@ pub(super) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Characters that a name or a value may have without quotes.
+/// Returns whether a name or a value may contain the character without quotes.
 pub(super) fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "_-".contains(character)
 }
 
-/// Whether a text needs no quotes.
+/// Returns whether the text needs no quotes.
 pub(super) fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| is_plain(c) || "./:@+".contains(c))
 }
 
-/// Text in quotes, as JSON, jsonpath and the filter all read it.
+/// Quotes a text. JSON, jsonpath and the filter language read it alike.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -262,18 +261,18 @@ fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
             (Some(after), false) => rest = after,
             (Some(_), true) => return Err("begins with a dot"),
             (None, true) => {}
-            (None, false) => return Err("lacks a dot between two names"),
+            (None, false) => return Err("has no dot between two names"),
         }
         if rest.starts_with('"') {
-            let end = end_of_quotes(rest).ok_or("has a quotation mark without another")?;
+            let end = end_of_quotes(rest).ok_or("has an unclosed quotation mark")?;
             let name = serde_json::from_str(&rest[..end])
-                .map_err(|_| "has quotes around what is no JSON string")?;
+                .map_err(|_| "has quotes around an invalid JSON string")?;
             steps.push(PathStep::Field(name));
             rest = &rest[end..];
         } else {
             let end = rest.find(['.', '[', '"', ']']).unwrap_or(rest.len());
             if end == 0 {
-                return Err("lacks a name");
+                return Err("has an empty name");
             }
             steps.push(PathStep::Field(rest[..end].to_owned()));
             rest = &rest[end..];
@@ -282,7 +281,7 @@ fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
     Ok(steps)
 }
 
-/// Where a text in quotes ends that begins here: behind the closing mark.
+/// Returns the end of the quoted text at the start of `text`: after the closing mark.
 pub(super) fn end_of_quotes(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
@@ -337,12 +336,12 @@ mod tests {
         for (path, why) in [
             ("", "empty"),
             (".a", "begins with a dot"),
-            ("a..b", "lacks a name"),
+            ("a..b", "an empty name"),
             ("a[x]", "not a number"),
             ("a[-1]", "not a number"),
             ("a[0", "without a `]`"),
-            ("a\"b\"", "lacks a dot"),
-            ("a.\"b", "without another"),
+            ("a\"b\"", "no dot"),
+            ("a.\"b", "unclosed"),
             ("a\0", "NUL"),
         ] {
             let error = PayloadCondition::of(path, Comparison::Equal, 1.into()).expect_err(path);

@@ -40,7 +40,7 @@ impl Text<'_> {
                 Some(after) => after,
                 None if rest.len() == end => return Ok(values),
                 None => {
-                    return Err("has text after its quotes; separate values by commas".to_owned());
+                    return Err("has text after its quotes; separate values with commas".to_owned());
                 }
             };
         }
@@ -106,7 +106,7 @@ pub(super) fn once<T>(field: &mut Option<T>, value: T, key: &str) -> Result<(), 
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!(
-            "repeats `{key}`; separate several values by commas"
+            "repeats `{key}`; separate several values with commas"
         )),
     }
 }

@@ -13,7 +13,7 @@ pub struct UtcHours {
 }
 
 impl UtcHours {
-    /// Returns the hours from `from` up to but excluding `to`, 0 to 23. They span midnight
+    /// Returns the hours from `from` up to but excluding `to`, each 0 to 23. The range spans midnight
     /// if `to` is smaller.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ impl UtcHours {
     pub fn between(from: u8, to: u8) -> Result<UtcHours> {
         if from > 23 || to > 23 || from == to {
             return Err(Error::invalid(format!(
-                "the hours {from}-{to} are not good: two different hours of 0 to 23"
+                "invalid hours {from}-{to}; expected two different hours from 0 to 23"
             )));
         }
         Ok(UtcHours { from, to })
@@ -32,7 +32,7 @@ impl UtcHours {
         self.from
     }
 
-    /// Returns the hour at which they end.
+    /// Returns the hour at which the range ends.
     pub fn to(self) -> u8 {
         self.to
     }
@@ -55,7 +55,7 @@ impl FromStr for UtcHours {
         {
             Some((Some(from), Some(to))) => UtcHours::between(from, to),
             Some(_) | None => Err(Error::invalid(format!(
-                "`{}` are no hours; they look like 22-6",
+                "invalid hours `{}`; expected a range such as 22-6",
                 text.escape_debug()
             ))),
         }

@@ -64,7 +64,7 @@ impl RedriveOptions {
     }
 
     /// Returns the validated statement parameters.
-    pub(crate) fn parameters(&self, act: &Operator) -> Result<OptionParameters> {
+    pub(crate) fn parameters(&self, operator: &Operator) -> Result<OptionParameters> {
         if let Some(queue) = &self.to_queue {
             name::check("queue", queue)?;
         }
@@ -78,9 +78,9 @@ impl RedriveOptions {
                 "max_attempts is {attempts}; it must be 1 to {MAX_ATTEMPTS}"
             )));
         }
-        if self.is_forced() && act.given_reason().is_none() {
+        if self.is_forced() && operator.given_reason().is_none() {
             return Err(Error::invalid(
-                "to force quarantined letters back needs a reason",
+                "redriving quarantined letters needs a reason",
             ));
         }
         Ok(OptionParameters {

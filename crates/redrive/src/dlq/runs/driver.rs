@@ -40,9 +40,9 @@ const ALMOST_DONE: Duration = Duration::from_millis(5);
 /// use redrive::dlq::runs::{DriveStatus, RunOptions};
 /// use redrive::Operator;
 ///
-/// let act = Operator::default().reason("the gateway is fixed");
+/// let operator = Operator::default().reason("the gateway is fixed");
 /// let options = RunOptions::new().canary(10);
-/// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &act)? {
+/// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &operator)? {
 ///     loop {
 ///         let step = driver.step()?;
 ///         if step.status != DriveStatus::Running {
@@ -142,7 +142,7 @@ impl Runs<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn drive(&self, run: RunId) -> Result<Option<RunDriver>> {
         let driver = Uuid::new_v4();
-        let found = self.db.call("take up a redrive run", move |session| {
+        let found = self.db.call("take over a redrive run", move |session| {
             take(session, Some(run), driver)
         })?;
         Ok(found.map(|(id, term)| RunDriver::new(self.db, id, driver, term)))
@@ -270,7 +270,7 @@ impl Steps {
 
 fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<(RunId, i64)>> {
     let row = session.query_one(
-        "take up a redrive run",
+        "take over a redrive run",
         &sql::TAKE_RUN,
         &[&run.map(RunId::get), &driver, &DRIVER_LEASE_MS],
     )?;
@@ -279,7 +279,7 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
         (Some(id), Some(term)) => Ok(Some((RunId::new(id), term))),
         (None, None) => Ok(None),
         _ => Err(Error::unavailable(
-            "could not take up a redrive run: half an answer",
+            "could not take over a redrive run: the database returned an incomplete row",
         )),
     }
 }

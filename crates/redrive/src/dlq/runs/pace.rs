@@ -1,16 +1,16 @@
-//! The pace of a run with a canary: continue, start the next stage, or halt. Pure.
+//! Decides whether a run with a canary continues, starts the next stage, or halts. Pure.
 //!
-//! The canary goes first and alone. While it recovers the run ramps up: stages of four and sixteen
-//! times the canary, each awaited, then the rest at the full rate, watched. The rule is the same
-//! everywhere: *more than a tenth that die again halt the run*. So one death halts a canary of
-//! nine, and two a canary of ten; and a stage is over when at most a tenth of it has died or is
-//! still running, so that one slow job does not hold everything up.
+//! The canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen
+//! times as many letters, awaits the outcomes of each stage, and then sends the rest at the full
+//! rate. One rule applies throughout: *a run halts when more than a tenth of the letters die again*.
+//! One death therefore halts a canary of nine, and two deaths halt a canary of ten. A stage is over
+//! when at most a tenth of it has died or is still running, so that one slow job does not delay it.
 
-/// How many stages are awaited: the canary and two more.
+/// How many stages await their outcomes: the canary and two more.
 const AWAITED: i32 = 3;
 /// The growth of the stages.
 const GROWTH: i64 = 4;
-/// After the ramp: how many outcomes it takes to judge, and how many make a new window.
+/// After the ramp: the outcomes needed to judge, and the outcomes per window.
 const ENOUGH: i64 = 20;
 const WINDOW: i64 = 200;
 /// The share of letters that may die again: one in this many.
@@ -19,21 +19,21 @@ const TOLERATED: i64 = 10;
 /// The state of a run, as its driver sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// How many go first and alone; 0: no canary, and no halt.
+    /// How many letters go first; 0: no canary, and the run never halts.
     pub(crate) canary: i64,
     /// The number of the stage, from 0.
     pub(crate) stage: i32,
-    /// Up to which member it goes; `None`: to the end.
+    /// The last member of the stage; `None`: the end of the run.
     pub(crate) stage_to: Option<i64>,
-    /// The last member that was tried, and how many there are.
+    /// The last member that was tried, and the number of members.
     pub(crate) cursor: i64,
     pub(crate) total: i64,
-    /// The numbers of the run now, and when the stage began.
+    /// The outcomes now, and when the stage began.
     pub(crate) now: Numbers,
     pub(crate) before: Numbers,
 }
 
-/// Letters that were sent, and what became of them.
+/// The letters that were sent, and their outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) sent: i64,
@@ -48,11 +48,11 @@ pub(crate) enum Pace {
     Go,
     /// Begin another stage.
     NextStage { stage: i32, to: Option<i64> },
-    /// Stop, and say why.
+    /// Halt, with the reason.
     Halt(String),
 }
 
-/// Decides.
+/// Decides what to do next.
 pub(crate) fn pace(facts: &Facts) -> Pace {
     if facts.canary == 0 {
         return Pace::Go;

@@ -112,11 +112,11 @@ impl Runs<'_> {
     /// database rejects the statement or does not answer within a minute.
     pub fn create(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RunOptions,
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Option<CreatedRun>> {
-        self.insert(which, options, act, &First::Anybody)
+        self.insert(filter, options, operator, &First::Anybody)
     }
 
     /// Creates a run and returns its driver. The caller [drives](RunDriver::step) it; if
@@ -126,12 +126,12 @@ impl Runs<'_> {
     /// As [`Runs::create`].
     pub fn start(
         &self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RunOptions,
-        act: &Operator,
+        operator: &Operator,
     ) -> Result<Option<(CreatedRun, RunDriver)>> {
         let driver = Uuid::new_v4();
-        let created = self.insert(which, options, act, &First::Me(driver))?;
+        let created = self.insert(filter, options, operator, &First::Me(driver))?;
         Ok(created.map(|run| {
             let driver = RunDriver::new(self.db, run.id, driver, 1);
             (run, driver)
@@ -140,34 +140,34 @@ impl Runs<'_> {
 
     fn insert(
         self,
-        which: &LetterFilter,
+        filter: &LetterFilter,
         options: &RunOptions,
-        act: &Operator,
+        operator: &Operator,
         first: &First,
     ) -> Result<Option<CreatedRun>> {
-        const DOING: &str = "make a redrive run";
-        which.refuse_after()?;
-        let how = options.letters.parameters(act)?;
+        const DOING: &str = "create a redrive run";
+        filter.refuse_after()?;
+        let how = options.letters.parameters(operator)?;
         let rate = options.rate.per_second()?;
-        let unserved = self.db.dlq().unserved(which, &options.letters)?;
-        let filter = which.filter()?;
-        let most = which
+        let unserved = self.db.dlq().unserved(filter, &options.letters)?;
+        let most = filter
             .limit
             .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let filter = filter.parameter()?;
         let canary = i64::from(options.canary);
         let driver = match first {
             First::Anybody => None,
             First::Me(driver) => Some(*driver),
         };
-        let act = act.clone();
+        let operator = operator.clone();
         let (id, letters) = self.db.call_bulk(DOING, move |session| {
             let row = session.query_one(
                 DOING,
                 &sql::CREATE_RUN,
                 &[
                     &filter,
-                    &act.given_reason(),
-                    &act.by(),
+                    &operator.given_reason(),
+                    &operator.by(),
                     &how.to_queue,
                     &how.priority,
                     &how.max_attempts,
@@ -189,13 +189,13 @@ impl Runs<'_> {
         }))
     }
 
-    /// Returns the newest runs, at most `most`.
+    /// Returns the newest runs, at most `limit`.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn list(&self, most: u32) -> Result<Vec<RedriveRun>> {
+    pub fn list(&self, limit: u32) -> Result<Vec<RedriveRun>> {
         self.db.call("list redrive runs", move |session| {
-            runs(session, None, i64::from(most))
+            runs(session, None, i64::from(limit))
         })
     }
 
@@ -232,8 +232,8 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn pause(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "pause", act)
+    pub fn pause(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "pause", operator)
     }
 
     /// Resumes a paused or halted run; a halted one starts again with its canary. Returns
@@ -241,8 +241,8 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn resume(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "resume", act)
+    pub fn resume(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "resume", operator)
     }
 
     /// Cancels a run. Sent letters stay sent and the others stay open. Returns `None` if
@@ -250,17 +250,22 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn cancel(&self, id: RunId, act: &Operator) -> Result<Option<RunChange>> {
-        self.change(id, "cancel", act)
+    pub fn cancel(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "cancel", operator)
     }
 
-    fn change(self, id: RunId, verb: &'static str, act: &Operator) -> Result<Option<RunChange>> {
-        let act = act.clone();
+    fn change(
+        self,
+        id: RunId,
+        verb: &'static str,
+        operator: &Operator,
+    ) -> Result<Option<RunChange>> {
+        let operator = operator.clone();
         self.db.call("change a redrive run", move |session| {
             let row = session.query_one(
                 &format!("{verb} redrive run {id}"),
                 &sql::CHANGE_RUN,
-                &[&id.get(), &verb, &act.given_reason(), &act.by()],
+                &[&id.get(), &verb, &operator.given_reason(), &operator.by()],
             )?;
             let states: (Option<&str>, Option<&str>) = (row.get("was"), row.get("became"));
             match states {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::WorkerBuilder;
-use crate::db::call_thread::CallThread;
+use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
 use crate::pipeline::claim::mark::Marks;
@@ -46,8 +46,8 @@ impl WorkerBuilder {
         let db = self.queue.database().clone();
         // Open connections while the schema is checked. One after another, they would take half of
         // the time until the first job starts.
-        let mut fetcher_db = db.call_thread("redrive-fetcher-db");
-        let mut settler_db = db.call_thread("redrive-settler-db");
+        let mut fetcher_db = db.caller("redrive-fetcher-db");
+        let mut settler_db = db.caller("redrive-settler-db");
         fetcher_db.warm()?;
         settler_db.warm()?;
         db.check_schema()?;
@@ -84,7 +84,7 @@ impl WorkerBuilder {
         };
         let (state, room) = State::new(config, identity);
         let state = Arc::new(state);
-        let mut renewer_db = db.call_thread("redrive-renewer-db");
+        let mut renewer_db = db.caller("redrive-renewer-db");
         renewer::register(&state, &mut renewer_db)?;
 
         let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
@@ -114,7 +114,7 @@ impl WorkerBuilder {
             })?,
             threads::start(&state, "chores", {
                 let (state, wake, over) = (Arc::clone(&state), wake.clone(), over.clone());
-                let chores_db = db.call_thread("redrive-chores-db");
+                let chores_db = db.caller("redrive-chores-db");
                 move || chores::work(&state, chores_db, &wake, &over)
             })?,
             threads::start(&state, "renewer", {
@@ -152,14 +152,14 @@ impl WorkerBuilder {
 fn claimers(
     state: &Arc<State>,
     db: &Database,
-    db_thread: CallThread,
+    db_caller: DbCaller,
     dispatcher: &Dispatcher,
 ) -> Result<(Claimer, SecondFetcher)> {
     let marks = Arc::new(Mutex::new(Marks::new()));
     let db = db.clone();
-    let second = move || db.call_thread("redrive-fetcher-2-db");
+    let second = move || db.caller("redrive-fetcher-2-db");
     Ok((
-        Claimer::new(state, db_thread, &marks, Suspects::Any),
+        Claimer::new(state, db_caller, &marks, Suspects::Any),
         SecondFetcher::start(state, second, &marks, dispatcher)?,
     ))
 }

@@ -14,14 +14,16 @@ impl Settler<'_> {
     /// Releases jobs that wait behind slow ones. Releases the whole lease if nothing else is left
     /// of it.
     pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<JobId>) {
-        let (state, db_thread, count) = (self.state, &mut self.db_thread, jobs.len());
+        let (state, db_caller, count) = (self.state, &mut self.db_caller, jobs.len());
         let jobs: Arc<[JobId]> = jobs.into();
         let given = match self.ledger.has_more_than(lease, count) {
             true => retry_unless_locked(state, self.until, || {
                 let jobs = Arc::clone(&jobs);
-                db_thread.call("give jobs back", call_timeout(state), move |session| {
-                    give_back(session, lease, &jobs)
-                })
+                db_caller.call(
+                    "return unstarted jobs",
+                    call_timeout(state),
+                    move |session| give_back(session, lease, &jobs),
+                )
             }),
             false => Ok(0),
         };
@@ -64,11 +66,11 @@ impl Settler<'_> {
     }
 
     fn release(&mut self, scope: &ReleaseScope, started: Vec<JobId>) -> Result<usize> {
-        let (state, db_thread) = (self.state, &mut self.db_thread);
+        let (state, db_caller) = (self.state, &mut self.db_caller);
         let started: Arc<[JobId]> = started.into();
         retry(state, self.until, || {
             let (scope, started, worker) = (scope.clone(), Arc::clone(&started), state.identity.id);
-            db_thread.call("release jobs", call_timeout(state), move |session| {
+            db_caller.call("release jobs", call_timeout(state), move |session| {
                 release(session, worker, &scope, &started)
             })
         })

@@ -80,12 +80,12 @@ impl Settler<'_> {
         if leases.is_empty() {
             return Ok(());
         }
-        let (state, db_thread) = (self.state, &mut self.db_thread);
+        let (state, db_caller) = (self.state, &mut self.db_caller);
         let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
         let done: Arc<[DoneLease]> = leases.iter().map(done).collect();
         let written = retry_unless_locked(state, self.until, || {
             let (done, queue) = (Arc::clone(&done), state.config.queue.shared_name());
-            db_thread.call(
+            db_caller.call(
                 "settle finished jobs",
                 call_timeout(state),
                 move |session| settle_done(session, &queue, &done),
@@ -157,10 +157,10 @@ impl Settler<'_> {
 
     /// Writes verdicts with one statement, and counts them.
     fn settle(&mut self, settlements: &Arc<[Settlement]>) -> Result<()> {
-        let (state, db_thread) = (self.state, &mut self.db_thread);
+        let (state, db_caller) = (self.state, &mut self.db_caller);
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
-            db_thread.call("settle jobs", call_timeout(state), move |session| {
+            db_caller.call("settle jobs", call_timeout(state), move |session| {
                 settle(session, &identity, &settlements)
             })
         })?;

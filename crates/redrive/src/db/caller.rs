@@ -86,18 +86,18 @@ pub(crate) enum SessionUse {
 
 type Call = Box<dyn FnOnce(&mut CallSession) + Send>;
 
-/// Makes database calls, one at a time.
-pub(crate) struct CallThread {
+/// Makes database calls, one at a time, each with a deadline.
+pub(crate) struct DbCaller {
     name: String,
-    /// The session of calls on the caller's thread.
+    /// The session of calls on the calling thread.
     here: CallSession,
     /// The thread of all other calls, replaced when it does not answer.
     calls: Option<Sender<Call>>,
 }
 
-impl CallThread {
-    pub(crate) fn new(name: &str, source: SessionSource, between: SessionUse) -> CallThread {
-        CallThread {
+impl DbCaller {
+    pub(crate) fn new(name: &str, source: SessionSource, between: SessionUse) -> DbCaller {
+        DbCaller {
             name: name.to_owned(),
             here: CallSession::new(source, between),
             calls: None,
@@ -167,7 +167,7 @@ impl CallThread {
         }
     }
 
-    /// Like [`call`](CallThread::call), but waits for another `deadline` while `goes_on` returns
+    /// Like [`call`](DbCaller::call), but waits for another `deadline` while `goes_on` returns
     /// true. Always runs on the dedicated thread.
     pub(crate) fn call_while<T: Send + 'static>(
         &mut self,
@@ -356,8 +356,8 @@ mod tests {
                 let here = thread::current().id() == caller;
                 Err(Error::unavailable(here.to_string()))
             });
-            let mut thread = CallThread::new("test", source, SessionUse::PerCall);
-            let error = thread
+            let mut db = DbCaller::new("test", source, SessionUse::PerCall);
+            let error = db
                 .call("ask", Duration::from_mins(1), |_| Ok(()))
                 .expect_err("no connection");
             assert!(error.is_unavailable());
@@ -374,13 +374,13 @@ mod tests {
                 _ = blocked.recv();
                 Err(Error::unavailable("late"))
             });
-        let mut thread = CallThread::new("test", silent, SessionUse::PerCall);
-        let error = thread
+        let mut db = DbCaller::new("test", silent, SessionUse::PerCall);
+        let error = db
             .call("ask", Duration::from_millis(1), |_| Ok(()))
             .expect_err("no answer");
         assert!(error.to_string().contains("did not answer"), "{error}");
         drop(release);
-        let error = thread
+        let error = db
             .call("ask", Duration::from_mins(1), |_| Ok(()))
             .expect_err("no connection");
         assert_eq!(error.to_string(), "late");
