@@ -75,6 +75,23 @@ fn a_chore_that_always_fails_stops_no_other() {
     stop(worker);
 }
 
+#[test]
+fn a_worker_that_stops_counts_its_chores() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let queue = test.queue("orders");
+    let worker = start(&queue);
+    queue.enqueue_many(&Order::up_to(1)).unwrap();
+    counted(&worker, "the job to die", |counts| counts.dead == 1);
+    wait_until("the letter to be counted", SOON, || {
+        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") == 0
+    });
+    stop(worker);
+    let counted = "SELECT count(*) FROM redrive.metric_totals()
+                   WHERE metric = 'redrive_chore_seconds' AND labels @> '{fold_letters}'";
+    assert!(scalar(&mut client, counted) > 0);
+}
+
 /// The advisory lock for which the broken chore waits.
 const HELD: i64 = 8_112_026;
 

@@ -1,7 +1,7 @@
 //! Counts how long the chores of a worker take and how often they fail.
 //!
-//! The counts wait in memory until counters are folded anyway or a chore fails, so that an idle
-//! worker writes nothing.
+//! The counts wait in memory until this worker folds counters, a chore fails or has done work, or the
+//! worker ends. An idle worker writes nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,6 +35,12 @@ impl ChoreTallies {
 
     pub(crate) fn has_failures(&self) -> bool {
         !self.failures.is_empty()
+    }
+
+    /// Whether a chore ran that an idle worker does not run.
+    pub(crate) fn has_work(&self) -> bool {
+        let is_work = |chore: Chore| !matches!(chore, Chore::Look | Chore::Ring);
+        self.runs.keys().any(|(chore, _)| is_work(*chore))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -98,9 +104,11 @@ mod tests {
     fn runs_are_counted_by_bucket_and_failures_by_chore() {
         let mut tallies = ChoreTallies::default();
         assert!(tallies.is_empty());
+        tallies.ran(Chore::Ring, Duration::from_mins(1));
+        assert!(!tallies.has_work(), "an idle worker does this too");
         tallies.ran(Chore::Reap, Duration::from_millis(250));
         tallies.ran(Chore::Reap, Duration::from_millis(500));
-        tallies.ran(Chore::Ring, Duration::from_mins(1));
+        assert!(tallies.has_work());
         assert!(!tallies.has_failures());
         tallies.failed(Chore::Ring);
         tallies.failed(Chore::Ring);

@@ -45,6 +45,8 @@ const STRAGGLERS: i32 = 1000;
 const RING_STEPS: usize = 4;
 /// How often to apply retention. While letters are left, every look does.
 const RETAIN_EVERY: Duration = Duration::from_mins(1);
+/// How long the counts of finished work may wait for a fold. Another worker may do every fold.
+const WRITE_TALLIES_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the worker ends.
 pub(crate) fn work(
@@ -59,6 +61,7 @@ pub(crate) fn work(
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
         if over.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            chores.write_tallies();
             return;
         }
     }
@@ -71,6 +74,7 @@ struct Chores<'a> {
     wake: &'a Sender<Wake>,
     health: BTreeMap<Chore, ChoreHealth>,
     tallies: ChoreTallies,
+    tallies_written_at: Instant,
     look_at: Instant,
     ring_at: Instant,
     worked_at_last_turn: u64,
@@ -90,6 +94,7 @@ impl<'a> Chores<'a> {
             wake,
             health: BTreeMap::new(),
             tallies: ChoreTallies::default(),
+            tallies_written_at: now,
             look_at: now + first,
             ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
@@ -128,7 +133,8 @@ impl<'a> Chores<'a> {
         if self.run.as_ref().is_some_and(is_due) {
             self.attempt(Chore::Runs, Chores::drive);
         }
-        if self.tallies.has_failures() {
+        let is_time = now >= self.tallies_written_at + WRITE_TALLIES_AFTER;
+        if self.tallies.has_failures() || is_time && self.tallies.has_work() {
             self.write_tallies();
         }
     }
@@ -340,7 +346,10 @@ impl<'a> Chores<'a> {
             tallies.write(session, &queue)
         });
         match written {
-            Ok(()) => self.tallies = ChoreTallies::default(),
+            Ok(()) => {
+                self.tallies = ChoreTallies::default();
+                self.tallies_written_at = Instant::now();
+            }
             Err(error) => log::debug!("{}: {error}", self.state),
         }
     }

@@ -177,11 +177,14 @@ impl Context<'_> {
                 .wait_for(Duration::from_secs(15), || worker.status())?;
         }
         self.enqueue("imports", "import.file", "succeed", 2, 5)?;
-        let paused = self.start_worker("imports", "sleep 1")?;
-        self.wait_for(
-            "a lease",
-            "SELECT count(*) > 0 FROM redrive.leases WHERE queue = 'imports'",
-        )?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+        let started = folder.path().join("started");
+        let handler = format!("touch '{}' && sleep 1", started.display());
+        let paused = self.start_worker("imports", &handler)?;
+        // A job that has not started when its worker stops is released and has no result to refuse.
+        self.interrupt
+            .wait_for(TIMEOUT, || Ok(started.exists().then_some(())))?
+            .with_context(|| format!("waited {TIMEOUT:?} for a handler to start"))?;
         paused.signal(Signal::SIGSTOP)?;
         // Other workers see that the lease expired and reap it.
         self.wait_for(
@@ -189,6 +192,16 @@ impl Context<'_> {
             "SELECT count(*) = 0 FROM redrive.leases WHERE queue = 'imports'",
         )?;
         paused.signal(Signal::SIGCONT)?;
+        self.wait_for(
+            "a refused result",
+            "SELECT count(*) > 0 FROM redrive.metric_totals() \
+             WHERE metric = 'redrive_results_refused_total' AND value > 0",
+        )?;
+        self.wait_for(
+            "a counted reap",
+            "SELECT count(*) > 0 FROM redrive.metric_totals() \
+             WHERE metric = 'redrive_chore_seconds' AND labels @> '{reap}'",
+        )?;
         self.pause()
     }
 
