@@ -139,7 +139,8 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
         .filter(|line| line.starts_with("WARN") || line.starts_with("ERROR"))
         .collect();
     assert!(troubles.is_empty(), "{troubles:?}");
-    let unanswered = "DEBUG redrive::worker::lapses: queue=orders: could not look at";
+    let unanswered =
+        "DEBUG redrive::worker::lapses: queue=orders: could not read the durability settings";
     assert!(
         said.iter().any(|line| line.starts_with(unanswered)),
         "{said:?}"

@@ -101,7 +101,7 @@ mod tests {
         let formatted = run_handler(|| panic!("boom {}", 7));
         assert!(message(&formatted).ends_with(": boom 7"), "{formatted:?}");
         let odd = run_handler(|| panic::panic_any(7));
-        assert!(message(&odd).ends_with("without a text"), "{odd:?}");
+        assert!(message(&odd).ends_with("without a message"), "{odd:?}");
         let handed_on = run_handler(|| panic::resume_unwind(Box::new("from elsewhere")));
         assert_eq!(message(&handed_on), "panicked: from elsewhere");
     }
@@ -114,7 +114,7 @@ mod tests {
                 panic!("again");
             }
         }
-        assert!(message(&run_handler(|| panic::panic_any(Evil))).ends_with("without a text"));
+        assert!(message(&run_handler(|| panic::panic_any(Evil))).ends_with("without a message"));
         assert!(matches!(run_handler(|| Ok(())), Outcome::Done));
     }
 }
