@@ -40,11 +40,11 @@ const FILL_LEASES: &str = "
     INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
     SELECT gen_random_uuid(), 'queue-' || n % 10, 'web', n, '1', 16, clock_timestamp() + interval '1 day'
     FROM generate_series(1, 50) n;
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
-    SELECT gen_random_uuid(), w.worker_id, w.queue, ARRAY(
-               SELECT ROW(n, 'kind-1', 0, jsonb_build_object('pad', repeat(md5(n::text), 4)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job
-               FROM generate_series(1, 500) n)
-    FROM redrive.workers w, generate_series(1, 4)";
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
+    SELECT gen_random_uuid(), w.worker_id, w.queue, j.*
+    FROM redrive.workers w, generate_series(1, 4), (
+        SELECT array_agg(n), array_agg('kind-1'), array_agg(json_build_object('pad', repeat(md5(n::text), 4))), array_agg(now())
+        FROM generate_series(1, 500) n) j";
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(10_000_000, 10_000);

@@ -79,6 +79,20 @@ BEGIN ATOMIC
     END;
 END;
 
+-- Returns the payload of a dead job as its letter stores it: as `jsonb`, or its bytes if `jsonb` cannot hold it.
+-- An enqueue rejects such a payload, but a role that writes to `jobs` may store one, and it must not make the
+-- settle of a whole batch fail.
+CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea)
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    payload := job_payload::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    raw := convert_to(job_payload::text, 'UTF8');
+END
+$$;
+
 -- Parses bytes as jsonb. Returns NULL for bytes that are not JSON or that jsonb cannot hold.
 CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

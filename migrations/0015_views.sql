@@ -23,9 +23,7 @@ CREATE VIEW redrive.live_jobs AS
            j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at, j.unique_key, j.outage_since,
            j.headers, j.group_key
     FROM redrive.leases l
-    CROSS JOIN LATERAL unnest(l.jobs)
-        AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, headers, group_key)
+    CROSS JOIN LATERAL redrive.jobs_of(l) j
     WHERE j.id <> ALL (l.done);
 
 COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
@@ -72,7 +70,7 @@ CREATE VIEW redrive.dlq_events AS
     UNION ALL
     SELECT l.id,
            l.kind::text,
-           coalesce(l.payload, to_jsonb(encode(l.raw, 'base64'))),
+           coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json,
            l.error_message,
            l.error_detail,
            CASE l.state

@@ -122,7 +122,7 @@ BEGIN
         UNION ALL
         SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
         UNION ALL
-        SELECT l.queue::text, 'live', '', sum(cardinality(l.jobs) - cardinality(l.done))::bigint, 0
+        SELECT l.queue::text, 'live', '', sum(l.job_count - cardinality(l.done))::bigint, 0
         FROM redrive.leases l GROUP BY 1
         UNION ALL
         SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3

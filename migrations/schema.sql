@@ -35,7 +35,7 @@ CREATE TYPE redrive.leased_job AS (
     id bigint,
     kind text,
     priority smallint,
-    payload jsonb,
+    payload json,
     attempt integer,
     max_attempts integer,
     generation integer,
@@ -443,7 +443,7 @@ BEGIN
         UNION ALL
         SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
         UNION ALL
-        SELECT l.queue::text, 'live', '', sum(cardinality(l.jobs) - cardinality(l.done))::bigint, 0
+        SELECT l.queue::text, 'live', '', sum(l.job_count - cardinality(l.done))::bigint, 0
         FROM redrive.leases l GROUP BY 1
         UNION ALL
         SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3
@@ -2134,6 +2134,7 @@ DECLARE
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
             'redrive.redactions, redrive.runs, redrive.failure_groups',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.mask, redrive.fingerprint, '
+            'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.is_same_failure, redrive.metric_bucket, redrive.fold_letters, '
@@ -2182,7 +2183,7 @@ DECLARE
         'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
-        'EXECUTE ON FUNCTION redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
     granted text[];
     each_grant text;
@@ -2356,6 +2357,101 @@ CREATE FUNCTION redrive.is_seen_drained(drained_at timestamp with time zone, dra
             AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
 $$;
 
+-- Name: leases; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.leases (
+    lease_id uuid NOT NULL,
+    worker_id uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ids bigint[] NOT NULL,
+    kinds text[] NOT NULL COLLATE pg_catalog."C",
+    payloads json[] NOT NULL,
+    enqueued_at timestamp with time zone[] NOT NULL,
+    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    job_count integer GENERATED ALWAYS AS (cardinality(ids)) STORED NOT NULL,
+    ready_at timestamp with time zone[],
+    priorities smallint[],
+    attempts integer[],
+    max_attempts integer[],
+    generations integer[],
+    crashes smallint[],
+    refunds smallint[],
+    histories jsonb[],
+    unique_keys text[] COLLATE pg_catalog."C",
+    outages_since timestamp with time zone[],
+    headers jsonb[],
+    group_keys text[] COLLATE pg_catalog."C",
+    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < job_count))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.leases ALTER COLUMN ids SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN kinds SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN payloads SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN enqueued_at SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN done SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN cancelled SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN ready_at SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN priorities SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN attempts SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN max_attempts SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN generations SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN crashes SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN refunds SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN histories SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN unique_keys SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN outages_since SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN headers SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN group_keys SET COMPRESSION lz4;
+
+-- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
+
+-- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
+
+-- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
+
+-- Name: COLUMN leases.ready_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.ready_at IS 'When each job became ready; NULL: when it was enqueued.';
+
+-- Name: COLUMN leases.attempts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.attempts IS 'The attempt of each job, which the claim charged; NULL: 1.';
+
+-- Name: COLUMN leases.max_attempts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.max_attempts IS 'The maximum attempts of each job; NULL: 5.';
+
+-- Name: jobs_of(redrive.leases); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.leased_job
+    LANGUAGE sql STABLE ROWS 100 PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT j.id,
+     j.kind,
+     COALESCE(j.priority, (0)::smallint) AS "coalesce",
+     j.payload,
+     COALESCE(j.attempt, 1) AS "coalesce",
+     COALESCE(j.max_attempts, 5) AS "coalesce",
+     COALESCE(j.generation, 0) AS "coalesce",
+     COALESCE(j.crashes, (0)::smallint) AS "coalesce",
+     COALESCE(j.refunds, (0)::smallint) AS "coalesce",
+     j.enqueued_at,
+     j.history,
+     j.unique_key,
+     j.outage_since,
+     j.headers,
+     j.group_key
+    FROM UNNEST((jobs_of.lease).ids, (jobs_of.lease).kinds, (jobs_of.lease).payloads, (jobs_of.lease).enqueued_at, (jobs_of.lease).priorities, (jobs_of.lease).attempts, (jobs_of.lease).max_attempts, (jobs_of.lease).generations, (jobs_of.lease).crashes, (jobs_of.lease).refunds, (jobs_of.lease).histories, (jobs_of.lease).unique_keys, (jobs_of.lease).outages_since, (jobs_of.lease).headers, (jobs_of.lease).group_keys) j(id, kind, payload, enqueued_at, priority, attempt, max_attempts, generation, crashes, refunds, history, unique_key, outage_since, headers, group_key);
+END;
+
 -- Name: json_of(bytea); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
@@ -2366,6 +2462,19 @@ BEGIN
     RETURN convert_from(raw, 'UTF8')::jsonb;
 EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
     RETURN NULL;
+END
+$$;
+
+-- Name: letter_payload(json); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    payload := job_payload::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    raw := convert_to(job_payload::text, 'UTF8');
 END
 $$;
 
@@ -4408,6 +4517,50 @@ BEGIN
 END
 $$;
 
+-- Name: some_jobs_of(redrive.leases, bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.leased_job
+    LANGUAGE sql STABLE ROWS 100 PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT p.id,
+     (some_jobs_of.lease).kinds[p.n] AS kinds,
+     COALESCE((some_jobs_of.lease).priorities[p.n], (0)::smallint) AS "coalesce",
+     (some_jobs_of.lease).payloads[p.n] AS payloads,
+     COALESCE((some_jobs_of.lease).attempts[p.n], 1) AS "coalesce",
+     COALESCE((some_jobs_of.lease).max_attempts[p.n], 5) AS "coalesce",
+     COALESCE((some_jobs_of.lease).generations[p.n], 0) AS "coalesce",
+     COALESCE((some_jobs_of.lease).crashes[p.n], (0)::smallint) AS "coalesce",
+     COALESCE((some_jobs_of.lease).refunds[p.n], (0)::smallint) AS "coalesce",
+     (some_jobs_of.lease).enqueued_at[p.n] AS enqueued_at,
+     (some_jobs_of.lease).histories[p.n] AS histories,
+     (some_jobs_of.lease).unique_keys[p.n] AS unique_keys,
+     (some_jobs_of.lease).outages_since[p.n] AS outages_since,
+     (some_jobs_of.lease).headers[p.n] AS headers,
+     (some_jobs_of.lease).group_keys[p.n] AS group_keys
+    FROM ( SELECT i.id,
+             (i.n)::integer AS n
+            FROM unnest((some_jobs_of.lease).ids) WITH ORDINALITY i(id, n)) p
+   WHERE (((cardinality(some_jobs_of.wanted) * 8) < (some_jobs_of.lease).job_count) AND (p.id = ANY (some_jobs_of.wanted)))
+ UNION ALL
+  SELECT j.id,
+     j.kind,
+     j.priority,
+     j.payload,
+     j.attempt,
+     j.max_attempts,
+     j.generation,
+     j.crashes,
+     j.refunds,
+     j.enqueued_at,
+     j.history,
+     j.unique_key,
+     j.outage_since,
+     j.headers,
+     j.group_key
+    FROM redrive.jobs_of(some_jobs_of.lease) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key)
+   WHERE ((cardinality(some_jobs_of.wanted) * 8) >= (some_jobs_of.lease).job_count);
+END;
+
 -- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.jobs (
@@ -4423,7 +4576,7 @@ CREATE TABLE redrive.jobs (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5031,7 +5184,7 @@ CREATE TABLE redrive.jobs_delayed (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5044,35 +5197,6 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', a
 -- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
-
--- Name: leases; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.leases (
-    lease_id uuid NOT NULL,
-    worker_id uuid NOT NULL,
-    queue redrive.name NOT NULL,
-    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    jobs redrive.leased_job[] NOT NULL,
-    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
-    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
-    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
-
--- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
-
--- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
-
--- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
 
 -- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
 
@@ -5142,7 +5266,7 @@ UNION ALL
     j.headers,
     j.group_key
    FROM (redrive.leases l
-     CROSS JOIN LATERAL unnest(l.jobs) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
+     CROSS JOIN LATERAL redrive.jobs_of(l.*) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
   WHERE (j.id <> ALL (l.done));
 
 -- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
@@ -5179,7 +5303,7 @@ CREATE VIEW redrive.dlq_events AS
 UNION ALL
  SELECT l.id,
     (l.kind)::text AS event_type,
-    COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))) AS payload,
+    (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
     l.error_message AS error_reason,
     l.error_detail AS error_stacktrace,
         CASE l.state
@@ -5318,7 +5442,7 @@ CREATE TABLE redrive.jobs_0 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5346,7 +5470,7 @@ CREATE TABLE redrive.jobs_1 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5374,7 +5498,7 @@ CREATE TABLE redrive.jobs_2 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5402,7 +5526,7 @@ CREATE TABLE redrive.jobs_3 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5430,7 +5554,7 @@ CREATE TABLE redrive.jobs_4 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5458,7 +5582,7 @@ CREATE TABLE redrive.jobs_5 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5486,7 +5610,7 @@ CREATE TABLE redrive.jobs_6 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,
@@ -5514,7 +5638,7 @@ CREATE TABLE redrive.jobs_7 (
     refunds redrive.small_counter DEFAULT 0 NOT NULL,
     queue redrive.short_text NOT NULL,
     kind redrive.short_text NOT NULL,
-    payload jsonb NOT NULL,
+    payload json NOT NULL,
     history jsonb,
     unique_key text COLLATE pg_catalog."C",
     outage_since timestamp with time zone,

@@ -8,7 +8,7 @@ use crate::{Bench, BenchPayload, Outcome, rate};
 
 /// The columns of the comparison with other queues.
 const TABLE: &str = "DROP TABLE IF EXISTS baseline;
-    CREATE TABLE baseline (id bigserial, queue text NOT NULL, payload jsonb NOT NULL,
+    CREATE TABLE baseline (id bigserial, queue text NOT NULL, payload json NOT NULL,
         run_at timestamptz, locked_at timestamptz, attempts integer)";
 const KEY: &str = "ALTER TABLE baseline ADD PRIMARY KEY (id)";
 const COPY: &str = "COPY baseline (queue, payload) FROM STDIN";
@@ -114,7 +114,7 @@ impl Baseline {
     /// Those of the driver.
     pub fn insert(&self, rows: usize, connections: usize) -> Outcome<f64> {
         const INSERT: &str =
-            "INSERT INTO baseline (queue, payload) VALUES ($1, $2::text::jsonb) RETURNING id";
+            "INSERT INTO baseline (queue, payload) VALUES ($1, $2::text::json) RETURNING id";
         let mut clients = (0..connections)
             .map(|_| {
                 let mut client = self.client()?;

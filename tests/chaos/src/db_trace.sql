@@ -71,9 +71,11 @@ DECLARE
     gone bigint[] := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE OLD.done END;
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key)
-    SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'o' END, j.attempt, j.max_attempts,
-           j.generation, j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key
-    FROM unnest(l.jobs) AS j
+    SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'o' END, coalesce(j.attempt, 1),
+           coalesce(j.max_attempts, 5), coalesce(j.generation, 0), coalesce(j.crashes, 0), coalesce(j.refunds, 0),
+           l.lease_id, l.worker_id, j.unique_key
+    FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys)
+        AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key)
     WHERE j.id <> ALL (gone)
         AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
     RETURN NULL;

@@ -9,9 +9,9 @@ fn the_schema_rejects_illegal_rows() {
     const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";
     const WORKER: &str =
         "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
-    const LEASE: &str = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs";
-    const ROW: &str =
-        "ARRAY[ROW(1,'k',0,'{}',1,5,0,0,0,now(),NULL,NULL,NULL, NULL, NULL)::redrive.leased_job]";
+    const LEASE: &str =
+        "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at";
+    const ROW: &str = "'{1}', '{k}', ARRAY['{}'::json], ARRAY[now()]";
     const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, enqueued_at, payload";
     const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
     const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
@@ -37,7 +37,9 @@ fn the_schema_rejects_illegal_rows() {
         format!("{DELAYED}, priority) VALUES (now(), 'q', 'k', '{{}}', -1001)"),
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 0, now())"),
         format!("{WORKER} VALUES (gen_random_uuid(), ' q', 'h', 1, 'v', 1, now())"),
-        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', '{{}}')"),
+        format!(
+            "{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', '{{}}', '{{}}', '{{}}', '{{}}')"
+        ),
         format!(
             "{LEASE}, done) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW}, '{{1}}')"
         ),

@@ -33,12 +33,13 @@ const FILL: &str = "
     INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
     VALUES ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'),
            ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 1, 'v', 1, now() - interval '1 minute');
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, generations, unique_keys)
     SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid,
-           ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', ARRAY(
-               SELECT ROW(n * 10 + i, 'order', 0, '{}', 1, 5, (i + 1) % 2, 0, 0, now(), NULL, 'k' || n * 10 + i, NULL, NULL, NULL)::redrive.leased_job
-               FROM generate_series(0, 9) i)
-    FROM generate_series(1, 1000) n";
+           ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', j.*
+    FROM generate_series(1, 1000) n, LATERAL (
+        SELECT array_agg(n * 10 + i), array_agg('order'), array_agg('{}'::json), array_agg(now()),
+               array_agg((i + 1) % 2), array_agg('k' || n * 10 + i)
+        FROM generate_series(0, 9) i) j";
 
 /// Turns autovacuum off, so that only the test changes the statistics.
 const ALONE: &str = "
@@ -161,7 +162,7 @@ const WORKERS: [Hot; 15] = [
 const CALLERS: [Hot; 7] = [
     Hot {
         name: "enqueue",
-        arguments: "'orders', '{order}', ARRAY['{}']::jsonb[], '{0}', '{0}', '{5}'",
+        arguments: "'orders', '{order}', ARRAY['{}']::json[], '{0}', '{0}', '{5}'",
         pages: 200,
     },
     Hot {
@@ -171,7 +172,7 @@ const CALLERS: [Hot; 7] = [
     },
     Hot {
         name: "enqueue_unique",
-        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::jsonb[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}'",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}'",
         pages: 300,
     },
     Hot {

@@ -117,7 +117,9 @@ is_gated                 invoker stable    pinned -
 is_hour_allowed          invoker immutable parsed -
 is_same_failure          invoker stable    parsed -
 is_seen_drained          invoker volatile  pinned -
+jobs_of                  invoker stable    parsed -
 json_of                  invoker immutable pinned -
+letter_payload           invoker immutable pinned -
 list_letters             invoker stable    pinned enable_bitmapscan=off jit=off
 lock_for_edit            invoker volatile  pinned -
 lock_letters             invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off
@@ -174,6 +176,7 @@ set_group_state          invoker volatile  pinned -
 set_policy               invoker volatile  pinned -
 set_policy_mode          invoker volatile  pinned -
 set_retention            invoker volatile  pinned -
+some_jobs_of             invoker stable    parsed -
 take_jobs                invoker volatile  pinned -
 take_keys                invoker volatile  pinned -
 take_run                 invoker volatile  pinned -

@@ -21,11 +21,11 @@ const HOSTILE: &str = "
         call text;
     BEGIN
         FOREACH call IN ARRAY '{
-            pg_column_size(jsonb) RETURNS integer,
+            pg_column_size(json) RETURNS integer,
             pg_column_size(text) RETURNS integer,
-            pg_column_size(redrive.leased_job[]) RETURNS integer,
+            pg_column_size(json[]) RETURNS integer,
             cardinality(bigint[]) RETURNS integer,
-            cardinality(redrive.leased_job[]) RETURNS integer,
+            cardinality(json[]) RETURNS integer,
             unnest(bigint[]) RETURNS SETOF bigint,
             unnest(text[]) RETURNS SETOF text,
             jsonb_build_array(jsonb) RETURNS jsonb,
@@ -67,7 +67,7 @@ fn a_worker_calls_no_function_of_another_role() {
     let mut client = test.client();
     client.batch_execute(HOSTILE).unwrap();
     client
-        .batch_execute("SELECT pg_column_size('{}'::jsonb)")
+        .batch_execute("SELECT pg_column_size('{}'::json)")
         .unwrap();
     assert_eq!(calls(&mut client), 1, "the overload is the better match");
 

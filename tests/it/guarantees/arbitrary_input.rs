@@ -37,7 +37,7 @@ fn is_jsonb(client: &mut Client, text: &str) -> bool {
 fn same(client: &mut Client, table: &str, ids: &[i64], payloads: &[String]) -> usize {
     let sql = format!(
         "SELECT count(*) FROM unnest($1::bigint[], $2::text[]) AS w (id, payload) \
-         JOIN redrive.{table} t ON t.id = w.id AND t.payload = w.payload::jsonb"
+         JOIN redrive.{table} t ON t.id = w.id AND t.payload::jsonb = w.payload::jsonb"
     );
     let row = client.query_one(&sql, &[&ids, &payloads]).unwrap();
     usize::try_from(row.get::<_, i64>(0)).unwrap()

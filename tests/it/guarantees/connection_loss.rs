@@ -188,9 +188,9 @@ fn a_job_whose_claim_reply_was_lost_returns_without_a_charge() {
     let mut client = test.client();
     client
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, claimed_at) \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
              SELECT gen_random_uuid(), w.worker_id, w.queue, \
-                    ARRAY[ROW(7, 'other', 0, '{}', 1, 1, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job], \
+                    '{7}', '{other}', ARRAY['{}'::json], ARRAY[now()], \
                     now() - interval '1 minute' \
              FROM redrive.workers w",
         )

@@ -319,7 +319,7 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
     });
     let mut client = test.client();
     let lease = client.query_one(
-        "SELECT cardinality(jobs), cardinality(done) FROM redrive.leases",
+        "SELECT job_count, cardinality(done) FROM redrive.leases",
         &[],
     );
     let lease = lease.unwrap();

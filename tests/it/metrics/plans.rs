@@ -86,12 +86,12 @@ fn a_reading_never_scans_tables_and_touches_few_pages() {
 fn the_size_of_payloads_does_not_slow_the_lease_metrics() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
-    let lease = "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
-         SELECT gen_random_uuid(), gen_random_uuid(), 'orders', ARRAY( \
-             SELECT ROW(n, 'order', 0, (SELECT jsonb_agg(md5(i::text || n)) FROM generate_series(1, $1) i), \
-                        1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job \
-             FROM generate_series(1, 20) n) \
-         FROM generate_series(1, 20)";
+    let lease = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, enqueued_at, payloads) \
+         SELECT gen_random_uuid(), gen_random_uuid(), 'orders', j.* \
+         FROM generate_series(1, 20), ( \
+             SELECT array_agg(n), array_agg('order'), array_agg(now()), \
+                    array_agg((SELECT json_agg(md5(i::text || n)) FROM generate_series(1, $1) i)) \
+             FROM generate_series(1, 20) n) j";
     client.execute(lease, &[&100]).unwrap();
     let small = pages(&mut client, "queues");
     client.batch_execute("TRUNCATE redrive.leases").unwrap();

@@ -14,15 +14,15 @@ const LIVE: &str = "
         ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, '1', 4, NULL, false, now() + interval '1 hour'),
         ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 2, '1', 2, '{order}', true, now() + interval '1 hour'),
         ('00000000-0000-0000-0000-000000000003', 'orders', 'h', 3, '1', 8, '{order}', false, now() - interval '1 minute');
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs, done)
-    SELECT gen_random_uuid(), w.worker_id::uuid, 'orders', now() - w.age, ARRAY(
-               SELECT ROW(n, 'order', 0, jsonb_build_object('pad', repeat('x', 100)), 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job
-               FROM generate_series(1, w.jobs) n), w.done::integer[]
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, done, ids, kinds, payloads, enqueued_at)
+    SELECT gen_random_uuid(), w.worker_id::uuid, 'orders', now() - w.age, w.done::integer[], j.*
     FROM (VALUES ('00000000-0000-0000-0000-000000000001', interval '10 seconds', 6, '{1,2}'),
                  ('00000000-0000-0000-0000-000000000001', interval '5 seconds', 3, '{}'),
                  ('00000000-0000-0000-0000-000000000003', interval '100 seconds', 2, '{}'),
                  ('00000000-0000-0000-0000-000000000009', interval '90 seconds', 1, '{}'),
-                 ('00000000-0000-0000-0000-000000000009', interval '70 seconds', 1, '{}')) AS w (worker_id, age, jobs, done);
+                 ('00000000-0000-0000-0000-000000000009', interval '70 seconds', 1, '{}')) AS w (worker_id, age, jobs, done),
+         LATERAL (SELECT array_agg(n), array_agg('order'), array_agg(json_build_object('pad', repeat('x', 100))), array_agg(now())
+                  FROM generate_series(1, w.jobs) n) j;
     INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at)
     SELECT 0, 'orders', 'order', '{}', CASE n WHEN 2 THEN 5 ELSE 0 END, now() - n * interval '1 hour'
     FROM generate_series(1, 3) n;

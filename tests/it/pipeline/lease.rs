@@ -1,5 +1,6 @@
 //! Leases: a worker can change a job only while it holds the lease.
 
+mod columns;
 mod lost;
 mod renewal;
 

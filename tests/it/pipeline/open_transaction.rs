@@ -116,7 +116,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         gate.wait_for(2);
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();
-        let lock = "SELECT FROM redrive.leases WHERE (jobs[1]).id = $1 FOR UPDATE";
+        let lock = "SELECT FROM redrive.leases WHERE ids[1] = $1 FOR UPDATE";
         assert_eq!(transaction.execute(lock, &[&locked.get()]).unwrap(), 1);
         gate.open();
         counted(&worker, "the other job to be settled", |counts| {

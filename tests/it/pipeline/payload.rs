@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::limits::MAX_PAYLOAD_BYTES;
-use redrive::{Job, NewJob, Payload};
+use redrive::{Failure, Job, JobId, NewJob, Payload};
 use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 use serde_json::value::RawValue;
 
@@ -37,6 +38,7 @@ fn a_payload_that_jsonb_rejects_is_rejected_by_the_library() {
         ("{broken", "not JSON"),
         ("", "not JSON"),
         ("1e99999999", "exponent"),
+        (&format!("0.{}", "1".repeat(20_000)), "digits"),
     ] {
         let error = NewJob::raw("order", bad).expect_err(bad);
         assert!(
@@ -63,6 +65,7 @@ fn odd_payloads_reach_the_handler_unchanged() {
         r#""""#,
         "[]",
         r#"{"": [null]}"#,
+        r#"{"b":  1.50, "a": 1e2, "b": -0}"#,
         r#""\ud83d\ude00 é 日本 \\u0000""#,
         "-0.000000000000000000000000000000000001",
         "99999999999999999999999999999999999999",
@@ -89,12 +92,41 @@ fn odd_payloads_reach_the_handler_unchanged() {
     let got = got.lock().unwrap();
     assert_eq!(got.len(), odd.len());
     for (sent, came) in odd.iter().zip(&*got) {
-        let (sent, came): (serde_json::Value, serde_json::Value) = (
-            serde_json::from_str(sent).unwrap(),
-            serde_json::from_str(came).unwrap(),
-        );
         assert!(sent == came, "{sent} came as {came}");
     }
+}
+
+/// The library rejects this payload, but a role with the right to INSERT can store it.
+#[test]
+fn a_payload_that_jsonb_cannot_hold_becomes_a_letter_with_its_bytes() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let payload = r#"{"a": "\u0000"}"#;
+    let store = |id: i64| {
+        let sql = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) \
+                   SELECT $1, r.segment, 'orders', 'odd', $2::text::json FROM redrive.ring r";
+        test.client().execute(sql, &[&id, &payload]).unwrap();
+    };
+    store(-1);
+    assert_eq!(db.admin().cancel(JobId::new(-1)).unwrap(), Cancelled::Dead);
+    store(-2);
+    // One statement settles this job too.
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let worker = worker(&queue)
+        .handle_any(|_: &Job<Box<RawValue>>| Err(Failure::reject("no")))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let mut letters = db.dlq().list(&LetterFilter::new()).unwrap();
+    letters.sort_by_key(|letter| letter.id);
+    let kept: Vec<_> = letters
+        .iter()
+        .map(|letter| (letter.payload.is_some(), letter.raw.as_deref()))
+        .collect();
+    let bytes = Some(payload.as_bytes());
+    assert_eq!(kept, [(false, bytes), (false, bytes), (true, None)]);
 }
 
 #[test]

@@ -87,10 +87,9 @@ fn jobs_settled_before_a_crash_do_not_run_again() {
     let mut client = test.client();
     client
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, done) \
-             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
-                    array_agg(ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job ORDER BY n), \
-                    '{1,3}' \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, done) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', array_agg(n), array_agg('order'), \
+                    array_agg('{}'::json), array_agg(now()), '{1,3}' \
              FROM generate_series(1, 4) AS n",
         )
         .unwrap();
@@ -107,9 +106,9 @@ fn two_concurrent_reapers_return_each_job_once() {
     let mut client = test.client();
     client
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
-                    ARRAY[ROW(n, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job] \
+                    ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
              FROM generate_series(1, 3000) AS n",
         )
         .unwrap();
@@ -163,14 +162,13 @@ fn rows_of_old_workers_are_deleted() {
 fn large_leases(client: &mut Client, count: i32) {
     client
         .execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs) \
-             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - n * interval '1 hour', \
-                    ARRAY(SELECT ROW(10 * n + i, 'order', 0, \
-                        (SELECT jsonb_build_object('n', string_agg(md5(random()::text || g), '')) \
-                         FROM generate_series(1, 8192) g), \
-                        1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job \
-                     FROM generate_series(1, 4) i) \
-             FROM generate_series(1, $1) AS n",
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, enqueued_at, payloads) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - n * interval '1 hour', j.* \
+             FROM generate_series(1, $1) AS n, LATERAL ( \
+                 SELECT array_agg(10 * n + i), array_agg('order'), array_agg(now()), \
+                        array_agg((SELECT json_build_object('n', string_agg(md5(random()::text || g || i), '')) \
+                                   FROM generate_series(1, 8192) g)) \
+                 FROM generate_series(1, 4) i) j",
             &[&count],
         )
         .unwrap();

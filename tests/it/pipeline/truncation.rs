@@ -46,7 +46,9 @@ fn claim(client: &mut Client) -> usize {
             ],
         )
         .unwrap()
-        .len()
+        .iter()
+        .map(|row| row.get::<_, Vec<i64>>("ids").len())
+        .sum()
 }
 
 fn size_of_0(client: &mut Client) -> i64 {
@@ -282,9 +284,9 @@ fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease() {
     });
     truncating
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs) \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
              VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', \
-                     ARRAY[ROW(1, 'order', 0, '{}', 1, 5, 0, 0, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job]); \
+                     '{1}', '{order}', ARRAY['{}'::json], ARRAY[now()]); \
              TRUNCATE redrive.jobs_0",
         )
         .unwrap();

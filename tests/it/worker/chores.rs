@@ -47,10 +47,9 @@ fn a_chore_that_always_fails_stops_no_other() {
     // An expired lease of a lost worker, a dead letter to retain, and a letter to count.
     client
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs)
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at)
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 hour',
-                    ARRAY[ROW(7, 'order', 0, '{\"number\": 7}', 1, 5, 0, 0, 0, now(), NULL, NULL,
-                              NULL, NULL, NULL)::redrive.leased_job];
+                    '{7}', '{order}', ARRAY['{\"number\": 7}'::json], ARRAY[now()];
              SELECT redrive.set_retention(NULL, 'recovered', '30 days')",
         )
         .unwrap();

@@ -89,10 +89,9 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
             "a reaping",
             Box::new(move || {
                 lost.batch_execute(
-                    "INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs, claimed_at) \
+                    "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
                      SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
-                            ARRAY[ROW(nextval('redrive.job_id'), 'order', 0, '{}', 1, 5, 0, 0, 0, \
-                                      now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job], \
+                            ARRAY[nextval('redrive.job_id')], '{order}', ARRAY['{}'::json], ARRAY[now()], \
                             now() - interval '1 hour'",
                 )
                 .unwrap();

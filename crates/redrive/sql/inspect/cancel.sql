@@ -21,16 +21,17 @@ from_delayed AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
-    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', c.payload,
+    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', p.payload, p.raw,
            c.priority, c.attempt, c.max_attempts, c.generation, c.crashes,
            coalesce(c.history, '[]'), c.enqueued_at, c.unique_key, c.headers, c.group_key
     FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
+    CROSS JOIN LATERAL redrive.letter_payload(c.payload) p
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, attempts = excluded.attempts, generation = excluded.generation,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), attempts = excluded.attempts, generation = excluded.generation,
         history = excluded.history, run_ms = NULL, discard_reason = NULL, unique_key = excluded.unique_key,
         headers = excluded.headers, group_key = excluded.group_key,
         group_id = excluded.group_id, detail_id = excluded.detail_id, died_at = excluded.died_at,
@@ -51,12 +52,7 @@ counted AS (
 asked AS (
     UPDATE redrive.leases l
     SET cancelled = l.cancelled || $1::bigint
-    WHERE EXISTS (
-        SELECT
-        FROM unnest(l.jobs)
-            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, headers, group_key)
-        WHERE j.id = $1 AND j.id <> ALL (l.done))
+    WHERE $1 = ANY (l.ids) AND $1 <> ALL (l.done)
     RETURNING 'asked'::text AS result, l.worker_id
 ),
 told AS MATERIALIZED (

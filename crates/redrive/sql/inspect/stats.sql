@@ -14,7 +14,7 @@ delayed AS (
     FROM redrive.jobs_delayed d WHERE $1::text IS NULL OR d.queue = $1 GROUP BY d.queue
 ),
 leased AS (
-    SELECT l.queue::text AS queue, sum(cardinality(l.jobs) - cardinality(l.done)) AS jobs
+    SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs
     FROM redrive.leases l WHERE $1::text IS NULL OR l.queue = $1 GROUP BY l.queue
 ),
 served AS (

@@ -17,91 +17,99 @@
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped.
 -- Index relied on: jobs_for_claim, as range scans merged over the segments. Sequential scans must
 --                  be off: a plan cached on an empty table is far too slow on a full one.
--- Rows: the jobs, unordered, each with its lease (NULL: $7), priority, generation and crashes
---       (NULL: 0), whether it has a unique key (NULL: no), and the duration of its outage (NULL: no
---       outage). Zero rows: no job is ready for this worker.
+-- Rows: one per lease: its arrays, of which a NULL array means that all jobs have the default; see
+--       migrations/0003_leases.sql. The jobs are unordered. Zero rows: no job is ready for this worker.
 WITH picked AS MATERIALIZED (
-    SELECT found.segment, found.tid, found.bytes, found.crashes
-    FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
-        WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)
-    CROSS JOIN LATERAL (
-        SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, j.crashes
-        FROM redrive.jobs j
-        WHERE j.queue = $1
-            AND (-j.priority, j.id) > (range.from_rank, range.from_id)
-            AND -j.priority < range.to_rank
-            AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
-            AND j.crashes <= $6::integer
-            AND ($12::text[] IS NULL OR j.kind <> ALL ($12::text[]))
-        ORDER BY -j.priority, j.id
-        LIMIT $4
-        FOR UPDATE SKIP LOCKED
-    ) found
-    LIMIT $4
-),
--- Nearly always the limits on bytes and suspects admit all picked jobs, and checking that is cheap.
-whole AS MATERIALIZED (
-    SELECT sum(p.bytes) <= $5
-               AND (max(p.crashes) < $13::integer OR count(*) FILTER (WHERE p.crashes > 0) = 1) AS fits
-    FROM picked p
-),
--- Evaluated only if they do not: leaves out the jobs beyond the limits.
-part AS MATERIALIZED (
-    SELECT p.segment, p.tid
+    SELECT array_agg(f.segment) AS segments, array_agg(f.tid) AS tids, array_agg(f.bytes) AS bytes,
+           array_agg(f.crashes) AS crashes, array_agg(f.is_alone) AS are_alone, bool_and(f.is_plain) AS are_plain,
+           -- Nearly always one lease can hold all jobs.
+           min(f.segment) = max(f.segment) AND sum(f.bytes) <= $5 AND NOT bool_or(f.is_alone) AS fit
     FROM (
-        SELECT picked.segment, picked.tid, picked.crashes,
-               sum(picked.bytes) OVER so_far - picked.bytes AS bytes_before,
-               count(*) FILTER (WHERE picked.crashes > 0) OVER so_far AS suspects
-        FROM picked
-        WINDOW so_far AS (ROWS UNBOUNDED PRECEDING)
-    ) p
-    WHERE p.bytes_before < $5
+        SELECT found.segment, found.tid, found.bytes, found.crashes, found.is_alone, found.is_plain
+        FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
+            WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)
+        CROSS JOIN LATERAL (
+            SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, j.crashes::smallint AS crashes,
+                   j.crashes > 0 OR j.kind = ANY ($3::text[]) AS is_alone,
+                   j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0 AND j.crashes = 0
+                       AND j.refunds = 0 AND j.ready_at < j.enqueued_at + interval '1 millisecond'
+                       AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
+                       AS is_plain
+            FROM redrive.jobs j
+            WHERE j.queue = $1
+                AND (-j.priority, j.id) > (range.from_rank, range.from_id)
+                AND -j.priority < range.to_rank
+                AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
+                AND j.crashes <= $6::integer
+                AND ($12::text[] IS NULL OR j.kind <> ALL ($12::text[]))
+            ORDER BY -j.priority, j.id
+            LIMIT $4
+            FOR UPDATE SKIP LOCKED
+        ) found
+        LIMIT $4
+    ) f
+),
+-- The leases. Otherwise each segment has one, each suspect has one, and so has each job of the kinds of $3.
+planned AS (
+    SELECT $7::uuid AS lease_id, p.segments[1] AS segment, p.tids, p.are_plain
+    FROM picked p
+    WHERE p.fit
+    UNION ALL
+    SELECT gen_random_uuid(), u.segment, array_agg(u.tid), false
+    FROM (
+        SELECT w.segment, w.tid, w.crashes, CASE WHEN w.is_alone THEN w.place END AS alone,
+               sum(w.bytes) OVER so_far - w.bytes AS bytes_before,
+               count(*) FILTER (WHERE w.crashes > 0) OVER so_far AS suspects
+        FROM picked p
+        CROSS JOIN LATERAL unnest(p.segments, p.tids, p.bytes, p.crashes, p.are_alone)
+            WITH ORDINALITY AS w (segment, tid, bytes, crashes, is_alone, place)
+        WHERE NOT p.fit
+        WINDOW so_far AS (ORDER BY w.place ROWS UNBOUNDED PRECEDING)
+    ) u
+    WHERE u.bytes_before < $5
         -- The first suspect decides: it is the only one, or those that must be alone are left out.
-        AND (p.crashes = 0 OR CASE
-            WHEN (SELECT f.crashes FROM picked f WHERE f.crashes > 0 LIMIT 1) >= $13::integer THEN p.suspects = 1
-            ELSE p.crashes < $13::integer
+        AND (u.crashes = 0 OR CASE
+            WHEN (SELECT (array_remove(p.crashes, 0::smallint))[1] FROM picked p) >= $13::integer THEN u.suspects = 1
+            ELSE u.crashes < $13::integer
         END)
+    GROUP BY u.segment, u.alone
 ),
 -- By an array of ctids. A join with the partitioned parent costs a third more, and a join row by row
--- looks up the size of the table for each row.
-taken AS MATERIALIZED (
-    SELECT j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
-           j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
-           j.headers, j.group_key,
-           CASE WHEN j.crashes > 0 OR j.kind = ANY ($3::text[]) THEN gen_random_uuid() END AS own_lease
-    FROM (
-        SELECT c.segment, array_agg(c.tid) AS tids
-        FROM (
-            SELECT p.segment, p.tid FROM picked p WHERE (SELECT w.fits FROM whole w)
-            UNION ALL
-            SELECT p.segment, p.tid FROM part p WHERE NOT (SELECT w.fits FROM whole w)
-        ) c
-        GROUP BY c.segment
-    ) chosen
-    CROSS JOIN LATERAL redrive.take_jobs(chosen.segment, chosen.tids) j
-),
--- All other jobs share one lease. Their order is irrelevant, because later statements name jobs by id.
+-- looks up the size of the table for each row. The order of the jobs is irrelevant, because later
+-- statements name jobs by id.
 leased AS (
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
-    SELECT coalesce(t.own_lease, $7), $8, $1,
-           array_agg(ROW(t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts, t.generation,
-                         t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key,
-                         t.outage_since, t.headers, t.group_key)::redrive.leased_job)
-    FROM taken t
-    GROUP BY t.own_lease
+    INSERT INTO redrive.leases AS l
+        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, ready_at, priorities, attempts,
+         max_attempts, generations, crashes, refunds, histories, unique_keys, outages_since, headers,
+         group_keys)
+    SELECT c.lease_id, $8, $1, t.*
+    FROM planned c
+    CROSS JOIN LATERAL (
+        SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
+               array_agg(j.ready_at) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.priority::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.attempt + 1) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.max_attempts::integer) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.generation::integer) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.crashes::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.refunds::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.history) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.unique_key) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.outage_since) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.headers::jsonb) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.group_key::text) FILTER (WHERE NOT c.are_plain)
+        FROM redrive.take_jobs(c.segment, c.tids) j
+    ) t
+    RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities,
+              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, $1, '{claimed}', ARRAY[c.jobs]
-    FROM (SELECT count(*) AS jobs FROM taken) c
+    FROM (SELECT sum(l.job_count) AS jobs FROM leased l) c
     CROSS JOIN redrive.metric_ring m
     WHERE c.jobs > 0
 )
--- The most common value of a column is sent as NULL, which costs the least.
-SELECT t.own_lease, t.id, t.kind, nullif(t.priority, 0) AS priority, t.payload, t.attempt, t.max_attempts,
-       nullif(t.generation, 0) AS generation, nullif(t.crashes, 0) AS crashes, t.enqueued_at,
-       t.ready_at, statement_timestamp() AS claimed_at,
-       CASE WHEN t.unique_key IS NOT NULL THEN true END AS is_unique,
-       CASE WHEN t.outage_since IS NOT NULL
-            THEN (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint END AS outage_ms
-FROM taken t
+SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
+       l.generations, l.crashes, l.unique_keys, l.outages_since, statement_timestamp() AS claimed_at
+FROM leased l

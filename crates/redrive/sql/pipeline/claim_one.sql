@@ -10,7 +10,7 @@
 -- $6 uuid     worker
 -- Locks: the row of the job; rows locked by other sessions are skipped.
 -- Index relied on: jobs_for_claim, of this segment only.
--- Rows: the job, with the columns of claim.sql. Zero rows: this segment has no ready job for the
+-- Rows: the lease, with the columns of claim.sql. Zero rows: this segment has no ready job for the
 --       worker, apart from suspects. claim.sql finds suspects and jobs in other segments.
 WITH picked AS MATERIALIZED (
     SELECT j.ctid AS tid
@@ -26,28 +26,38 @@ WITH picked AS MATERIALIZED (
 taken AS (
     DELETE FROM redrive.jobs j
     WHERE j.segment = $4::smallint AND j.ctid = (SELECT p.tid FROM picked p)
-    RETURNING j.ready_at, j.id, j.kind, j.priority, j.payload, j.attempt + 1 AS attempt, j.max_attempts,
-              j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key, j.outage_since,
-              j.headers, j.group_key
+    RETURNING j.*,
+              j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0
+                  AND j.ready_at < j.enqueued_at + interval '1 millisecond'
+                  AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
+                  AND j.refunds = 0 AS is_plain
 ),
 leased AS (
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, jobs)
-    SELECT $5, $6, $1,
-           ARRAY[ROW(t.id, t.kind, t.priority, t.payload, t.attempt, t.max_attempts, t.generation,
-                     t.crashes, t.refunds, t.enqueued_at, t.history, t.unique_key,
-                     t.outage_since, t.headers, t.group_key)::redrive.leased_job]
+    INSERT INTO redrive.leases AS l
+        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, ready_at, priorities, attempts, max_attempts,
+         generations, refunds, histories, unique_keys, outages_since, headers, group_keys)
+    SELECT $5, $6, $1, ARRAY[t.id], ARRAY[t.kind::text], ARRAY[t.payload], ARRAY[t.enqueued_at],
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.ready_at] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.priority::smallint] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.attempt + 1] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.max_attempts::integer] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.generation::integer] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.refunds::smallint] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.history] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.unique_key] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.outage_since] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.headers::jsonb] END,
+           CASE WHEN NOT t.is_plain THEN ARRAY[t.group_key::text] END
     FROM taken t
+    RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts,
+              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, $1, '{claimed}', '{1}'
-    FROM taken t
+    FROM leased l
     CROSS JOIN redrive.metric_ring m
 )
-SELECT NULL::uuid AS own_lease, t.id, t.kind, nullif(t.priority, 0) AS priority, t.payload, t.attempt,
-       t.max_attempts, nullif(t.generation, 0) AS generation, NULL::smallint AS crashes, t.enqueued_at,
-       t.ready_at, statement_timestamp() AS claimed_at,
-       CASE WHEN t.unique_key IS NOT NULL THEN true END AS is_unique,
-       CASE WHEN t.outage_since IS NOT NULL
-            THEN (extract(epoch FROM statement_timestamp() - t.outage_since) * 1000)::bigint END AS outage_ms
-FROM taken t
+SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
+       l.generations, l.crashes, l.unique_keys, l.outages_since, statement_timestamp() AS claimed_at
+FROM leased l

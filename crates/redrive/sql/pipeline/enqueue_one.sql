@@ -3,7 +3,7 @@
 -- Called by: pipeline/enqueue.rs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text      kind
--- $3 jsonb     payload
+-- $3 json      payload
 -- $4 smallint  priority
 -- $5 integer   maximum attempts
 -- Locks: the rows it inserts. NOTIFY takes the server's notification lock at commit, but only if a
@@ -12,7 +12,7 @@
 -- Rows: the new id. Never zero.
 WITH ready AS (
     INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, max_attempts)
-    VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::jsonb, $4::smallint, $5::integer)
+    VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::json, $4::smallint, $5::integer)
     RETURNING id
 ),
 counted AS (

@@ -3,7 +3,7 @@
 -- Called by: pipeline/enqueue.rs, for up to 1,000 jobs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text[]    kinds
--- $3 jsonb[]   payloads
+-- $3 json[]    payloads
 -- $4 bigint[]  delays in milliseconds; 0: ready at once
 -- $5 smallint[] priorities
 -- $6 integer[] maximum attempts
@@ -17,7 +17,7 @@
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
            n.max_attempts, n.unique_key, n.ordinal
-    FROM unnest($2::text[], $3::jsonb[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[])
+    FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[])
         WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, ordinal)
 ),
 held AS MATERIALIZED (

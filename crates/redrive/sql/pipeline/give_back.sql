@@ -15,14 +15,14 @@ WITH shrunk AS (
     WHERE l.lease_id = $1 AND l.cancelled = '{}'
         -- A repeated call, after a lost reply, changes nothing.
         AND NOT l.done && $2::bigint[]
-    RETURNING l.worker_id, l.queue::text AS queue, l.jobs
+    RETURNING l.worker_id, l.queue::text AS queue, l AS lease
 ),
 released AS MATERIALIZED (
     SELECT s.worker_id, s.queue, j.id, j.kind, j.priority, j.payload, j.attempt - 1 AS attempt,
            j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key,
            j.outage_since, j.headers, j.group_key
     FROM shrunk s
-    CROSS JOIN LATERAL unnest(s.jobs) AS j
+    CROSS JOIN LATERAL redrive.some_jobs_of(s.lease, $2::bigint[]) j
     WHERE j.id = ANY ($2::bigint[])
 ),
 ready AS (

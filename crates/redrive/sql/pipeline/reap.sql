@@ -16,7 +16,8 @@
 --       workers may still renew, because the server started less than one lease time ago, or because
 --       the caller did and no worker that is older has renewed.
 WITH expired AS MATERIALIZED (
-    SELECT l.lease_id, l.claimed_at, l.job_count, pg_column_size(l.jobs) AS bytes
+    SELECT l.lease_id, l.claimed_at, l.job_count, pg_column_size(l.payloads)
+               + coalesce(pg_column_size(l.histories), 0) + coalesce(pg_column_size(l.headers), 0) AS bytes
     FROM redrive.leases l
     LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
     WHERE coalesce(w.expires_at, l.claimed_at + $1::integer * interval '1 millisecond')
@@ -57,7 +58,7 @@ ended AS (
     DELETE FROM redrive.leases l
     USING lost
     WHERE l.lease_id = lost.lease_id
-    RETURNING l.queue, l.worker_id, l.jobs, l.done, l.cancelled
+    RETURNING l.queue, l.worker_id, l.done, l.cancelled, l AS lease
 ),
 undone AS MATERIALIZED (
     SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, w.pid, j.id, j.kind, j.priority,
@@ -71,9 +72,7 @@ undone AS MATERIALIZED (
                'ended_at', clock_timestamp())) AS history
     FROM ended e
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
-    CROSS JOIN LATERAL unnest(e.jobs)
-        AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, headers, group_key)
+    CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
     WHERE j.id <> ALL (e.done)
 ),
 ready AS (
@@ -99,7 +98,7 @@ delayed AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
          unique_key, pid, headers, group_key)
     SELECT u.id, u.queue, u.kind,
@@ -107,17 +106,18 @@ died AS (
            CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
-           u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
+           p.payload, p.raw, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
            u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid,
            u.headers, u.group_key
     FROM undone u
+    CROSS JOIN LATERAL redrive.letter_payload(u.payload) p
     WHERE u.is_dead
     -- The lock order of letters; see settle.sql.
     ORDER BY u.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,

@@ -25,7 +25,7 @@ ended AS (
     DELETE FROM redrive.leases l
     USING held
     WHERE l.lease_id = held.lease_id
-    RETURNING l.queue, l.jobs, l.done, l.cancelled
+    RETURNING l.queue, l.done, l.cancelled, l AS lease
 ),
 released AS MATERIALIZED (
     SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
@@ -35,9 +35,7 @@ released AS MATERIALIZED (
            CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
            j.id = ANY (e.cancelled) AS is_cancelled
     FROM ended e
-    CROSS JOIN LATERAL unnest(e.jobs)
-        AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-              enqueued_at, history, unique_key, outage_since, headers, group_key)
+    CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
     WHERE j.id <> ALL (e.done)
 ),
 ready AS (
@@ -52,23 +50,24 @@ ready AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, enqueued_at, unique_key, headers, group_key)
     SELECT b.id, b.queue, b.kind,
            CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
            CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
            CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker stopped before it ended, too many times' END,
-           b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
+           p.payload, p.raw, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
            coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key, b.headers, b.group_key
     FROM released b
+    CROSS JOIN LATERAL redrive.letter_payload(b.payload) p
     WHERE b.attempt >= b.max_attempts OR b.is_cancelled
     -- The lock order of letters; see settle.sql.
     ORDER BY b.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         discard_reason = NULL, pid = NULL, run_ms = NULL, unique_key = excluded.unique_key,

@@ -31,16 +31,21 @@ WITH verdicts AS MATERIALIZED (
               error_detail, attempt_record, in_outage, delay_bucket)
 ),
 offered AS MATERIALIZED (
-    SELECT v.lease_id, array_agg(v.id) AS ids FROM verdicts v GROUP BY v.lease_id
+    SELECT v.lease_id, array_agg(v.id) AS ids, array_agg(v.id) FILTER (WHERE v.verdict <> 'done') AS unfinished
+    FROM verdicts v
+    GROUP BY v.lease_id
 ),
 -- A lease ends only when the database has settled all its jobs. The worker's view is not enough: a
--- crash or failover may have lost settlements that the worker considers done.
+-- crash or failover may have lost settlements that the worker considers done. The jobs of a lease are only
+-- unpacked if a job did not succeed, or if a letter or a unique key may belong to one that did.
 ended AS (
     DELETE FROM redrive.leases l
     USING offered o
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
-    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+    RETURNING l.lease_id, l.queue, l.cancelled,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, o.unfinished) > 0 THEN l END AS lease
 ),
 shrunk AS (
     UPDATE redrive.leases l
@@ -48,7 +53,15 @@ shrunk AS (
     FROM offered o
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
-    RETURNING l.lease_id, l.queue, l.jobs, l.cancelled
+    RETURNING l.lease_id, l.queue, l.cancelled,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, o.unfinished) > 0 THEN l END AS lease
+),
+written AS MATERIALIZED (
+    SELECT v.lease_id, v.id
+    FROM verdicts v
+    FULL JOIN (SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s) h ON h.lease_id = v.lease_id
+    WHERE num_nonnulls(v.id, h.lease_id) = 2
 ),
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
@@ -80,9 +93,8 @@ settled AS MATERIALIZED (
     FROM (
         SELECT h.lease_id, h.queue, h.cancelled, u.*
         FROM (TABLE ended UNION ALL TABLE shrunk) h
-        CROSS JOIN LATERAL unnest(h.jobs)
-            AS u (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        CROSS JOIN LATERAL redrive.some_jobs_of(h.lease, h.wanted) u
+        WHERE h.wanted IS NOT NULL
     ) j
     -- Logically an inner join. The planner assumes short arrays and would choose nested loops: a
     -- million steps for a thousand verdicts. A full join is always hashed or merged, and the
@@ -127,21 +139,22 @@ letters AS MATERIALIZED (
 -- A redriven job already has a letter, which reopens with the next generation.
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority,
+        (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
          enqueued_at, unique_key, pid, run_ms, headers, group_key)
     SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
-           s.payload, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
+           p.payload, p.raw, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
            $15::integer, s.run_ms, s.headers, s.group_key
     FROM settled s
+    CROSS JOIN LATERAL redrive.letter_payload(s.payload) p
     WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
     -- The join does not keep the order. Sort the oldest first.
     ORDER BY s.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
@@ -188,11 +201,11 @@ counted AS (
         WHERE s.verdict <> s.told AND x.key IS NOT NULL
         UNION ALL
         SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
-        FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM settled) n
+        FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM written) n
         WHERE n.refused > 0
     ) c
     CROSS JOIN redrive.metric_ring m
     GROUP BY m.segment
 )
-SELECT s.lease_id, s.id
-FROM settled s
+SELECT w.lease_id, w.id
+FROM written w

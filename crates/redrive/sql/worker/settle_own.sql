@@ -10,15 +10,17 @@
 -- Index relied on: the primary keys of leases and dead_letters.
 -- Rows: one if the lease is held. Zero rows: the lease is lost.
 WITH ended AS (
-    DELETE FROM redrive.leases l WHERE l.lease_id = $1 RETURNING l.lease_id, l.queue, l.jobs
+    DELETE FROM redrive.leases l WHERE l.lease_id = $1
+    RETURNING l.lease_id, l.queue, l.kinds[1] AS kind, l.enqueued_at[1] AS enqueued_at,
+              coalesce(l.attempts[1], 1) AS attempt
 ),
 -- The trigger count_own_run counts the handler's duration when the transaction commits.
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, keys, labels, buckets, counts, sums)
-    SELECT m.segment, e.queue, clock_timestamp(), (e.jobs[1]).enqueued_at, '{succeeded,attempts_done,wait}',
-           ARRAY[(e.jobs[1]).kind, NULL, NULL],
+    SELECT m.segment, e.queue, clock_timestamp(), e.enqueued_at, '{succeeded,attempts_done,wait}',
+           ARRAY[e.kind, NULL, NULL],
            ARRAY[NULL, $3::smallint, $5::smallint],
-           '{1,1,1}', ARRAY[NULL, (e.jobs[1]).attempt, $4::double precision]
+           '{1,1,1}', ARRAY[NULL, e.attempt, $4::double precision]
     FROM ended e
     CROSS JOIN redrive.metric_ring m
 ),

@@ -10,7 +10,7 @@ use crate::job::payload::{Json, Payload};
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-const DEFAULT_ATTEMPTS: u32 = 5;
+pub(crate) const DEFAULT_ATTEMPTS: u32 = 5;
 /// The maximum number of attempts of a job: 1,000.
 pub const MAX_ATTEMPTS: u32 = 1000;
 /// The highest priority: 1,000. The lowest is its negative.

@@ -1,7 +1,7 @@
-//! Payloads: typed values in Rust, JSON text on the wire, `jsonb` in the database.
+//! Payloads: typed values in Rust, JSON text on the wire, `json` in the database, `jsonb` in letters.
 //!
 //! Whatever `jsonb` would reject is rejected here first, with a message that names the fault, so
-//! that one bad payload does not fail a whole batch.
+//! that every job that dies has a letter with its payload.
 
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde::Serialize;
@@ -101,15 +101,43 @@ fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
                 }
                 at += 1;
             }
-            b'e' | b'E' if !in_string && at > 0 && json[at - 1].is_ascii_digit() => {
-                let digits = json[at + 1..].iter().skip_while(|b| b"+-0".contains(b));
-                if digits.take_while(|b| b.is_ascii_digit()).count() > 4 {
-                    return Some("contains a number with an exponent over 9999");
+            b'0'..=b'9' if !in_string => {
+                let length = json[at..]
+                    .iter()
+                    .take_while(|byte| b"0123456789.eE+-".contains(byte))
+                    .count();
+                if let Some(fault) = refused_number(&json[at..at + length]) {
+                    return Some(fault);
                 }
+                at += length - 1;
             }
             _ => {}
         }
         at += 1;
+    }
+    None
+}
+
+/// Finds what `numeric` rejects in a number: more than 16,383 decimal places, or more than 131,072 digits before
+/// them.
+fn refused_number(number: &[u8]) -> Option<&'static str> {
+    let mut parts = number.split(|byte| b"eE".contains(byte));
+    let (significand, exponent) = (parts.next()?, parts.next().unwrap_or_default());
+    if significand
+        .iter()
+        .filter(|byte| byte.is_ascii_digit())
+        .count()
+        > 6000
+    {
+        return Some("contains a number of more than 6000 digits");
+    }
+    if exponent
+        .iter()
+        .skip_while(|byte| b"+-0".contains(byte))
+        .count()
+        > 4
+    {
+        return Some("contains a number with an exponent over 9999");
     }
     None
 }
@@ -123,39 +151,42 @@ fn escape(json: &[u8], at: usize) -> Option<u16> {
 impl ToSql for Json {
     fn to_sql(
         &self,
-        _: &Type,
+        ty: &Type,
         out: &mut bytes::BytesMut,
     ) -> std::result::Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        // The binary format of jsonb: a version byte, then the text.
-        out.extend_from_slice(&[1]);
+        // The binary format of json is the text. That of jsonb has a version byte before it.
+        if *ty == Type::JSONB {
+            out.extend_from_slice(&[1]);
+        }
         out.extend_from_slice(self.0.as_bytes());
         Ok(IsNull::No)
     }
 
     fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSONB
+        matches!(*ty, Type::JSON | Type::JSONB)
     }
 
     to_sql_checked!();
 }
 
-/// The text of a `jsonb` column, not decoded.
+/// The text of a `json` or `jsonb` column, not decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonText(pub(crate) Box<[u8]>);
 
 impl<'a> FromSql<'a> for JsonText {
     fn from_sql(
-        _: &Type,
+        ty: &Type,
         raw: &'a [u8],
     ) -> std::result::Result<JsonText, Box<dyn StdError + Sync + Send>> {
         match raw.split_first() {
+            _ if *ty == Type::JSON => Ok(JsonText(raw.into())),
             Some((1, text)) => Ok(JsonText(text.into())),
             _ => Err("unknown version of the jsonb format".into()),
         }
     }
 
     fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSONB
+        matches!(*ty, Type::JSON | Type::JSONB)
     }
 }
 
@@ -180,6 +211,9 @@ mod tests {
             (r#""\ud800\u0041""#, "surrogate"),
             (r#""\udc00""#, "surrogate"),
             ("1e123456", "exponent"),
+            ("[-1.5E+0012345]", "exponent"),
+            (&"1".repeat(6001), "6000 digits"),
+            (&format!("0.{}", "0".repeat(6000)), "6000 digits"),
             ("{broken", "not JSON"),
             ("", "not JSON"),
             ("1 2", "not JSON"),
@@ -200,6 +234,7 @@ mod tests {
             "1e400",
             "-1.5E-0300",
             r#"{"1e99999":"e99999 1e99999"}"#,
+            &format!("[{0}e-9999, {0}E9999]", "1".repeat(6000)),
         ] {
             assert!(Json::parse(json).is_ok(), "{json}");
         }

@@ -4,14 +4,14 @@ pub(crate) mod demand;
 pub(crate) mod mark;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use uuid::Uuid;
 
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::{JobId, JobMeta};
+use crate::job::job::{DEFAULT_ATTEMPTS, JobId, JobMeta};
 use crate::job::payload::JsonText;
 use crate::sync::{Instant, Row};
 use mark::IndexRange;
@@ -115,7 +115,6 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
     let from_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.from_rank).collect();
     let from_ids: Vec<i64> = claim.ranges.iter().map(|range| range.from_id).collect();
     let to_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.to_rank).collect();
-    let lease = LeaseId(Uuid::new_v4());
     let rows = session.query(
         &doing,
         &sql::CLAIM,
@@ -126,7 +125,7 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
             &limit,
             &MAX_CLAIM_BYTES,
             &claim.suspects.max_crashes(),
-            &lease.0,
+            &Uuid::new_v4(),
             &claim.worker.0,
             &from_ranks,
             &from_ids,
@@ -135,7 +134,7 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
             &LAST_CHANCE.cast_signed(),
         ],
     )?;
-    Ok(read(rows, &claim.queue, lease))
+    Ok(read(&rows, &claim.queue))
 }
 
 /// Claims one job of this segment after a notification. If this finds nothing, [`claim`] decides
@@ -146,7 +145,6 @@ pub(crate) fn claim_one(
     segment: i16,
 ) -> Result<Vec<ClaimedJob>> {
     let queue = &*claim.queue;
-    let lease = LeaseId(Uuid::new_v4());
     let rows = session.query(
         &format!("claim a job of queue `{queue}`"),
         &sql::CLAIM_ONE,
@@ -155,106 +153,83 @@ pub(crate) fn claim_one(
             &claim.kinds.as_deref(),
             &claim.except.as_deref(),
             &segment,
-            &lease.0,
+            &Uuid::new_v4(),
             &claim.worker.0,
         ],
     )?;
-    Ok(read(rows, &claim.queue, lease))
+    Ok(read(&rows, &claim.queue))
 }
 
-/// Reads claimed jobs, in claim order.
-fn read(rows: Vec<Row>, queue: &Arc<str>, lease: LeaseId) -> Vec<ClaimedJob> {
-    let Some(first) = rows.first() else {
-        return Vec::new();
-    };
-    let at = RowColumns::of(first);
+/// Reads the jobs of claimed leases, in claim order.
+fn read(rows: &[Row], queue: &Arc<str>) -> Vec<ClaimedJob> {
     let now = Instant::now();
-    // All rows of a statement have the same time.
-    let claimed_at: SystemTime = first.get(at.claimed_at);
-    let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
-    let mut kind_of_last: Option<Arc<str>> = None;
-    let mut claimed = Vec::with_capacity(rows.len());
+    let mut claimed = Vec::new();
     for row in rows {
-        // Jobs of one kind arrive in runs and share the name.
-        let kind: &str = row.get(at.kind);
-        let kind = match &kind_of_last {
-            Some(last) if **last == *kind => Arc::clone(last),
-            _ => kind_of_last.insert(kind.into()).clone(),
-        };
-        let own_lease: Option<Uuid> = row.get(at.own_lease);
-        let crashes: Option<i16> = row.get(at.crashes);
-        let generation: Option<i32> = row.get(at.generation);
-        let outage_ms: Option<i64> = row.get(at.outage_ms);
-        let enqueued_at: SystemTime = row.get(at.enqueued_at);
-        claimed.push(ClaimedJob {
-            lease: own_lease.map_or(lease, LeaseId),
-            crashes: crashes.unwrap_or(0).unsigned_abs().into(),
-            payload: row.get(at.payload),
-            meta: JobMeta {
-                id: JobId::new(row.get(at.id)),
-                queue: Arc::clone(queue),
-                kind,
-                attempt: row.get::<_, i32>(at.attempt).unsigned_abs(),
-                max_attempts: row.get::<_, i32>(at.max_attempts).unsigned_abs(),
-                generation: generation.unwrap_or(0).unsigned_abs(),
-                priority: row.get::<_, Option<i16>>(at.priority).unwrap_or(0),
-                enqueued_at,
-                is_unique: row.get::<_, Option<bool>>(at.is_unique).unwrap_or(false),
-                outage_age: outage_ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
-                age: since(enqueued_at),
-                wait: since(row.get(at.ready_at)),
-                claimed: now,
-            },
-        });
+        read_lease(row, queue, now, &mut claimed);
     }
     // DELETE returns rows in physical order.
     claimed.sort_unstable_by_key(|job| (-job.meta.priority, job.meta.id));
     claimed
 }
 
-/// The positions of the columns, looked up once instead of by name for each of a thousand rows.
-struct RowColumns {
-    own_lease: usize,
-    id: usize,
-    kind: usize,
-    priority: usize,
-    payload: usize,
-    attempt: usize,
-    max_attempts: usize,
-    generation: usize,
-    crashes: usize,
-    enqueued_at: usize,
-    ready_at: usize,
-    claimed_at: usize,
-    is_unique: usize,
-    outage_ms: usize,
+/// Reads the jobs of a lease from its arrays.
+fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<ClaimedJob>) {
+    let lease = LeaseId(row.get("lease_id"));
+    let claimed_at: SystemTime = row.get("claimed_at");
+    let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
+    let ids: Vec<i64> = row.get("ids");
+    let kinds: Vec<&str> = row.get("kinds");
+    let payloads: Vec<JsonText> = row.get("payloads");
+    let enqueued: Vec<SystemTime> = row.get("enqueued_at");
+    let ready: Defaulted<SystemTime> = Defaulted(row.get("ready_at"));
+    let priorities: Defaulted<i16> = Defaulted(row.get("priorities"));
+    let attempts: Defaulted<i32> = Defaulted(row.get("attempts"));
+    let max_attempts: Defaulted<i32> = Defaulted(row.get("max_attempts"));
+    let generations: Defaulted<i32> = Defaulted(row.get("generations"));
+    let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
+    let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
+    let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
+    let mut kind_of_last: Option<Arc<str>> = None;
+    claimed.reserve(ids.len());
+    let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
+    for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
+        // Jobs of one kind arrive in runs and share the name.
+        let kind = match &kind_of_last {
+            Some(last) if **last == *kind => Arc::clone(last),
+            _ => kind_of_last.insert(kind.into()).clone(),
+        };
+        claimed.push(ClaimedJob {
+            lease,
+            crashes: crashes.of(n, 0).unsigned_abs().into(),
+            payload,
+            meta: JobMeta {
+                id: JobId::new(id),
+                queue: Arc::clone(queue),
+                kind,
+                attempt: attempts.of(n, 1).unsigned_abs(),
+                max_attempts: max_attempts
+                    .of(n, DEFAULT_ATTEMPTS.cast_signed())
+                    .unsigned_abs(),
+                generation: generations.of(n, 0).unsigned_abs(),
+                priority: priorities.of(n, 0),
+                enqueued_at,
+                is_unique: unique_keys.of(n, None).is_some(),
+                outage_age: outages.of(n, None).map(since),
+                age: since(enqueued_at),
+                wait: since(ready.of(n, enqueued_at)),
+                claimed: now,
+            },
+        });
+    }
 }
 
-impl RowColumns {
-    fn of(row: &Row) -> RowColumns {
-        // A missing column gets a position past the end, where reading panics as it does by name.
-        let at = |name: &str| {
-            let place = row
-                .columns()
-                .iter()
-                .position(|column| column.name() == name);
-            place.unwrap_or(row.len())
-        };
-        RowColumns {
-            own_lease: at("own_lease"),
-            id: at("id"),
-            kind: at("kind"),
-            priority: at("priority"),
-            payload: at("payload"),
-            attempt: at("attempt"),
-            max_attempts: at("max_attempts"),
-            generation: at("generation"),
-            crashes: at("crashes"),
-            enqueued_at: at("enqueued_at"),
-            ready_at: at("ready_at"),
-            claimed_at: at("claimed_at"),
-            is_unique: at("is_unique"),
-            outage_ms: at("outage_ms"),
-        }
+/// An array of a lease that is NULL if all jobs have the default.
+struct Defaulted<T>(Option<Vec<T>>);
+
+impl<T: Copy> Defaulted<T> {
+    /// Returns the value of job `n`.
+    fn of(&self, n: usize, default: T) -> T {
+        let values = self.0.as_deref().unwrap_or_default();
+        values.get(n).copied().unwrap_or(default)
     }
 }

@@ -71,7 +71,7 @@ fn copy<'a>(
         second_column(&mut rows, job);
         rows.text(queue);
         rows.text(&job.kind);
-        rows.jsonb(job.payload.as_str());
+        rows.text(job.payload.as_str());
         rows.int2(job.priority);
         rows.int4(job.max_attempts.cast_signed());
         if rows.0.len() >= CHUNK_BYTES {
@@ -107,14 +107,10 @@ impl Encoder {
     }
 
     fn field(&mut self, bytes: &[u8]) {
-        self.length(bytes.len());
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn length(&mut self, bytes: usize) {
         // Names have at most 400 bytes, payloads at most 1 MiB.
-        let length = i32::try_from(bytes).unwrap_or(i32::MAX);
+        let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
         self.0.extend_from_slice(&length.to_be_bytes());
+        self.0.extend_from_slice(bytes);
     }
 
     fn int2(&mut self, value: i16) {
@@ -131,12 +127,6 @@ impl Encoder {
 
     fn text(&mut self, value: &str) {
         self.field(value.as_bytes());
-    }
-
-    fn jsonb(&mut self, text: &str) {
-        self.length(text.len() + 1);
-        self.0.push(1);
-        self.0.extend_from_slice(text.as_bytes());
     }
 
     /// Microseconds since 2000-01-01 00:00 UTC.
@@ -162,10 +152,10 @@ mod tests {
         let mut encoder = Encoder(Vec::new());
         encoder.begin(2);
         encoder.int4(258);
-        encoder.jsonb("{}");
+        encoder.text("{}");
         assert_eq!(
             encoder.0,
-            [0, 2, 0, 0, 0, 4, 0, 0, 1, 2, 0, 0, 0, 3, 1, b'{', b'}']
+            [0, 2, 0, 0, 0, 4, 0, 0, 1, 2, 0, 0, 0, 2, b'{', b'}']
         );
     }
 

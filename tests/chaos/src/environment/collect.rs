@@ -156,7 +156,7 @@ fn final_rows(client: &mut Client) -> Vec<FinalRow> {
     let query =
         "SELECT id, 'r' FROM redrive.jobs UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
                  UNION ALL SELECT j.id, 'l' FROM redrive.leases l
-                     CROSS JOIN LATERAL unnest(l.jobs) AS j WHERE j.id <> ALL (l.done)
+                     CROSS JOIN LATERAL unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)
                  UNION ALL SELECT id, 'x' FROM redrive.dead_letters";
     let rows = client.query(query, &[]).expect("read the final rows");
     rows.iter()

@@ -18,12 +18,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "claim-charges-no-attempt",
         mutation: Mutation::Statements(&[
-            patch("claim", "j.attempt + 1 AS attempt", "j.attempt AS attempt"),
-            patch(
-                "claim_one",
-                "j.attempt + 1 AS attempt",
-                "j.attempt AS attempt",
-            ),
+            patch("claim", "j.attempt = 0 AND", "false AND"),
+            patch("claim", "j.attempt + 1", "j.attempt"),
+            patch("claim_one", "j.attempt = 0 AND", "false AND"),
+            patch("claim_one", "t.attempt + 1", "t.attempt"),
         ]),
         scenario: Scenario::Work,
         rules: &[Rule::Attempts],
@@ -33,23 +31,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Statements(&[
             patch(
                 "claim",
-                "coalesce(t.own_lease, $7)",
-                "coalesce(t.own_lease, $8, $7)",
-            ),
-            patch(
-                "claim",
-                "SELECT t.own_lease, t.id",
-                "SELECT coalesce(t.own_lease, $8) AS own_lease, t.id",
+                "SELECT $7::uuid AS lease_id",
+                "SELECT coalesce($8::uuid, $7::uuid) AS lease_id",
             ),
             patch(
                 "claim_one",
                 "SELECT $5, $6, $1",
                 "SELECT coalesce($6, $5), $6, $1",
-            ),
-            patch(
-                "claim_one",
-                "SELECT NULL::uuid AS own_lease",
-                "SELECT $6::uuid AS own_lease",
             ),
         ]),
         scenario: Scenario::Work,
@@ -58,8 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "suspects-share-a-lease",
         mutation: Mutation::Statements(&[
-            patch("claim", "(p.crashes = 0 OR CASE", "(true OR CASE"),
-            patch("claim", "(max(p.crashes) < $13::integer OR", "(true OR"),
+            patch("claim", "(u.crashes = 0 OR CASE", "(true OR CASE"),
             patch("claim", "j.crashes > 0 OR j.kind = ANY", "j.kind = ANY"),
         ]),
         scenario: Scenario::Poison,

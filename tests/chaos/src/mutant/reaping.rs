@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Statements(&[patch(
             "reap",
             "WHERE j.id <> ALL (e.done)",
-            "WHERE j.id <> ALL (e.done) AND j.id = (e.jobs[1]).id",
+            "WHERE j.id <> ALL (e.done) AND j.id = (e.lease).ids[1]",
         )]),
         scenario: Scenario::Kill,
         rules: &[Rule::Fenced],

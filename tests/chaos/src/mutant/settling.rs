@@ -67,8 +67,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "transaction-keeps-the-lease",
         mutation: Mutation::Statements(&[patch(
             "settle_own",
-            "DELETE FROM redrive.leases l WHERE l.lease_id = $1 RETURNING l.lease_id, l.queue, l.jobs",
-            "SELECT l.lease_id, l.queue, l.jobs FROM redrive.leases l WHERE l.lease_id = $1",
+            "DELETE FROM redrive.leases l WHERE",
+            "UPDATE redrive.leases l SET worker_id = l.worker_id WHERE",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::OneTransaction],

@@ -66,7 +66,7 @@ pub(super) fn kill(env: &mut Environment) {
     env.wait_for_sql(
         "a lease is partly settled",
         "EXISTS (SELECT FROM redrive.leases
-                 WHERE cardinality(done) > 0 AND cardinality(jobs) - cardinality(done) > 1)",
+                 WHERE cardinality(done) > 0 AND job_count - cardinality(done) > 1)",
     );
     env.inject(Fault::Kill, Duration::ZERO, 0);
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));

@@ -79,10 +79,9 @@ fn a_worker_needs_only_the_worker_role() {
     cast.owner
         .batch_execute(
             "WITH gone AS (DELETE FROM redrive.jobs WHERE queue = 'lost' RETURNING *) \
-             INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs) \
+             INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at) \
              SELECT gen_random_uuid(), gen_random_uuid(), queue, now() - interval '1 hour', \
-                    ARRAY[ROW(id, kind, priority, payload, 1, max_attempts, generation, crashes, refunds, \
-                              enqueued_at, history, unique_key, outage_since, headers, group_key)::redrive.leased_job] \
+                    ARRAY[id], ARRAY[kind::text], ARRAY[payload], ARRAY[enqueued_at] \
              FROM gone",
         )
         .unwrap();

@@ -130,7 +130,7 @@ fn errors_do_not_repeat_rejected_values() {
     let mut client = test.client();
     let raw = client
         .execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'q', 'k', $1::text::jsonb)",
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'q', 'k', $1::text::json)",
             &[&format!("{{\"card\": \"{CARD}\"}}")],
         )
         .expect_err("refused");

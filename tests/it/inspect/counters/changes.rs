@@ -164,7 +164,8 @@ impl Fixture {
 
     /// Runs the settle for the jobs of a lease, with their verdicts and causes, and these counts.
     fn settle(&mut self, lease: Uuid, verdicts: &[(&str, Option<&str>)], counts: &[Count]) {
-        let asked = "SELECT array_agg(j.id ORDER BY j.id) FROM redrive.leases l, unnest(l.jobs) j
+        let asked =
+            "SELECT array_agg(j.id ORDER BY j.id) FROM redrive.leases l, unnest(l.ids) j (id)
                      WHERE l.lease_id = $1";
         let held: Option<Vec<i64>> = self.client.query_one(asked, &[&lease]).unwrap().get(0);
         let count = verdicts.len();

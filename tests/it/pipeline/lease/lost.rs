@@ -122,7 +122,7 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
     let taken = test
         .client()
         .execute(
-            "DELETE FROM redrive.leases WHERE (jobs[1]).id = $1",
+            "DELETE FROM redrive.leases WHERE ids[1] = $1",
             &[&first.get()],
         )
         .unwrap();

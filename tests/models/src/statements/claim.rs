@@ -78,7 +78,7 @@ fn lease(
     tables.ready.remove(&job.id);
     job.attempt += 1;
     let lease_id = own.unwrap_or(shared);
-    let row = claimed(&job, own, lease_id);
+    let row = claimed(&job, lease_id);
     tables.note(|| format!("job {} in lease {lease_id} of {worker}", job.id));
     let lease = tables.leases.entry(lease_id).or_insert_with(|| Lease {
         worker,
@@ -91,23 +91,18 @@ fn lease(
     row
 }
 
-/// Returns the row of a claimed job. Its payload is the id of its lease.
-fn claimed(job: &Stored, own: Option<Uuid>, lease: Uuid) -> Row {
+/// Returns a row with one job of a lease. Its payload is the id of the lease.
+fn claimed(job: &Stored, lease: Uuid) -> Row {
     let payload = Json::of(&lease).expect("a uuid is JSON");
     let now = std::time::SystemTime::UNIX_EPOCH;
     Row::default()
-        .with("own_lease", Type::UUID, &own)
-        .with("id", Type::INT8, &job.id)
-        .with("kind", Type::TEXT, &KIND)
-        .with("payload", Type::JSONB, &payload)
-        .with("attempt", Type::INT4, &job.attempt)
-        .with("max_attempts", Type::INT4, &1000)
-        .with(
-            "crashes",
-            Type::INT2,
-            &(job.crashes > 0).then_some(job.crashes),
-        )
-        .with("enqueued_at", Type::TIMESTAMPTZ, &now)
-        .with("ready_at", Type::TIMESTAMPTZ, &now)
+        .with("lease_id", Type::UUID, &lease)
+        .with("ids", Type::INT8_ARRAY, &vec![job.id])
+        .with("kinds", Type::TEXT_ARRAY, &vec![KIND])
+        .with("payloads", Type::JSON_ARRAY, &vec![payload])
+        .with("attempts", Type::INT4_ARRAY, &vec![job.attempt])
+        .with("max_attempts", Type::INT4_ARRAY, &vec![1000])
+        .with("crashes", Type::INT2_ARRAY, &vec![job.crashes])
+        .with("enqueued_at", Type::TIMESTAMPTZ_ARRAY, &vec![now])
         .with("claimed_at", Type::TIMESTAMPTZ, &now)
 }

@@ -39,6 +39,7 @@ fn parameter(declaration: &str) -> Option<(usize, Type)> {
         "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
         "double precision" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
         "integer" => (Type::INT4, Type::INT4_ARRAY),
+        "json" => (Type::JSON, Type::JSON_ARRAY),
         "jsonb" => (Type::JSONB, Type::JSONB_ARRAY),
         "smallint" => (Type::INT2, Type::INT2_ARRAY),
         "text" => (Type::TEXT, Type::TEXT_ARRAY),
@@ -85,8 +86,8 @@ mod tests {
             ),
             // Mentioned before and after its definition.
             (
-                "-- Purpose: moves up to $1 ready jobs\n-- $1 bigint how many\n-- $2 jsonb[] or $1 when less",
-                vec![Type::INT8, Type::JSONB_ARRAY],
+                "-- Purpose: moves up to $1 ready jobs\n-- $1 bigint how many\n-- $2 jsonb[] or $1 when less\n-- $3 json",
+                vec![Type::INT8, Type::JSONB_ARRAY, Type::JSON],
             ),
             // The statement follows the header.
             ("-- $1 bytea\nSELECT $2 text", vec![Type::BYTEA]),

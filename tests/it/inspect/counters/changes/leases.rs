@@ -133,7 +133,7 @@ pub(super) const LEASES: &[Case] = &[
         change: |s| {
             let lease = s.lease();
             s.sql(
-                "UPDATE redrive.leases l SET cancelled = ARRAY(SELECT j.id FROM unnest(l.jobs) j)
+                "UPDATE redrive.leases l SET cancelled = l.ids
                  WHERE l.queue = 'QUEUE'",
             );
             let cells = [
