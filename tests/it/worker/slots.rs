@@ -62,6 +62,34 @@ fn several_workers_share_a_queue_and_run_each_job_once() {
 }
 
 #[test]
+fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(1)
+        .handle(|_: &Job<Order>| Ok(()))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(70)).unwrap();
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    counted(&worker, "the fast jobs to be settled", |counts| {
+        counts.done == 70
+    });
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 71);
+}
+
+#[test]
 fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Bomb {}
