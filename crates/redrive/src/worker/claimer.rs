@@ -107,15 +107,15 @@ impl Claimer {
         Ok((look, claimed))
     }
 
-    /// How many ids after its mark a claim starts: past the batches of the other workers.
+    /// How many ids after its mark a claim starts: past the batches of the other workers, and past the
+    /// batch that the other fetcher of this worker is claiming.
     fn lead(&self, limit: usize) -> i64 {
-        match limit < MAX_BATCH {
-            true => 0,
-            false => self
-                .state
-                .other_workers()
-                .saturating_mul(i64::try_from(limit).unwrap_or(i64::MAX)),
+        if limit < MAX_BATCH {
+            return 0;
         }
+        let ids = |jobs: usize| i64::try_from(jobs).unwrap_or(i64::MAX);
+        let of_others = self.state.other_workers().saturating_mul(ids(limit));
+        of_others.saturating_add(ids(self.state.requested()))
     }
 
     /// Claims one job after a notification. Returns none while full scans are rationed, because

@@ -70,7 +70,7 @@ pub(crate) struct State {
     pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
     /// The segment of new jobs, at the last check of the ring.
     segment: AtomicI16,
-    /// The number of other workers of the queue at that check.
+    /// The number of other workers that claim the same jobs, as of the last full batch.
     other_workers: AtomicI64,
     /// The number of notifications received.
     notifications: AtomicU64,
@@ -147,8 +147,13 @@ impl State {
     /// Returns how many jobs to claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
         let run_time = Duration::from_nanos(self.run_time.load(Ordering::Relaxed));
-        let coming = self.in_flight() + self.requested.load(Ordering::Relaxed);
+        let coming = self.in_flight() + self.requested();
         demand(wanted(self.config.slots, run_time), coming)
+    }
+
+    /// Returns how many jobs are being claimed.
+    pub(crate) fn requested(&self) -> usize {
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// Runs a claim of this many jobs, which no other fetcher requests meanwhile.
@@ -169,9 +174,13 @@ impl State {
         self.other_workers.load(Ordering::Relaxed)
     }
 
-    /// Records where new jobs go and how many other workers claim them.
-    pub(crate) fn set_ring(&self, segment: i16, other_workers: i64) {
+    /// Records where new jobs go.
+    pub(crate) fn set_segment(&self, segment: i16) {
         self.segment.store(segment, Ordering::Relaxed);
+    }
+
+    /// Records how many other workers claim the same jobs.
+    pub(crate) fn set_other_workers(&self, other_workers: i64) {
         self.other_workers.store(other_workers, Ordering::Relaxed);
     }
 
