@@ -167,14 +167,6 @@ CREATE TYPE redrive.metric_tally AS (
     last_at  timestamptz
 );
 
--- Returns the bucket of a value: the number of bounds below it. A value on a bound belongs to that bound,
--- which is where width_bucket differs.
-CREATE FUNCTION redrive.metric_bucket(bounds double precision[], observed double precision) RETURNS smallint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT count(*)::smallint FROM unnest(bounds) AS b (bound) WHERE b.bound < observed;
-END;
-
 -- Adds two arrays of counts element by element.
 CREATE FUNCTION redrive.add_counts(one bigint[], other bigint[]) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

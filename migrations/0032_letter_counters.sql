@@ -1,4 +1,5 @@
--- Purpose: Triggers that count deaths, redrives, recoveries and discards.
+-- Purpose: Triggers that count deaths, redrives, recoveries and discards, and the end of a job in its
+--          handler's transaction.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -195,7 +196,10 @@ AS $$
 BEGIN
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
     SELECT r.segment, NEW.queue, '{run,end_to_end}', '{succeeded,NULL}',
-           ARRAY[redrive.metric_bucket(run.bounds, o.run), redrive.metric_bucket(whole.bounds, o.whole)],
+           -- The number of bounds below the value. A function call would cost as much as the rest.
+           ARRAY[
+               (SELECT count(*) FROM unnest(run.bounds) AS b (bound) WHERE b.bound < o.run),
+               (SELECT count(*) FROM unnest(whole.bounds) AS b (bound) WHERE b.bound < o.whole)]::smallint[],
            '{1,1}', ARRAY[o.run, o.whole]
     FROM redrive.metric_ring r
     CROSS JOIN (VALUES (
@@ -210,5 +214,43 @@ $$;
 CREATE CONSTRAINT TRIGGER count_own_run AFTER INSERT ON redrive.metric_deltas
     DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.began_at IS NOT NULL) EXECUTE FUNCTION redrive.count_own_run();
+
+-- Settles a job as done in its handler's transaction. Returns false if the lease is lost. A function keeps
+-- its plans on any connection; planning these statements costs more than running them.
+CREATE FUNCTION redrive.settle_own(
+    lease uuid, job bigint, generation integer, kind text, attempt integer, attempts_bucket smallint,
+    wait double precision, wait_bucket smallint, born_at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    ended text;
+BEGIN
+    DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    -- The trigger count_own_run counts the handler's duration when the transaction commits.
+    INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, keys, labels, buckets, counts, sums)
+    SELECT m.segment, ended, clock_timestamp(), settle_own.born_at, '{succeeded,attempts_done,wait}',
+           ARRAY[settle_own.kind, NULL, NULL],
+           ARRAY[NULL, settle_own.attempts_bucket, settle_own.wait_bucket],
+           '{1,1,1}', ARRAY[NULL, settle_own.attempt, settle_own.wait]
+    FROM redrive.metric_ring m;
+    -- An update of no row runs the triggers too.
+    IF settle_own.generation > 0 THEN
+        -- The expression on the state rules out an index on it; see settle.sql.
+        UPDATE redrive.dead_letters l
+        SET state = 'recovered', changed_at = clock_timestamp()
+        WHERE l.id = settle_own.job AND l.state || '' = 'redriving';
+    END IF;
+    RETURN true;
+END
+$$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -11,6 +11,8 @@ mod recovery_bounds;
 mod flood;
 mod breaker_state;
 mod handlers;
+mod slot_state;
+mod lease_trust;
 mod state;
 mod threads;
 mod retry;
@@ -184,7 +186,12 @@ impl Worker {
         let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
         // Wait for a claim in flight, so that its jobs are released too.
         _ = self.claimed_last.recv_deadline(until);
+        let slots = lock(&self.state.slots).clone();
         let finish = Finish {
+            settlements: slots
+                .iter()
+                .flat_map(|slot_state| slot_state.take_verdicts())
+                .collect(),
             started: still_running.clone(),
             until,
             reply,

@@ -124,7 +124,6 @@ list_letters             invoker stable    pinned enable_bitmapscan=off jit=off
 lock_for_edit            invoker volatile  pinned -
 lock_letters             invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off
 mask                     invoker immutable pinned -
-metric_bucket            invoker immutable parsed -
 metric_totals            definer volatile  pinned enable_seqscan=on jit=off synchronize_seqscans=off
 metrics_bloat            definer stable    pinned jit=off
 metrics_cap              invoker immutable parsed -
@@ -176,6 +175,7 @@ set_group_state          invoker volatile  pinned -
 set_policy               invoker volatile  pinned -
 set_policy_mode          invoker volatile  pinned -
 set_retention            invoker volatile  pinned -
+settle_own               invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 some_jobs_of             invoker stable    parsed -
 take_jobs                invoker volatile  pinned -
 take_keys                invoker volatile  pinned -

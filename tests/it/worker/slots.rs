@@ -2,7 +2,8 @@
 
 use redrive::{Job, JobId, NewJob, Payload};
 use redrive_tests::{
-    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, statement, stats, stop,
+    wait_until, worker,
 };
 
 #[test]
@@ -59,6 +60,95 @@ fn several_workers_share_a_queue_and_run_each_job_once() {
     assert_eq!(done, 5000);
     assert_eq!(tally.jobs(), ids.len());
     assert_eq!(tally.repeated(), []);
+}
+
+#[test]
+fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(1)
+        .handle(|_: &Job<Order>| Ok(()))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(70)).unwrap();
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    counted(&worker, "the fast jobs to be settled", |counts| {
+        counts.done == 70
+    });
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 71);
+}
+
+#[test]
+fn workers_that_wait_count_as_rivals_for_a_backlog() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut meet = |id: i32| -> i64 {
+        let me = uuid(id);
+        client
+            .query_one(statement("other_workers"), &[&me])
+            .unwrap()
+            .get("others")
+    };
+    let mut registry = test.client();
+    let mut register = |id: i32, queue: &str, kinds: Option<&[&str]>, more: &str| {
+        let insert = format!(
+            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, waiting, expires_at) \
+             VALUES ($1, $2::text, 'h', 1, 'v', 1, $3, {more})"
+        );
+        registry
+            .execute(&insert, &[&uuid(id), &queue, &kinds])
+            .unwrap();
+    };
+    register(
+        1,
+        "orders",
+        Some(&["order"]),
+        "false, now() + interval '1 hour'",
+    );
+    assert_eq!(meet(1), 0);
+    register(
+        2,
+        "orders",
+        Some(&["order"]),
+        "true, now() + interval '1 hour'",
+    );
+    register(
+        3,
+        "orders",
+        Some(&["other"]),
+        "false, now() + interval '1 hour'",
+    );
+    register(4, "orders", None, "false, now() + interval '1 hour'");
+    register(
+        5,
+        "others",
+        Some(&["order"]),
+        "false, now() + interval '1 hour'",
+    );
+    register(
+        6,
+        "orders",
+        Some(&["order"]),
+        "false, now() - interval '1 minute'",
+    );
+    assert_eq!(meet(1), 1, "the second one, which still waits");
+    assert_eq!(meet(4), 0);
+}
+
+fn uuid(id: i32) -> uuid::Uuid {
+    uuid::Uuid::from_u128(id.unsigned_abs().into())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Backoff;
 use crate::breakers::BreakerState;
 use crate::environment::{End, Environment, LAST_CHANCE};
 use crate::scenario::{random, random_time, run};
@@ -52,6 +53,16 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "overrun",
         weight: 1,
         run: overrun,
+    },
+    Scenario {
+        name: "overrun_after_rest",
+        weight: 1,
+        run: overrun_after_rest,
+    },
+    Scenario {
+        name: "blocked_slot",
+        weight: 1,
+        run: blocked_slot,
     },
     Scenario {
         name: "dropped",
@@ -206,6 +217,47 @@ fn overrun() {
     thread::sleep(random_time(800 * MS));
     env.stop(worker, random_time(100 * MS));
     env.check(4);
+    env.check_no_leases_or_workers();
+}
+
+/// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
+fn overrun_after_rest() {
+    let env = Environment::new(0, 4 * MS);
+    let worker = env
+        .worker(|_| (3 * SECOND, End::Done))
+        .deadline(200 * MS)
+        .backoff(Backoff::fixed(60 * SECOND))
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(4 * SECOND));
+    env.server.enqueue(&[1], env.server.has_waiting_worker());
+    thread::sleep(SECOND);
+    let leased = env.server.tables().leases.len();
+    assert_eq!(leased, 0, "the job must be judged at its deadline");
+    env.stop(worker, random_time(100 * MS));
+    env.check(1);
+    env.check_no_leases_or_workers();
+}
+
+/// One job is slow. The others run in the other slot, and their verdicts are written, whichever slot
+/// ran them. The worker stops before or after the slow job ends.
+fn blocked_slot() {
+    let jobs = 12;
+    let env = Environment::new(jobs, 4 * MS);
+    let slow = 1 + i64::try_from(random(12)).unwrap_or(0);
+    let worker = env
+        .worker(move |id| match id == slow {
+            true => (3 * SECOND, End::Done),
+            false => (Duration::ZERO, End::Done),
+        })
+        .hold_for(60 * SECOND)
+        .start()
+        .expect("a worker");
+    thread::sleep(SECOND);
+    let done = env.server.tables().done.len();
+    assert_eq!(done, 11, "all but the slow job");
+    env.stop(worker, random_time(4 * SECOND));
+    env.check(jobs);
     env.check_no_leases_or_workers();
 }
 

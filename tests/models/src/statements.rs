@@ -42,12 +42,12 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "promote" => lease::promote(tables),
         "chores" => lease::chores(tables, given),
         "reap" => lease::reap(tables, given),
-        "turn_ring" => vec![
-            Row::default()
-                .with("step", Type::TEXT, &"nothing")
-                .with("segment", Type::INT2, &0_i16)
-                .with("others", Type::INT8, &0_i64),
-        ],
+        "turn_ring" => vec![Row::default().with("step", Type::TEXT, &"nothing").with(
+            "segment",
+            Type::INT2,
+            &0_i16,
+        )],
+        "other_workers" => lease::other_workers(tables, given),
         "trip_breaker" => breakers::trip(tables, given),
         "open_breakers" => breakers::open(tables),
         "take_probe" => breakers::take_probe(tables, given),

@@ -46,6 +46,8 @@ scenarios!(
     suspects,
     consecutive_suspects,
     overrun,
+    overrun_after_rest,
+    blocked_slot,
     dropped,
     outage,
     breaker,

@@ -10,21 +10,15 @@
 --        worker is waiting.
 -- Index relied on: none.
 -- Rows: the new id. Never zero.
-WITH ready AS (
-    INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, max_attempts)
-    VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::json, $4::smallint, $5::integer)
-    RETURNING id
-),
-counted AS (
+WITH counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, $1, '{enqueued}', '{1}'
     FROM redrive.metric_ring m
-),
-woken AS MATERIALIZED (
-    SELECT pg_notify('redrive_ready', $1)
-    FROM redrive.workers w
-    WHERE w.queue = $1 AND w.waiting AND w.expires_at > statement_timestamp()
-    LIMIT 1
 )
-SELECT i.id, (SELECT count(*) FROM woken) AS woken
-FROM ready i
+INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, max_attempts)
+VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::json, $4::smallint, $5::integer)
+-- A CTE would cost a tenth of the statement.
+RETURNING id, CASE WHEN EXISTS (
+    SELECT FROM redrive.workers w
+    WHERE w.queue = $1 AND w.waiting AND w.expires_at > statement_timestamp()
+) THEN pg_notify('redrive_ready', $1) IS NOT NULL END AS woken

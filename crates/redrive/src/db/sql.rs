@@ -125,6 +125,7 @@ statements! {
     STATS = "inspect" / "stats";
     STATS_FAILURES = "inspect" / "stats_failures";
     UNSERVED = "worker" / "unserved";
+    OTHER_WORKERS = "worker" / "other_workers";
     SETTLE_OWN = "worker" / "settle_own";
     FREE_KEY = "worker" / "free_key";
     RENEW = "worker" / "renew";

@@ -78,9 +78,10 @@ impl Suspects {
 /// Suspects run in parallel, because most of them are innocent. If one of them crashes the process,
 /// the others are blamed too. A job that would become a letter at its next crash is therefore the
 /// only suspect in its process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Suspicion {
     /// It has lost no worker.
+    #[default]
     None,
     /// It has lost a worker, and may lose another one.
     Suspect,

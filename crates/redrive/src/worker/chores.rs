@@ -272,12 +272,9 @@ impl<'a> Chores<'a> {
         let state = Arc::clone(self.state);
         self.call("turn the ring", move |session| {
             for _ in 0..RING_STEPS {
-                let row = session.query_one(
-                    "turn the ring",
-                    &sql::TURN_RING,
-                    &[&bytes, &stragglers, &state.identity.id.0],
-                )?;
-                state.set_ring(row.get("segment"), row.get("others"));
+                let row =
+                    session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &stragglers])?;
+                state.set_segment(row.get("segment"));
                 match row.get("step") {
                     "nothing" => break,
                     step => log::debug!("{state}: ring: {step}"),

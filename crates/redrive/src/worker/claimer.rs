@@ -1,6 +1,5 @@
 //! Claims jobs for a fetcher and dispatches them to the slots.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +8,10 @@ use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::mark::{Marks, Scan};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, LeaseId, Suspects, claim, claim_one};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Suspects, claim, claim_one};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
-use crate::worker::settler::Message;
 use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the marks.
@@ -109,15 +107,15 @@ impl Claimer {
         Ok((look, claimed))
     }
 
-    /// How many ids after its mark a claim starts: past the batches of the other workers.
+    /// How many ids after its mark a claim starts: past the batches of the other workers, and past the
+    /// batch that the other fetcher of this worker is claiming.
     fn lead(&self, limit: usize) -> i64 {
-        match limit < MAX_BATCH {
-            true => 0,
-            false => self
-                .state
-                .other_workers()
-                .saturating_mul(i64::try_from(limit).unwrap_or(i64::MAX)),
+        if limit < MAX_BATCH {
+            return 0;
         }
+        let ids = |jobs: usize| i64::try_from(jobs).unwrap_or(i64::MAX);
+        let of_others = self.state.other_workers().saturating_mul(ids(limit));
+        of_others.saturating_add(ids(self.state.requested()))
     }
 
     /// Claims one job after a notification. Returns none while full scans are rationed, because
@@ -166,32 +164,23 @@ impl Claimer {
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
     pub(crate) jobs: Sender<ClaimedJob>,
-    pub(crate) settle: Sender<Message>,
 }
 
-/// The worker was dropped: its slots or its settler are gone.
+/// The worker was dropped: its slots are gone.
 pub(crate) struct Disconnected;
 
 impl Dispatcher {
-    /// Sends claimed jobs to the slots, after their leases to the settler.
+    /// Sends claimed jobs to the slots.
     pub(crate) fn dispatch(
         &self,
         state: &State,
         claimed: Vec<ClaimedJob>,
     ) -> Result<(), Disconnected> {
-        let mut leases: BTreeMap<LeaseId, usize> = BTreeMap::new();
-        for job in &claimed {
-            *leases.entry(job.lease).or_default() += 1;
-        }
-        for (lease, jobs) in leases {
-            self.settle
-                .send(Message::Opened { lease, jobs })
-                .map_err(|_| Disconnected)?;
-        }
         state.count_claimed(claimed.len());
         for job in claimed {
             self.jobs.send(job).map_err(|_| Disconnected)?;
         }
+        state.wake_watchdog();
         Ok(())
     }
 }

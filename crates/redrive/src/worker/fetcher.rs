@@ -25,6 +25,8 @@ const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often to count the other workers while batches are full.
+const MEET_EVERY: Duration = Duration::from_secs(1);
 /// How often to warn about ready jobs of unhandled kinds.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 
@@ -52,6 +54,7 @@ pub(crate) fn work(
         policy: policy(),
         change: None,
         pause: PAUSE,
+        meet_at: Instant::now(),
         unserved_at: Instant::now(),
     };
     while !state.stopping.is_set() {
@@ -117,6 +120,8 @@ struct Fetcher<'a> {
     /// The mode to switch to.
     change: Option<WakeMode>,
     pause: Duration,
+    /// When to count the other workers again.
+    meet_at: Instant,
     unserved_at: Instant,
 }
 
@@ -138,9 +143,12 @@ impl Fetcher<'_> {
             }
         }
         let mut claimed = self.claim(demand)?;
-        // If there are other workers, they take the role of the second fetcher.
-        if claimed.len() >= MAX_BATCH && self.state.other_workers() == 0 {
-            self.second.help(self.claimer.except());
+        if claimed.len() >= MAX_BATCH {
+            self.meet_other_workers();
+            // If there are other workers, they take the role of the second fetcher.
+            if self.state.other_workers() == 0 {
+                self.second.help(self.claimer.except());
+            }
         }
         // Nothing is left after the marks, but jobs may lie below them.
         if claimed.len() < demand
@@ -159,6 +167,25 @@ impl Fetcher<'_> {
             self.promote()?;
         }
         Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Counts the other workers, because their claims and this one's must not start at the same jobs.
+    /// At the first full batch, a second later they may have drained the queue.
+    fn meet_other_workers(&mut self) {
+        if self.meet_at > Instant::now() {
+            return;
+        }
+        self.meet_at = Instant::now() + MEET_EVERY;
+        let me = self.state.identity.id.0;
+        let met = self.call("count the other workers", move |session| {
+            let row = session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
+            Ok(row.get("others"))
+        });
+        match met {
+            Ok(others) => self.state.set_other_workers(others),
+            // Run what was claimed. The next claim reports a database that does not answer.
+            Err(error) => log::debug!("{}: {error}", self.state),
+        }
     }
 
     /// Records a claim.

@@ -259,9 +259,13 @@ fn transact<P>(
             &sql::SETTLE_OWN.typed(&[
                 &lease,
                 &job.id().get(),
+                &job.meta.generation.cast_signed(),
+                &&*job.meta.kind,
+                &job.attempt().cast_signed(),
                 &bucket(buckets::ATTEMPTS, job.attempt().into()),
                 &wait,
                 &bucket(buckets::SECONDS, wait),
+                &job.meta.enqueued_at,
             ]),
         )
         .map_err(|error| failed("settle", error))?;

@@ -126,6 +126,11 @@ impl Ledger {
         self.accounts.insert(lease, Account::new(jobs, now));
     }
 
+    /// Whether a lease is open.
+    pub(crate) fn knows(&self, lease: LeaseId) -> bool {
+        self.accounts.contains_key(&lease)
+    }
+
     pub(crate) fn settled(&mut self, settlement: Settlement, now: Instant) {
         let Some(account) = self.accounts.get_mut(&settlement.lease) else {
             return;

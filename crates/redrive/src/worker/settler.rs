@@ -25,21 +25,13 @@ use crate::worker::wake_mode::Wake;
 const MESSAGES: usize = 4096;
 
 /// A message to the settler.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "all but a few are the largest one, and a box each would cost more than the copy"
-)]
 pub(crate) enum Message {
-    /// A lease with this many jobs was claimed. Precedes all messages about its jobs.
-    Opened { lease: LeaseId, jobs: usize },
-    /// A job has its verdict.
-    Settled(Settlement),
+    /// Jobs have their verdicts.
+    Settled(Vec<Settlement>),
     /// A job was not started. It is released when its lease ends.
     Unrun { lease: LeaseId },
     /// A job waited too long for a slot. It is released at once.
     Unstarted { lease: LeaseId, job: JobId },
-    /// The lease ended in its handler's transaction, or was lost.
-    LeaseEnded { lease: LeaseId },
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
     /// Write everything, release the rest and end.
@@ -48,6 +40,8 @@ pub(crate) enum Message {
 
 /// The request to end the settler.
 pub(crate) struct Finish {
+    /// Verdicts of slots whose handlers still run.
+    pub(crate) settlements: Vec<Settlement>,
     /// Jobs whose handlers still run. They are released too, with a counted refund.
     pub(crate) started: Vec<JobId>,
     /// How long to retry if the database does not answer.
@@ -122,15 +116,16 @@ impl Settler<'_> {
         let mut unstarted: BTreeMap<LeaseId, Vec<JobId>> = BTreeMap::new();
         for message in messages {
             match message {
-                Message::Opened { lease, jobs } => self.ledger.open(lease, jobs, now),
-                Message::Settled(settlement) => self.ledger.settled(settlement, now),
-                Message::Unrun { lease } => self.ledger.unrun(lease),
-                Message::Unstarted { lease, job } => unstarted.entry(lease).or_default().push(job),
-                Message::Breaker(report) => self.reports.push(report),
-                Message::LeaseEnded { lease } => {
-                    self.ledger.gone(lease);
-                    self.forget(&[lease]);
+                Message::Settled(settlements) => self.record(settlements, now),
+                Message::Unrun { lease } => {
+                    self.open(lease, now);
+                    self.ledger.unrun(lease);
                 }
+                Message::Unstarted { lease, job } => {
+                    self.open(lease, now);
+                    unstarted.entry(lease).or_default().push(job);
+                }
+                Message::Breaker(report) => self.reports.push(report),
                 Message::Finish(finish) => return Some(finish),
             }
         }
@@ -140,9 +135,27 @@ impl Settler<'_> {
         None
     }
 
+    fn record(&mut self, settlements: Vec<Settlement>, now: Instant) {
+        for settlement in settlements {
+            self.open(settlement.lease, now);
+            self.ledger.settled(settlement, now);
+        }
+    }
+
+    /// Adds a lease to the ledger at the first message about its jobs. A message at each claim would
+    /// wake this thread before the slots.
+    fn open(&mut self, lease: LeaseId, now: Instant) {
+        if !self.ledger.knows(lease)
+            && let Some(jobs) = self.state.jobs_of(lease)
+        {
+            self.ledger.open(lease, jobs, now);
+        }
+    }
+
     /// Writes everything, releases the rest and replies.
     fn finish(mut self, finish: Finish) {
         self.until = finish.until;
+        self.record(finish.settlements, Instant::now());
         self.write_all();
         self.write_reports();
         let released = self.release_all(finish.started);

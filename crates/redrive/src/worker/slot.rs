@@ -1,4 +1,7 @@
 //! Runs handlers on a thread, one job at a time.
+//!
+//! Slots take jobs from one channel, so a job never waits behind another while a slot is free. Their
+//! verdicts go to the settler in chunks, because waking it for each fast job costs more than the job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +14,22 @@ use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, Sender};
+use crate::sync::channel::{Receiver, RecvError, Sender, TrySendError};
 use crate::sync::{Instant, thread};
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::AttemptResult;
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
-use crate::worker::state::{Overrun, RunningJob, SlotState, State};
+use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
+use crate::worker::state::State;
 use crate::worker::threads::supervised;
+use crate::worker::wake_mode::Wake;
+
+/// The maximum number of verdicts of a chunk.
+const VERDICTS_IN_CHUNK: usize = 32;
+/// A job that runs at least this long ends its chunk, so that a full chunk delays no verdict by more
+/// than 32 ms. The watchdog sends the chunk of a slot that runs a longer job.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// The state and channels that all slots share.
 #[derive(Clone)]
@@ -26,6 +37,7 @@ pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
     pub(crate) jobs: Receiver<ClaimedJob>,
     pub(crate) settle: Sender<Message>,
+    pub(crate) wake: Sender<Wake>,
     /// Receives a message from each slot that ends.
     pub(crate) left: Sender<()>,
 }
@@ -45,6 +57,7 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
             supervised(&context.state, &format!("slot {number}"), || {
                 work(&context, &slot_state);
             });
+            send_verdicts(&slot_state, &context.settle);
             lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
             // A full channel means that the reader will check anyway.
             _ = context.left.try_send(());
@@ -58,26 +71,27 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(context: &SlotContext, slot_state: &SlotState) {
     let state = &context.state;
-    for claimed in &context.jobs {
+    while let Ok(claimed) = next_job(context, slot_state) {
+        let started = Instant::now();
         // Start nothing if the worker stops, its leases may be lost, or a breaker is open.
         let is_blocked = state.breakers.stops(claimed.lease, &claimed.meta.kind);
-        if is_blocked || state.stopping.is_set() || !state.trust.holds(Instant::now()) {
+        if is_blocked || state.stopping.is_set() || !state.trust.holds(started) {
             _ = context.settle.send(Message::Unrun {
                 lease: claimed.lease,
             });
             let (lease, kind) = (claimed.lease, &claimed.meta.kind);
-            record_end(context, lease, kind, AttemptEnd::Unrun);
+            record_end(context, lease, kind, AttemptEnd::Unrun, started);
             state.count_finished(None);
             continue;
         }
         let Some(handler) = state.config.handlers.of(&claimed.meta.kind) else {
-            unhandled(context, &claimed);
+            unhandled(context, slot_state, &claimed, started);
             continue;
         };
-        let running = RunningJob {
+        let running = Arc::new(RunningJob {
             lease: claimed.lease,
             meta: claimed.meta.clone(),
-            started: Instant::now(),
+            started,
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
             overrun: if handler.is_in_transaction() {
@@ -86,9 +100,9 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
                 Overrun::GiveAway
             },
             signal: Arc::default(),
-        };
+        });
         let signal = Arc::clone(&running.signal);
-        *lock(&slot_state.running) = Some(running.clone());
+        *lock(&slot_state.running) = Some(Arc::clone(&running));
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
         *lock(&slot_state.running) = None;
         if signal.given_away.swap(true, Ordering::AcqRel) {
@@ -98,34 +112,65 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             );
             return;
         }
+        let now = Instant::now();
         match attempted {
-            AttemptResult::Judge(outcome) => conclude(context, &running, outcome),
+            AttemptResult::Judge(outcome) => {
+                conclude(context, slot_state, &running, outcome, now);
+            }
             AttemptResult::Settled => {
                 state.counts.done.fetch_add(1, Ordering::Relaxed);
-                _ = context.settle.send(Message::LeaseEnded {
-                    lease: running.lease,
-                });
-                record_end(context, running.lease, &running.meta.kind, AttemptEnd::Done);
-                state.count_finished(Some(running.started.elapsed()));
+                end_lease(context, &running, AttemptEnd::Done, now);
             }
             AttemptResult::Lost => {
                 state.counts.lost.fetch_add(1, Ordering::Relaxed);
-                _ = context.settle.send(Message::LeaseEnded {
-                    lease: running.lease,
-                });
-                record_end(
-                    context,
-                    running.lease,
-                    &running.meta.kind,
-                    AttemptEnd::Unrun,
-                );
-                state.count_finished(Some(running.started.elapsed()));
+                end_lease(context, &running, AttemptEnd::Unrun, now);
             }
         }
         if signal.replaced.load(Ordering::Acquire) {
             return;
         }
     }
+}
+
+/// Returns the next job. Sends the verdicts before it waits for one.
+fn next_job(context: &SlotContext, slot_state: &SlotState) -> Result<ClaimedJob, RecvError> {
+    context.jobs.try_recv().or_else(|_| {
+        send_verdicts(slot_state, &context.settle);
+        context.jobs.recv()
+    })
+}
+
+/// Sends the verdicts of a slot to the settler.
+fn send_verdicts(slot_state: &SlotState, settle: &Sender<Message>) {
+    let verdicts = slot_state.take_verdicts();
+    if !verdicts.is_empty() {
+        // The settler outlives the slots unless the worker was dropped. Then the lease expires and
+        // the job is retried.
+        _ = settle.send(Message::Settled(verdicts));
+    }
+}
+
+/// Sends the verdicts of a slot that runs a long job, unless that would wait.
+pub(crate) fn offer_verdicts(context: &SlotContext, slot_state: &SlotState) {
+    let verdicts = slot_state.take_verdicts();
+    if verdicts.is_empty() {
+        return;
+    }
+    let offered = context.settle.try_send(Message::Settled(verdicts));
+    if let Err(TrySendError::Full(Message::Settled(verdicts))) = offered {
+        slot_state.add_verdicts(verdicts);
+    }
+}
+
+/// Forgets a lease that its handler's transaction ended, or found lost. The settler never heard of it.
+fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, now: Instant) {
+    let (state, lease) = (&context.state, running.lease);
+    if state.forget(&[lease]) {
+        // A job that waits to be the only suspect sends no notification.
+        _ = context.wake.try_send(Wake::Work);
+    }
+    record_end(context, lease, &running.meta.kind, end, now);
+    state.count_finished(Some(now.saturating_duration_since(running.started)));
 }
 
 /// Returns a job that no slot started, before its lease ends.
@@ -135,12 +180,18 @@ pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
         lease,
         job: claimed.meta.id,
     });
-    record_end(context, lease, kind, AttemptEnd::Unrun);
+    record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
     context.state.count_finished(None);
 }
 
-/// Judges an outcome and sends the verdict to the settler.
-pub(crate) fn conclude(context: &SlotContext, running: &RunningJob, outcome: Outcome) {
+/// Judges the outcome of a job that ended at `now`, and adds the verdict to the chunk of its slot.
+pub(crate) fn conclude(
+    context: &SlotContext,
+    slot_state: &SlotState,
+    running: &RunningJob,
+    outcome: Outcome,
+    now: Instant,
+) {
     let (lease, kind) = (running.lease, &running.meta.kind);
     let failed = outcome.classify();
     let breakers = &context.state.breakers;
@@ -152,7 +203,7 @@ pub(crate) fn conclude(context: &SlotContext, running: &RunningJob, outcome: Out
         },
         Some(_) => AttemptEnd::Other,
     };
-    let reports = breakers.note(lease, kind, attempt, Instant::now());
+    let reports = breakers.note(lease, kind, attempt, now);
     let outage = failed.as_ref().filter(|failed| failed.is_outage());
     let park = outage.map_or(Duration::ZERO, |failed| {
         breakers.park(kind, failed.dependency.as_deref())
@@ -172,69 +223,77 @@ pub(crate) fn conclude(context: &SlotContext, running: &RunningJob, outcome: Out
         },
     );
     let flooded = match &verdict {
-        Verdict::Dead { cause, .. } if *cause != DeathCause::Manual => flood(&context.state),
+        Verdict::Dead { cause, .. } if *cause != DeathCause::Manual => flood(&context.state, now),
         Verdict::Dead { .. }
         | Verdict::Done
         | Verdict::Retry { .. }
         | Verdict::Snooze { .. }
         | Verdict::Outage { .. } => None,
     };
+    let run_time = now.saturating_duration_since(running.started);
     let settlement = Settlement {
         lease: running.lease,
         meta: running.meta.clone(),
-        run_time: running.started.elapsed(),
+        run_time,
         verdict: match &context.state.config.redact {
             Some(redact) => verdict.redacted(&**redact),
             None => verdict,
         },
         in_outage,
         cause,
-        age: running.meta.age + running.meta.claimed.elapsed(),
+        age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
     };
-    // The settler outlives the slots unless the worker was dropped. Then the lease expires and the
-    // job is retried.
-    _ = context.settle.send(Message::Settled(settlement));
-    for report in reports.into_iter().chain(flooded) {
+    let reports: Vec<BreakerReport> = reports.into_iter().chain(flooded).collect();
+    let verdicts = slot_state.add_verdicts([settlement]);
+    if verdicts >= VERDICTS_IN_CHUNK || run_time >= SLOW || !reports.is_empty() {
+        send_verdicts(slot_state, &context.settle);
+    }
+    for report in reports {
         _ = context.settle.send(Message::Breaker(report));
     }
-    context
-        .state
-        .count_finished(Some(running.started.elapsed()));
+    context.state.count_finished(Some(run_time));
 }
 
 /// Counts a letter. Opens the queue's breaker if the flood guard trips.
-fn flood(state: &State) -> Option<BreakerReport> {
+fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
     let mut guard = lock(&state.flood);
     let guard = guard.as_mut()?;
-    let now = Instant::now();
     let message = guard.is_over(now).then(|| guard.message())?;
     state.breakers.flood(&message, now)
 }
 
 /// Records the end of an attempt without a verdict.
-fn record_end(context: &SlotContext, lease: LeaseId, kind: &str, attempt: AttemptEnd<'_>) {
-    let reports = context
-        .state
-        .breakers
-        .note(lease, kind, attempt, Instant::now());
-    for report in reports {
+fn record_end(
+    context: &SlotContext,
+    lease: LeaseId,
+    kind: &str,
+    attempt: AttemptEnd<'_>,
+    now: Instant,
+) {
+    for report in context.state.breakers.note(lease, kind, attempt, now) {
         _ = context.settle.send(Message::Breaker(report));
     }
 }
 
 /// Dead-letters a job without a handler. The claim skips such kinds, unless a kind was renamed in
 /// the database.
-fn unhandled(context: &SlotContext, claimed: &ClaimedJob) {
+fn unhandled(context: &SlotContext, slot_state: &SlotState, claimed: &ClaimedJob, now: Instant) {
     let kind = &claimed.meta.kind;
     let error = ErrorReport::new("Unhandled", format!("no handler for kind `{kind}`"), None);
     let running = RunningJob {
         lease: claimed.lease,
         meta: claimed.meta.clone(),
-        started: Instant::now(),
+        started: now,
         deadline: context.state.config.deadline,
         backoff: context.state.config.backoff.clone(),
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
-    conclude(context, &running, Outcome::Unhandled(error));
+    conclude(
+        context,
+        slot_state,
+        &running,
+        Outcome::Unhandled(error),
+        now,
+    );
 }

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::backoff::Backoff;
-use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::demand::{demand, wanted};
 use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
-use crate::sync::atomic::{AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::channel::{Receiver, Sender, bounded};
-use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::flood::FloodGuard;
 use crate::worker::handlers::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
+use crate::worker::lease_trust::LeaseTrust;
+use crate::worker::slot_state::SlotState;
 
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
@@ -63,13 +64,13 @@ pub(crate) struct State {
     pub(crate) counts: Counters,
     /// Why the worker stopped on an error.
     pub(crate) failure: OnceLock<String>,
-    /// The leases that this process knows it holds, each with the suspicion against its jobs.
-    pub(crate) held: Mutex<HashMap<LeaseId, Suspicion>>,
+    /// The leases that this process knows it holds.
+    pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
     /// The slots and their jobs.
     pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
     /// The segment of new jobs, at the last check of the ring.
     segment: AtomicI16,
-    /// The number of other workers of the queue at that check.
+    /// The number of other workers that claim the same jobs, as of the last full batch.
     other_workers: AtomicI64,
     /// The number of notifications received.
     notifications: AtomicU64,
@@ -81,12 +82,25 @@ pub(crate) struct State {
     run_time: AtomicU64,
     /// Wakes the fetcher when there may be room for jobs.
     room: Sender<()>,
+    /// Whether the watchdog waits for jobs.
+    watchdog_rests: AtomicBool,
+    /// Wakes the watchdog when there are jobs.
+    busy: Sender<()>,
+}
+
+/// What wakes two threads of a worker.
+pub(crate) struct Wakers {
+    /// Wakes the fetcher.
+    pub(crate) room: Receiver<()>,
+    /// Wakes the watchdog.
+    pub(crate) busy: Receiver<()>,
 }
 
 impl State {
-    pub(crate) fn new(mut config: Config, identity: WorkerIdentity) -> (State, Receiver<()>) {
+    pub(crate) fn new(mut config: Config, identity: WorkerIdentity) -> (State, Wakers) {
         let (stopping, stop) = Latch::new();
         let (room, has_room) = bounded(1);
+        let (busy, is_busy) = bounded(1);
         let breakers = LocalBreakers::new(
             config.queue.name(),
             config.breaker_threshold,
@@ -112,8 +126,14 @@ impl State {
             requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),
             room,
+            watchdog_rests: AtomicBool::new(false),
+            busy,
         };
-        (state, has_room)
+        let wakers = Wakers {
+            room: has_room,
+            busy: is_busy,
+        };
+        (state, wakers)
     }
 
     pub(crate) fn queue(&self) -> &str {
@@ -127,8 +147,13 @@ impl State {
     /// Returns how many jobs to claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
         let run_time = Duration::from_nanos(self.run_time.load(Ordering::Relaxed));
-        let coming = self.in_flight() + self.requested.load(Ordering::Relaxed);
+        let coming = self.in_flight() + self.requested();
         demand(wanted(self.config.slots, run_time), coming)
+    }
+
+    /// Returns how many jobs are being claimed.
+    pub(crate) fn requested(&self) -> usize {
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// Runs a claim of this many jobs, which no other fetcher requests meanwhile.
@@ -149,9 +174,13 @@ impl State {
         self.other_workers.load(Ordering::Relaxed)
     }
 
-    /// Records where new jobs go and how many other workers claim them.
-    pub(crate) fn set_ring(&self, segment: i16, other_workers: i64) {
+    /// Records where new jobs go.
+    pub(crate) fn set_segment(&self, segment: i16) {
         self.segment.store(segment, Ordering::Relaxed);
+    }
+
+    /// Records how many other workers claim the same jobs.
+    pub(crate) fn set_other_workers(&self, other_workers: i64) {
         self.other_workers.store(other_workers, Ordering::Relaxed);
     }
 
@@ -174,7 +203,25 @@ impl State {
 
     /// Counts claimed jobs.
     pub(crate) fn count_claimed(&self, jobs: usize) {
-        self.in_flight.fetch_add(jobs, Ordering::Relaxed);
+        self.in_flight.fetch_add(jobs, Ordering::SeqCst);
+    }
+
+    /// Wakes the watchdog if it rests, after jobs were counted.
+    pub(crate) fn wake_watchdog(&self) {
+        if self.watchdog_rests.swap(false, Ordering::SeqCst) {
+            _ = self.busy.try_send(());
+        }
+    }
+
+    /// Returns whether the watchdog may rest until it is woken: there are no jobs. It says so before it
+    /// looks, so that jobs counted afterwards wake it.
+    pub(crate) fn rest_watchdog(&self) -> bool {
+        self.watchdog_rests.store(true, Ordering::SeqCst);
+        let rests = self.in_flight.load(Ordering::SeqCst) == 0;
+        if !rests {
+            self.watchdog_rests.store(false, Ordering::SeqCst);
+        }
+        rests
     }
 
     /// Counts a job that left the slots, with its run time if it ran.
@@ -190,8 +237,10 @@ impl State {
             self.run_time.store(average, Ordering::Relaxed);
         }
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A full channel means that the fetcher is awake.
-        _ = self.room.try_send(());
+        if self.demand() > 0 {
+            // A full channel means that the fetcher is awake.
+            _ = self.room.try_send(());
+        }
     }
 
     /// Counts released jobs.
@@ -201,10 +250,21 @@ impl State {
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Records the leases of claimed jobs, before the next claim.
+    /// Records the leases of claimed jobs, before the next claim and before their verdicts.
     pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
-        let leases = claimed.iter().map(|job| (job.lease, job.suspicion()));
-        lock(&self.held).extend(leases);
+        let mut held = lock(&self.held);
+        for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
+            let [first, ..] = jobs else { continue };
+            let lease = held.entry(first.lease).or_default();
+            lease.jobs += jobs.len();
+            // Each suspect has a separate lease.
+            lease.suspicion = first.suspicion();
+        }
+    }
+
+    /// Returns the number of jobs that a held lease was claimed with.
+    pub(crate) fn jobs_of(&self, lease: LeaseId) -> Option<usize> {
+        lock(&self.held).get(&lease).map(|held| held.jobs)
     }
 
     /// Returns the suspects that may be claimed next to those held. Those held count until their
@@ -220,7 +280,8 @@ impl State {
     /// Forgets leases. Returns whether the last suspect was among them.
     pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
         let mut held = lock(&self.held);
-        let forgotten = leases.iter().filter_map(|lease| held.remove(lease)).max();
+        let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
+        let forgotten = forgotten.map(|lease| lease.suspicion).max();
         forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
     }
 
@@ -256,9 +317,18 @@ impl State {
     }
 }
 
+/// A lease that this process holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HeldLease {
+    /// The number of jobs that were claimed with it.
+    jobs: usize,
+    suspicion: Suspicion,
+}
+
 /// Returns the highest suspicion against a held lease.
-fn highest(held: &HashMap<LeaseId, Suspicion>) -> Suspicion {
-    held.values().copied().max().unwrap_or(Suspicion::None)
+fn highest(held: &HashMap<LeaseId, HeldLease>) -> Suspicion {
+    let suspicions = held.values().map(|lease| lease.suspicion);
+    suspicions.max().unwrap_or_default()
 }
 
 /// The prefix of a worker's log lines: `queue=orders worker=4f2a`.
@@ -274,80 +344,6 @@ impl fmt::Debug for State {
         f.debug_struct("State")
             .field("queue", &self.queue())
             .finish_non_exhaustive()
-    }
-}
-
-/// A slot and its job.
-#[derive(Debug, Default)]
-pub(crate) struct SlotState {
-    pub(crate) running: Mutex<Option<RunningJob>>,
-}
-
-/// A running job.
-#[derive(Clone, Debug)]
-pub(crate) struct RunningJob {
-    pub(crate) lease: LeaseId,
-    pub(crate) meta: JobMeta,
-    pub(crate) started: Instant,
-    pub(crate) deadline: Duration,
-    pub(crate) backoff: Backoff,
-    pub(crate) overrun: Overrun,
-    pub(crate) signal: Arc<Signal>,
-}
-
-/// The consequence of exceeding a deadline. In both cases another thread takes over the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overrun {
-    /// The worker judges the job at once.
-    GiveAway,
-    /// The handler's transaction holds the lease, so it decides.
-    Await,
-}
-
-/// How long the worker may rely on its leases, by its monotonic clock.
-///
-/// It counts nine tenths of a lease from the moment a renewal was *sent*, so it ends before the
-/// database gives the leases to others.
-#[derive(Debug)]
-pub(crate) struct LeaseTrust {
-    origin: Instant,
-    until_ms: AtomicU64,
-    /// No reaping before this time: after an outage the other workers may renew first.
-    reap_from_ms: AtomicU64,
-}
-
-impl LeaseTrust {
-    fn new() -> LeaseTrust {
-        LeaseTrust {
-            origin: Instant::now(),
-            until_ms: AtomicU64::new(0),
-            reap_from_ms: AtomicU64::new(0),
-        }
-    }
-
-    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
-        let until = self.since_origin(sent_at + lease * 9 / 10);
-        self.until_ms.store(until, Ordering::Relaxed);
-    }
-
-    /// Postpones reaping until this time.
-    pub(crate) fn reap_later(&self, from: Instant) {
-        self.reap_from_ms
-            .store(self.since_origin(from), Ordering::Relaxed);
-    }
-
-    pub(crate) fn may_reap(&self, now: Instant) -> bool {
-        self.since_origin(now) >= self.reap_from_ms.load(Ordering::Relaxed)
-    }
-
-    fn since_origin(&self, at: Instant) -> u64 {
-        let time = at.saturating_duration_since(self.origin);
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn holds(&self, now: Instant) -> bool {
-        let until = Duration::from_millis(self.until_ms.load(Ordering::Relaxed));
-        now.saturating_duration_since(self.origin) < until
     }
 }
 

@@ -1,34 +1,53 @@
 //! Enforces deadlines and lease expiry on a thread that does not use the database.
 //!
 //! It must work while the database does not, because it stops handlers whose jobs may already
-//! belong to another worker. It also releases claimed jobs that wait behind slow ones.
+//! belong to another worker. It also releases claimed jobs that wait behind slow ones, and sends the
+//! verdicts of slots that run slow ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::RecvTimeoutError;
+use crate::sync::channel::{Receiver, select};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::slot::{self, SlotContext};
-use crate::worker::state::{Overrun, RunningJob};
+use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
 
 /// The check interval, and so how late a deadline may be noticed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The check interval while nothing runs; each wake-up costs an idle program CPU time.
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// The check interval while it rests, because each wake-up costs an idle program CPU time. New jobs
+/// end it.
+const REST: Duration = Duration::from_secs(10);
 
-/// Runs until the worker ends.
-pub(crate) fn work(context: &SlotContext, over: &LatchReceiver) {
+/// The checks without a job before it rests, so that it is seldom woken while jobs arrive one by one.
+const CHECKS_BEFORE_REST: u32 = 10;
+
+/// Runs until the worker ends. `busy` receives a message when jobs are claimed while it rests.
+pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<()>) {
     let state = &context.state;
-    let pause = || match state.in_flight() {
-        0 => IDLE_CHECK_INTERVAL,
-        _ => CHECK_INTERVAL,
-    };
     let mut overrun_slots = 0;
     let mut trusted = true;
-    while over.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
+    let mut checks_without_jobs = 0_u32;
+    loop {
+        let pause = match checks_without_jobs >= CHECKS_BEFORE_REST && state.rest_watchdog() {
+            true => REST,
+            false => CHECK_INTERVAL,
+        };
+        select! {
+            recv(over) -> _ => return,
+            recv(busy) -> _ => {
+                checks_without_jobs = 0;
+                continue;
+            }
+            default(pause) => {}
+        }
+        checks_without_jobs = match state.in_flight() {
+            0 => checks_without_jobs.saturating_add(1),
+            _ => 0,
+        };
         let now = Instant::now();
         let trusts = state.trust.holds(now);
         if trusted && !trusts {
@@ -38,7 +57,8 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver) {
             );
         }
         trusted = trusts;
-        for running in running(context) {
+        for (slot_state, running) in running(context) {
+            slot::offer_verdicts(context, &slot_state);
             if !trusts {
                 running.signal.cancelled.store(true, Ordering::Relaxed);
             }
@@ -59,7 +79,8 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver) {
             if running.overrun == Overrun::GiveAway
                 && !running.signal.given_away.swap(true, Ordering::AcqRel)
             {
-                slot::conclude(context, &running, Outcome::TimedOut(running.deadline));
+                let outcome = Outcome::TimedOut(running.deadline);
+                slot::conclude(context, &slot_state, &running, outcome, now);
             }
             overrun_slots += 1;
             if overrun_slots > state.config.slots {
@@ -81,7 +102,7 @@ fn give_back(context: &SlotContext, now: Instant) {
     if context.jobs.is_empty() {
         return;
     }
-    let runs_for = |running: &RunningJob| now.saturating_duration_since(running.started);
+    let runs_for = |running: &Arc<RunningJob>| now.saturating_duration_since(running.started);
     let slots = lock(&context.state.slots).clone();
     // `None`: a slot is free and takes the waiting jobs.
     let slow: Option<Vec<Duration>> = slots
@@ -101,18 +122,20 @@ fn give_back(context: &SlotContext, now: Instant) {
     }
 }
 
-/// Returns a copy of the running jobs, so that no lock is held while they are handled.
-fn running(context: &SlotContext) -> Vec<RunningJob> {
-    lock(&context.state.slots)
-        .iter()
-        .filter_map(|slot_state| lock(&slot_state.running).clone())
-        .collect()
+/// Returns the slots that run a job, so that no lock is held while they are handled.
+fn running(context: &SlotContext) -> Vec<(Arc<SlotState>, Arc<RunningJob>)> {
+    let slots = lock(&context.state.slots);
+    let with_job = |slot_state: &Arc<SlotState>| {
+        let running = lock(&slot_state.running).clone()?;
+        Some((Arc::clone(slot_state), running))
+    };
+    slots.iter().filter_map(with_job).collect()
 }
 
 /// Returns how many handlers still run in replaced slots.
 fn overdue(context: &SlotContext) -> usize {
     running(context)
         .iter()
-        .filter(|running| running.signal.replaced.load(Ordering::Relaxed))
+        .filter(|(_, running)| running.signal.replaced.load(Ordering::Relaxed))
         .count()
 }

@@ -1,6 +1,6 @@
 //! Mutants of settling: verdicts, refunds and counters.
 
-use super::{Mutant, Mutation, patch};
+use super::{FunctionPatch, Mutant, Mutation, patch};
 use crate::checker::Rule;
 use crate::scenario::Scenario;
 
@@ -65,11 +65,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "transaction-keeps-the-lease",
-        mutation: Mutation::Statements(&[patch(
-            "settle_own",
-            "DELETE FROM redrive.leases l WHERE",
-            "UPDATE redrive.leases l SET worker_id = l.worker_id WHERE",
-        )]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.settle_own",
+            changes: &[(
+                "DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended",
+                "SELECT l.queue INTO ended FROM redrive.leases l WHERE l.lease_id = settle_own.lease",
+            )],
+        }]),
         scenario: Scenario::Work,
         rules: &[Rule::OneTransaction],
     },

@@ -101,6 +101,14 @@ pub(super) fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     )]
 }
 
+pub(super) fn other_workers(tables: &Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let (me, now) = (uuid(given, 1), Instant::now());
+    let is_other = |(id, worker): &(&Uuid, &WorkerRow)| **id != me && worker.expires_at > now;
+    let others = tables.workers.iter().filter(is_other).count();
+    let others = i64::try_from(others).unwrap_or(i64::MAX);
+    vec![Row::default().with("others", Type::INT8, &others)]
+}
+
 pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
     let now = Instant::now();
     let due = tables.delayed.values().filter(|(due, _)| *due <= now);

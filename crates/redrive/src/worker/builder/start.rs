@@ -82,7 +82,7 @@ impl WorkerBuilder {
                 .flood
                 .map(|(letters, per)| FloodGuard::new(letters, per)),
         };
-        let (state, room) = State::new(config, identity);
+        let (state, wakers) = State::new(config, identity);
         let state = Arc::new(state);
         let mut renewer_db = db.caller("redrive-renewer-db");
         renewer::register(&state, &mut renewer_db)?;
@@ -97,15 +97,13 @@ impl WorkerBuilder {
             state: Arc::clone(&state),
             jobs: claimed,
             settle: settle.clone(),
+            wake: wake.clone(),
             left: bye,
         };
         for _ in 0..state.config.slots {
             slot::start(&context)?;
         }
-        let dispatcher = Dispatcher {
-            jobs,
-            settle: settle.clone(),
-        };
+        let dispatcher = Dispatcher { jobs };
         let (claimer, second) = claimers(&state, &db, fetcher_db, &dispatcher)?;
         let threads = vec![
             threads::start(&state, "settler", {
@@ -126,12 +124,14 @@ impl WorkerBuilder {
                 move || {
                     // Dropped when the fetcher ends, even if it panics.
                     let _claiming = claiming;
-                    fetcher::work(&state, claimer, &dispatcher, second, &woken, &room);
+                    fetcher::work(&state, claimer, &dispatcher, second, &woken, &wakers.room);
                 }
             })?,
         ];
         // Not joined: it ends at its next check.
-        threads::start(&state, "watchdog", move || watchdog::work(&context, &over))?;
+        threads::start(&state, "watchdog", move || {
+            watchdog::work(&context, &over, &wakers.busy);
+        })?;
         log::info!(
             "{state}: started with {} slots as worker {}",
             state.config.slots,

@@ -1,0 +1,53 @@
+//! Decides how long a worker may rely on its leases.
+
+use std::time::Duration;
+
+use crate::sync::Instant;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// How long the worker may rely on its leases, by its monotonic clock.
+///
+/// It counts nine tenths of a lease from the moment a renewal was *sent*, so it ends before the
+/// database gives the leases to others.
+#[derive(Debug)]
+pub(crate) struct LeaseTrust {
+    origin: Instant,
+    until_ms: AtomicU64,
+    /// No reaping before this time: after an outage the other workers may renew first.
+    reap_from_ms: AtomicU64,
+}
+
+impl LeaseTrust {
+    pub(crate) fn new() -> LeaseTrust {
+        LeaseTrust {
+            origin: Instant::now(),
+            until_ms: AtomicU64::new(0),
+            reap_from_ms: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
+        let until = self.since_origin(sent_at + lease * 9 / 10);
+        self.until_ms.store(until, Ordering::Relaxed);
+    }
+
+    /// Postpones reaping until this time.
+    pub(crate) fn reap_later(&self, from: Instant) {
+        self.reap_from_ms
+            .store(self.since_origin(from), Ordering::Relaxed);
+    }
+
+    pub(crate) fn may_reap(&self, now: Instant) -> bool {
+        self.since_origin(now) >= self.reap_from_ms.load(Ordering::Relaxed)
+    }
+
+    fn since_origin(&self, at: Instant) -> u64 {
+        let time = at.saturating_duration_since(self.origin);
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn holds(&self, now: Instant) -> bool {
+        let until = Duration::from_millis(self.until_ms.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.origin) < until
+    }
+}
