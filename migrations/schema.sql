@@ -2145,7 +2145,7 @@ DECLARE
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.turn_ring, redrive.fold_metrics, redrive.run_policies, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.has_refused_death, redrive.turn_ring, redrive.fold_metrics, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
@@ -2245,6 +2245,59 @@ BEGIN
         END IF;
     END IF;
     RETURN found_id;
+END
+$$;
+
+-- Name: leases; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.leases (
+    lease_id uuid NOT NULL,
+    worker_id uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    jobs redrive.leased_job[] NOT NULL,
+    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
+    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
+    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
+
+-- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
+
+-- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
+
+-- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
+
+-- Name: has_refused_death(redrive.leases, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.has_refused_death(lease redrive.leases, max_crashes integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    refused bigint := (
+        SELECT l.id
+        FROM unnest(lease.jobs)
+            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        JOIN redrive.dead_letters l ON l.id = j.id
+        WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
+            AND (l.state <> 'redriving' OR j.generation <= l.generation)
+        LIMIT 1);
+BEGIN
+    IF refused IS NOT NULL THEN
+        RAISE WARNING 'redrive: job % cannot die, because letter % belongs to another job, and stays leased; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', refused, refused;
+    END IF;
+    RETURN refused IS NOT NULL;
 END
 $$;
 
@@ -3723,6 +3776,18 @@ BEGIN
 END
 $$;
 
+-- Name: refuse_death(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.refuse_death() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'redrive: job % cannot die, because letter % belongs to another job; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', NEW.id, NEW.id
+        USING ERRCODE = 'triggered_data_change_violation';
+END
+$$;
+
 -- Name: refused_letters(bigint[], boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL::text) RETURNS TABLE(id bigint, result text)
@@ -5044,35 +5109,6 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', a
 -- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
-
--- Name: leases; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.leases (
-    lease_id uuid NOT NULL,
-    worker_id uuid NOT NULL,
-    queue redrive.name NOT NULL,
-    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    jobs redrive.leased_job[] NOT NULL,
-    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
-    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
-    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
-
--- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
-
--- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
-
--- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
 
 -- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
 
@@ -6450,6 +6486,10 @@ CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters REFERENCING 
 -- Name: dead_letters record_run_outcomes; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
+
+-- Name: dead_letters refuse_death; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters FOR EACH ROW WHEN (((old.state <> 'redriving'::text) OR (new.generation <= old.generation))) EXECUTE FUNCTION redrive.refuse_death();
 
 -- Name: dead_letters reopen; Type: TRIGGER; Schema: redrive; Owner: -
 

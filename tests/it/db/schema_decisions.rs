@@ -111,6 +111,7 @@ grant_metric_slots       invoker volatile  pinned -
 grant_metrics            invoker volatile  pinned -
 grant_role               invoker volatile  pinned -
 group_of                 invoker volatile  pinned -
+has_refused_death        invoker volatile  pinned -
 history_before           invoker immutable pinned -
 is_drained               invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off
 is_gated                 invoker stable    pinned -
@@ -154,6 +155,7 @@ redact_bytes             invoker immutable pinned -
 redact_text              invoker immutable pinned -
 redrive                  invoker volatile  pinned -
 redrive_letters          invoker volatile  pinned -
+refuse_death             invoker volatile  pinned -
 refused_letters          invoker stable    pinned enable_hashjoin=off enable_mergejoin=off enable_seqscan=off
 remove_letters           invoker volatile  pinned -
 remove_policy            invoker volatile  pinned -
