@@ -4,8 +4,8 @@
 -- $1 bigint    size of the current segment, in bytes, from which the ring turns
 -- $2 integer   maximum stragglers to move
 -- $3 uuid      worker
--- Locks: the row of ring, skipped if another session holds it; ACCESS EXCLUSIVE on one drained
---        segment, after waiting at most 50 ms, and not at all while a reader holds the segment.
+-- Locks: the row of the current segment in ring_segments, skipped if another session holds it; ACCESS
+--        EXCLUSIVE on one drained segment, after waiting at most 50 ms, and not at all while a reader holds the segment.
 -- Index relied on: none; workers is small.
 -- Rows: always one: the step (drained, truncated, turned, moved or nothing), the segment that received new
 --       jobs before it, and the number of other busy workers with the same queue and kinds.
