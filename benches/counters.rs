@@ -48,9 +48,13 @@ fn run(bench: &mut Bench) -> Outcome {
                 client.batch_execute("TRUNCATE redrive.jobs, redrive.leases")?;
                 client.batch_execute(match counting {
                     Counting::On => {
-                        "INSERT INTO redrive.metric_ring (segment) VALUES (0) ON CONFLICT DO NOTHING"
+                        "CREATE OR REPLACE VIEW redrive.metric_ring AS \
+                         SELECT last_value::smallint AS segment FROM redrive.metric_ring_position"
                     }
-                    Counting::Off => "DELETE FROM redrive.metric_ring",
+                    Counting::Off => {
+                        "CREATE OR REPLACE VIEW redrive.metric_ring AS \
+                         SELECT last_value::smallint AS segment FROM redrive.metric_ring_position WHERE false"
+                    }
                 })?;
                 client.batch_execute("CHECKPOINT")?;
                 let once = work(bench, jobs)?;

@@ -3,18 +3,16 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- The segment of `jobs` that new rows go to, in one row. Every enqueue reads it; only a turn of the
--- ring updates it.
-CREATE TABLE redrive.ring (
-    only_row  boolean     NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
-    segment   smallint    NOT NULL CHECK (segment BETWEEN 0 AND 7),
-    turned_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-INSERT INTO redrive.ring (segment) VALUES (0);
+-- The segment of `jobs` that new rows go to. Every enqueue reads it; only a turn of the ring sets it. It is a
+-- sequence because a sequence is changed in place: a row would leave a dead version at each turn, and every
+-- enqueue would read all of them while a transaction holds the xmin horizon.
+CREATE SEQUENCE redrive.ring_position AS smallint MINVALUE 0 MAXVALUE 7 START 0;
+CREATE VIEW redrive.ring AS SELECT p.last_value::smallint AS segment FROM redrive.ring_position p;
 
 -- What the ring remembers about each segment, apart from `ring`, so that an enqueue never reads it.
 CREATE TABLE redrive.ring_segments (
     segment      smallint              NOT NULL PRIMARY KEY CHECK (segment BETWEEN 0 AND 7),
+    turned_at    timestamptz,
     truncated_at timestamptz,
     drained_at   timestamptz,
     drained_xid  xid8,
@@ -22,8 +20,10 @@ CREATE TABLE redrive.ring_segments (
     refusals     redrive.small_counter NOT NULL DEFAULT 0,
     CONSTRAINT ring_segments_are_drained_at_a_transaction CHECK ((drained_at IS NULL) = (drained_xid IS NULL))
 );
-INSERT INTO redrive.ring_segments (segment) SELECT generate_series(0, 7);
+INSERT INTO redrive.ring_segments (segment, turned_at)
+SELECT n, CASE n WHEN 0 THEN clock_timestamp() END FROM generate_series(0, 7) n;
 
+COMMENT ON COLUMN redrive.ring_segments.turned_at IS 'When the ring last turned to the segment; NULL: never.';
 COMMENT ON COLUMN redrive.ring_segments.truncated_at IS 'When the segment was last truncated; NULL: never.';
 COMMENT ON COLUMN redrive.ring_segments.drained_at IS 'When the segment was found without a job; NULL: it holds jobs, or nothing at all.';
 COMMENT ON COLUMN redrive.ring_segments.drained_xid IS 'A snapshot that is not older than this transaction sees that the segment has no job.';

@@ -164,6 +164,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     SET jit = off
 AS $$
 BEGIN
+    PERFORM redrive.require_read_committed('is_drained');
     LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)

@@ -3,14 +3,21 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Returns the bytes of a segment that its rows use, including large payloads stored in its TOAST table.
+-- Returns the bytes of a table that its rows use, including large values stored in its TOAST table.
+CREATE FUNCTION redrive.table_bytes(heap regclass) RETURNS bigint
+    LANGUAGE sql VOLATILE STRICT
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT pg_relation_size(c.oid) + coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0)
+    FROM pg_class c
+    WHERE c.oid = table_bytes.heap
+$$;
+
 CREATE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     LANGUAGE sql VOLATILE STRICT
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT pg_relation_size(c.oid) + pg_relation_size(c.reltoastrelid)
-    FROM pg_class c
-    WHERE c.oid = format('redrive.jobs_%s', segment_bytes.segment)::regclass
+    SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
 $$;
 
 -- Returns whether the last pages of a segment hold a job. Jobs are claimed roughly in the order in which
@@ -30,17 +37,34 @@ BEGIN
 END
 $$;
 
--- Returns the transactions that hold a lock on a segment, apart from this one.
-CREATE FUNCTION redrive.segment_holders(segment smallint) RETURNS text[]
+-- Returns the transactions that hold a lock on a table, apart from this one.
+CREATE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT coalesce(array_agg(l.virtualtransaction), '{}')
     FROM pg_locks l
     JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
-    WHERE c.oid = format('redrive.jobs_%s', segment_holders.segment)::regclass
+    WHERE c.oid = table_holders.heap
         AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+$$;
+
+-- Returns whether a transaction keeps its lock on a table. A waiting ACCESS EXCLUSIVE lock blocks every
+-- statement on the table, so wait for it only if the holders end within milliseconds, as those of claims do.
+CREATE FUNCTION redrive.is_held(heap regclass) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    holders CONSTANT text[] := redrive.table_holders(heap);
+BEGIN
+    IF holders = '{}' THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_sleep(0.05);
+    RETURN holders && redrive.table_holders(heap);
+END
 $$;
 
 -- Returns whether every snapshot sees that a segment has no job. A snapshot that does not would find the
@@ -65,16 +89,10 @@ CREATE FUNCTION redrive.truncate_segment(segment smallint) RETURNS boolean
 AS $$
 DECLARE
     heap     CONSTANT regclass := format('redrive.jobs_%s', segment);
-    holders  CONSTANT text[] := redrive.segment_holders(segment);
     occupied boolean;
 BEGIN
-    -- A waiting ACCESS EXCLUSIVE lock blocks all claims, so wait for the lock only if its holders are
-    -- claims, which end within milliseconds, and not a reader.
-    IF holders <> '{}' THEN
-        PERFORM pg_sleep(0.05);
-        IF holders && redrive.segment_holders(segment) THEN
-            RETURN false;
-        END IF;
+    IF redrive.is_held(heap) THEN
+        RETURN false;
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
     -- This sees every committed row, because no other session can write any more.
@@ -179,8 +197,8 @@ BEGIN
 END
 $$;
 
--- Turns the ring by at most one step. Every worker calls this; the lock on the row of `ring` lets one through,
--- and only the owner of the schema can hold it.
+-- Turns the ring by at most one step. Every worker calls this; the lock on the row of the current segment
+-- lets one through, and only the owner of the schema can hold it.
 --   `drained`    a segment without jobs was noted; it is truncated once every recent snapshot sees that;
 --   `truncated`  a drained segment was truncated, which returns its space and dead rows;
 --   `turned`     the current segment was full, so new jobs go to the nearest clean one;
@@ -210,7 +228,7 @@ BEGIN
     FROM redrive.ring_segments s
     WHERE s.segment <> here;
     IF cardinality(others) = 7 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the tables ring and ring_segments lack their rows; they need one and eight'
+        RAISE EXCEPTION 'redrive: the table ring_segments lacks rows; it needs eight'
             USING ERRCODE = 'no_data_found', HINT = 'Was the schema restored without its data?';
     END IF;
     -- Search without the lock, because there is usually nothing to do and a row lock costs a commit.
@@ -224,8 +242,9 @@ BEGIN
     IF candidate IS NULL AND redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
         RETURN 'nothing';
     END IF;
-    PERFORM FROM redrive.ring r WHERE r.segment = here FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    PERFORM FROM redrive.ring_segments s WHERE s.segment = here FOR UPDATE SKIP LOCKED;
+    -- Another session may hold the lock, or may just have turned the ring.
+    IF NOT FOUND OR here <> (SELECT r.segment FROM redrive.ring r) THEN
         RETURN 'nothing';
     END IF;
 
@@ -241,7 +260,8 @@ BEGIN
     END IF;
     FOREACH candidate IN ARRAY others LOOP
         IF redrive.segment_bytes(candidate) = 0 THEN
-            UPDATE redrive.ring SET segment = candidate, turned_at = clock_timestamp();
+            UPDATE redrive.ring_segments s SET turned_at = clock_timestamp() WHERE s.segment = candidate;
+            PERFORM setval('redrive.ring_position', candidate);
             RETURN 'turned';
         END IF;
     END LOOP;

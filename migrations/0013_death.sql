@@ -101,9 +101,50 @@ BEGIN
 END
 $$;
 
+-- Refuses a death that would overwrite the letter of another job. That happens when the sequence of ids lags
+-- behind, for example after a logical restore, and a new job gets an id that is in use. Only the job of a
+-- redriving letter may replace it, and that job has the next generation.
+CREATE FUNCTION redrive.refuse_death() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'redrive: job % cannot die, because letter % belongs to another job; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', NEW.id, NEW.id
+        USING ERRCODE = 'triggered_data_change_violation';
+END
+$$;
+
+-- Returns whether a lost lease has a job whose death would be refused, and warns about the job. The reaper leaves
+-- such a lease alone, so that it can recover the others.
+CREATE FUNCTION redrive.has_refused_death(lease redrive.leases, max_crashes integer) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    refused bigint := (
+        SELECT l.id
+        FROM unnest(lease.jobs)
+            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        JOIN redrive.dead_letters l ON l.id = j.id
+        WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
+            AND (l.state <> 'redriving' OR j.generation <= l.generation)
+        LIMIT 1);
+BEGIN
+    IF refused IS NOT NULL THEN
+        RAISE WARNING 'redrive: job % cannot die, because letter % belongs to another job, and stays leased; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', refused, refused;
+    END IF;
+    RETURN refused IS NOT NULL;
+END
+$$;
+
 CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
 CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
     FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
+-- Only a death changes the cause.
+CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.state <> 'redriving' OR NEW.generation <= OLD.generation)
+    EXECUTE FUNCTION redrive.refuse_death();
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

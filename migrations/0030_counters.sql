@@ -54,13 +54,9 @@ INSERT INTO redrive.counter_keys (key, metric, labels, bounds) VALUES
     ('residence', 'redrive_dlq_residence_seconds', '{exit}',
      '{60,600,3600,21600,86400,259200,604800,1209600,2592000}');
 
--- The child of `metric_deltas` that new rows go to, in one row. Only a turn of the ring updates it.
-CREATE TABLE redrive.metric_ring (
-    only_row  boolean     NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
-    segment   smallint    NOT NULL CHECK (segment BETWEEN 0 AND 2),
-    turned_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-INSERT INTO redrive.metric_ring (segment) VALUES (0);
+-- The child of `metric_deltas` that new rows go to. Only a turn of its ring sets it. A sequence, as for `ring`.
+CREATE SEQUENCE redrive.metric_ring_position AS smallint MINVALUE 0 MAXVALUE 2 START 0;
+CREATE VIEW redrive.metric_ring AS SELECT p.last_value::smallint AS segment FROM redrive.metric_ring_position p;
 
 -- Counts that are not folded yet. Each counting statement inserts one row per queue, so a crash cannot
 -- separate the two and a rollback removes both. Inserts never wait for each other. The arrays are parallel;

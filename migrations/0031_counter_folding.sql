@@ -162,7 +162,6 @@ DECLARE
     taken    bigint;
     folded   bigint := 0;
     occupied boolean;
-    kept     redrive.metric_values[];
 BEGIN
     PERFORM redrive.require_read_committed('fold_metrics');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
@@ -223,26 +222,10 @@ BEGIN
         FOR step IN 1..2 LOOP
             child := (here + step) % 3;
             IF pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0 THEN
-                UPDATE redrive.metric_ring SET segment = child, turned_at = clock_timestamp();
+                PERFORM setval('redrive.metric_ring_position', child);
                 EXIT;
             END IF;
         END LOOP;
-    END IF;
-
-    -- While a transaction holds the xmin horizon, every fold leaves dead versions of the totals. Once they
-    -- are many times larger than the live rows, rewrite the totals.
-    IF folded > 0 AND pg_relation_size('redrive.metric_values'::regclass) > 4 * segment_bytes
-        AND pg_relation_size('redrive.metric_values'::regclass)
-            > 8 * (SELECT coalesce(sum(pg_column_size(v)), 0) FROM redrive.metric_values v)
-    THEN
-        BEGIN
-            LOCK TABLE redrive.metric_values IN ACCESS EXCLUSIVE MODE;
-            kept := ARRAY(SELECT v FROM redrive.metric_values v);
-            TRUNCATE redrive.metric_values;
-            INSERT INTO redrive.metric_values SELECT (k).* FROM unnest(kept) k;
-        EXCEPTION WHEN lock_not_available THEN
-            NULL;
-        END;
     END IF;
     RETURN folded;
 END

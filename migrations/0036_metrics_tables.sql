@@ -89,10 +89,10 @@ BEGIN
     SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
     UNION ALL
     SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
-    FROM redrive.ring r
+    FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at FROM redrive.ring_segments s) r
     CROSS JOIN LATERAL (VALUES
         ('redrive_ring_turned_timestamp_seconds', r.turned_at),
-        ('redrive_ring_truncated_timestamp_seconds', (SELECT max(s.truncated_at) FROM redrive.ring_segments s))
+        ('redrive_ring_truncated_timestamp_seconds', r.truncated_at)
     ) v (metric, moment)
     UNION ALL
     SELECT 'redrive_ring_clean_segments', '{}',

@@ -807,6 +807,38 @@ BEGIN
 END
 $$;
 
+-- Name: compact(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.compact() RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    begun CONSTANT timestamptz := clock_timestamp();
+    due   redrive.compactions;
+    is_rewritten boolean;
+BEGIN
+    PERFORM redrive.require_read_committed('compact');
+    SELECT c.* INTO due
+    FROM redrive.compactions c
+    WHERE c.retry_at <= begun AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes
+    ORDER BY c.retry_at, c.relation
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
+        INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    UPDATE redrive.compactions c
+    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun)
+    WHERE c.relation = due.relation;
+    RETURN CASE WHEN is_rewritten THEN due.relation END;
+END
+$_$;
+
 -- Name: complete_letter(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.complete_letter() RETURNS trigger
@@ -1873,7 +1905,6 @@ DECLARE
     taken    bigint;
     folded   bigint := 0;
     occupied boolean;
-    kept     redrive.metric_values[];
 BEGIN
     PERFORM redrive.require_read_committed('fold_metrics');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
@@ -1934,26 +1965,10 @@ BEGIN
         FOR step IN 1..2 LOOP
             child := (here + step) % 3;
             IF pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0 THEN
-                UPDATE redrive.metric_ring SET segment = child, turned_at = clock_timestamp();
+                PERFORM setval('redrive.metric_ring_position', child);
                 EXIT;
             END IF;
         END LOOP;
-    END IF;
-
-    -- While a transaction holds the xmin horizon, every fold leaves dead versions of the totals. Once they
-    -- are many times larger than the live rows, rewrite the totals.
-    IF folded > 0 AND pg_relation_size('redrive.metric_values'::regclass) > 4 * segment_bytes
-        AND pg_relation_size('redrive.metric_values'::regclass)
-            > 8 * (SELECT coalesce(sum(pg_column_size(v)), 0) FROM redrive.metric_values v)
-    THEN
-        BEGIN
-            LOCK TABLE redrive.metric_values IN ACCESS EXCLUSIVE MODE;
-            kept := ARRAY(SELECT v FROM redrive.metric_values v);
-            TRUNCATE redrive.metric_values;
-            INSERT INTO redrive.metric_values SELECT (k).* FROM unnest(kept) k;
-        EXCEPTION WHEN lock_not_available THEN
-            NULL;
-        END;
     END IF;
     RETURN folded;
 END
@@ -2149,7 +2164,9 @@ DECLARE
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.turn_ring, redrive.fold_metrics, redrive.run_policies, '
+        'SELECT ON redrive.compactions',
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.has_refused_death, redrive.turn_ring, redrive.fold_metrics, '
+            'redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
@@ -2252,6 +2269,70 @@ BEGIN
 END
 $$;
 
+-- Name: leases; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.leases (
+    lease_id uuid NOT NULL,
+    worker_id uuid NOT NULL,
+    queue redrive.name NOT NULL,
+    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    jobs redrive.leased_job[] NOT NULL,
+    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
+    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
+    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
+
+-- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
+
+-- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
+
+-- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
+
+-- Name: has_refused_death(redrive.leases, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.has_refused_death(lease redrive.leases, max_crashes integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    refused bigint := (
+        SELECT l.id
+        FROM unnest(lease.jobs)
+            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
+                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        JOIN redrive.dead_letters l ON l.id = j.id
+        WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
+            AND (l.state <> 'redriving' OR j.generation <= l.generation)
+        LIMIT 1);
+BEGIN
+    IF refused IS NOT NULL THEN
+        RAISE WARNING 'redrive: job % cannot die, because letter % belongs to another job, and stays leased; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', refused, refused;
+    END IF;
+    RETURN refused IS NOT NULL;
+END
+$$;
+
+-- Name: is_compaction_due(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_compaction_due() RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.compactions c
+        WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes)
+$$;
+
 -- Name: is_drained(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
@@ -2262,6 +2343,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     SET jit TO 'off'
     AS $$
 BEGIN
+    PERFORM redrive.require_read_committed('is_drained');
     LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
@@ -2280,6 +2362,23 @@ CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
         WHERE b.state <> 'closed'
             AND (b.name = 'queue:' || is_gated.queue
                  OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
+$$;
+
+-- Name: is_held(regclass); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.is_held(heap regclass) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    holders CONSTANT text[] := redrive.table_holders(heap);
+BEGIN
+    IF holders = '{}' THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_sleep(0.05);
+    RETURN holders && redrive.table_holders(heap);
+END
 $$;
 
 -- Name: is_hour_allowed(integer, integer, integer); Type: FUNCTION; Schema: redrive; Owner: -
@@ -3255,10 +3354,10 @@ BEGIN
     SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
     UNION ALL
     SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
-    FROM redrive.ring r
+    FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at FROM redrive.ring_segments s) r
     CROSS JOIN LATERAL (VALUES
         ('redrive_ring_turned_timestamp_seconds', r.turned_at),
-        ('redrive_ring_truncated_timestamp_seconds', (SELECT max(s.truncated_at) FROM redrive.ring_segments s))
+        ('redrive_ring_truncated_timestamp_seconds', r.truncated_at)
     ) v (metric, moment)
     UNION ALL
     SELECT 'redrive_ring_clean_segments', '{}',
@@ -3825,6 +3924,18 @@ BEGIN
 END
 $$;
 
+-- Name: refuse_death(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.refuse_death() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'redrive: job % cannot die, because letter % belongs to another job; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', NEW.id, NEW.id
+        USING ERRCODE = 'triggered_data_change_violation';
+END
+$$;
+
 -- Name: refused_letters(bigint[], boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL::text) RETURNS TABLE(id bigint, result text)
@@ -4062,6 +4173,37 @@ CREATE FUNCTION redrive.retention_due() RETURNS TABLE(queue text, state text, ke
     ORDER BY r.queue, r.state
 $$;
 
+-- Name: rewrite(regclass, anyarray, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.rewrite(heap regclass, kept anyarray, max_rows bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '50ms'
+    AS $_$
+DECLARE
+    live_rows  bigint;
+    live_bytes bigint;
+    columns    text;
+BEGIN
+    EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
+        INTO live_rows, live_bytes USING max_rows + 1;
+    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+        RETURN false;
+    END IF;
+    SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
+    FROM pg_attribute a
+    WHERE a.attrelid = heap AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
+    -- A new snapshot, which sees every row, because no other session can write any more.
+    EXECUTE format('SELECT array_agg(t) FROM %s t', heap) INTO kept;
+    EXECUTE format('TRUNCATE %s', heap);
+    EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM unnest($1)', heap, columns) USING kept;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$_$;
+
 -- Name: run_policies(uuid, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease interval DEFAULT '00:01:00'::interval, OUT policy text, OUT letters bigint, OUT mode text, OUT error text) RETURNS SETOF record
@@ -4162,23 +4304,7 @@ CREATE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     LANGUAGE sql STRICT
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT pg_relation_size(c.oid) + pg_relation_size(c.reltoastrelid)
-    FROM pg_class c
-    WHERE c.oid = format('redrive.jobs_%s', segment_bytes.segment)::regclass
-$$;
-
--- Name: segment_holders(smallint); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.segment_holders(segment smallint) RETURNS text[]
-    LANGUAGE sql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-    SELECT coalesce(array_agg(l.virtualtransaction), '{}')
-    FROM pg_locks l
-    JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
-    WHERE c.oid = format('redrive.jobs_%s', segment_holders.segment)::regclass
-        AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
-        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
 $$;
 
 -- Name: send_back(bigint[], jsonb, text, integer, integer, boolean, bigint, bigint[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
@@ -4510,49 +4636,30 @@ BEGIN
 END
 $$;
 
--- Name: some_jobs_of(redrive.leases, bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: table_bytes(regclass); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.leased_job
-    LANGUAGE sql STABLE ROWS 100 PARALLEL SAFE
-    BEGIN ATOMIC
- SELECT p.id,
-     (some_jobs_of.lease).kinds[p.n] AS kinds,
-     COALESCE((some_jobs_of.lease).priorities[p.n], (0)::smallint) AS "coalesce",
-     (some_jobs_of.lease).payloads[p.n] AS payloads,
-     COALESCE((some_jobs_of.lease).attempts[p.n], 1) AS "coalesce",
-     COALESCE((some_jobs_of.lease).max_attempts[p.n], 5) AS "coalesce",
-     COALESCE((some_jobs_of.lease).generations[p.n], 0) AS "coalesce",
-     COALESCE((some_jobs_of.lease).crashes[p.n], (0)::smallint) AS "coalesce",
-     COALESCE((some_jobs_of.lease).refunds[p.n], (0)::smallint) AS "coalesce",
-     (some_jobs_of.lease).enqueued_at[p.n] AS enqueued_at,
-     (some_jobs_of.lease).histories[p.n] AS histories,
-     (some_jobs_of.lease).unique_keys[p.n] AS unique_keys,
-     (some_jobs_of.lease).outages_since[p.n] AS outages_since,
-     (some_jobs_of.lease).headers[p.n] AS headers,
-     (some_jobs_of.lease).group_keys[p.n] AS group_keys
-    FROM ( SELECT i.id,
-             (i.n)::integer AS n
-            FROM unnest((some_jobs_of.lease).ids) WITH ORDINALITY i(id, n)) p
-   WHERE (((cardinality(some_jobs_of.wanted) * 8) < (some_jobs_of.lease).job_count) AND (p.id = ANY (some_jobs_of.wanted)))
- UNION ALL
-  SELECT j.id,
-     j.kind,
-     j.priority,
-     j.payload,
-     j.attempt,
-     j.max_attempts,
-     j.generation,
-     j.crashes,
-     j.refunds,
-     j.enqueued_at,
-     j.history,
-     j.unique_key,
-     j.outage_since,
-     j.headers,
-     j.group_key
-    FROM redrive.jobs_of(some_jobs_of.lease) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key)
-   WHERE ((cardinality(some_jobs_of.wanted) * 8) >= (some_jobs_of.lease).job_count);
-END;
+CREATE FUNCTION redrive.table_bytes(heap regclass) RETURNS bigint
+    LANGUAGE sql STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT pg_relation_size(c.oid) + coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0)
+    FROM pg_class c
+    WHERE c.oid = table_bytes.heap
+$$;
+
+-- Name: table_holders(regclass); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT coalesce(array_agg(l.virtualtransaction), '{}')
+    FROM pg_locks l
+    JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
+    WHERE c.oid = table_holders.heap
+        AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+$$;
 
 -- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
 
@@ -4873,16 +4980,10 @@ CREATE FUNCTION redrive.truncate_segment(segment smallint) RETURNS boolean
     AS $$
 DECLARE
     heap     CONSTANT regclass := format('redrive.jobs_%s', segment);
-    holders  CONSTANT text[] := redrive.segment_holders(segment);
     occupied boolean;
 BEGIN
-    -- A waiting ACCESS EXCLUSIVE lock blocks all claims, so wait for the lock only if its holders are
-    -- claims, which end within milliseconds, and not a reader.
-    IF holders <> '{}' THEN
-        PERFORM pg_sleep(0.05);
-        IF holders && redrive.segment_holders(segment) THEN
-            RETURN false;
-        END IF;
+    IF redrive.is_held(heap) THEN
+        RETURN false;
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
     -- This sees every committed row, because no other session can write any more.
@@ -4923,7 +5024,7 @@ BEGIN
     FROM redrive.ring_segments s
     WHERE s.segment <> here;
     IF cardinality(others) = 7 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the tables ring and ring_segments lack their rows; they need one and eight'
+        RAISE EXCEPTION 'redrive: the table ring_segments lacks rows; it needs eight'
             USING ERRCODE = 'no_data_found', HINT = 'Was the schema restored without its data?';
     END IF;
     -- Search without the lock, because there is usually nothing to do and a row lock costs a commit.
@@ -4937,8 +5038,9 @@ BEGIN
     IF candidate IS NULL AND redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
         RETURN 'nothing';
     END IF;
-    PERFORM FROM redrive.ring r WHERE r.segment = here FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    PERFORM FROM redrive.ring_segments s WHERE s.segment = here FOR UPDATE SKIP LOCKED;
+    -- Another session may hold the lock, or may just have turned the ring.
+    IF NOT FOUND OR here <> (SELECT r.segment FROM redrive.ring r) THEN
         RETURN 'nothing';
     END IF;
 
@@ -4954,7 +5056,8 @@ BEGIN
     END IF;
     FOREACH candidate IN ARRAY others LOOP
         IF redrive.segment_bytes(candidate) = 0 THEN
-            UPDATE redrive.ring SET segment = candidate, turned_at = clock_timestamp();
+            UPDATE redrive.ring_segments s SET turned_at = clock_timestamp() WHERE s.segment = candidate;
+            PERFORM setval('redrive.ring_position', candidate);
             RETURN 'turned';
         END IF;
     END LOOP;
@@ -5138,6 +5241,27 @@ COMMENT ON COLUMN redrive.breakers.delay_ms IS 'The wait before a probe. A faile
 -- Name: COLUMN breakers.probe_at; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.breakers.probe_at IS 'When the next probe may start; infinity: an operator must close the breaker.';
+
+-- Name: compactions; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.compactions (
+    relation text NOT NULL COLLATE pg_catalog."C",
+    min_bytes bigint NOT NULL,
+    max_rows bigint NOT NULL,
+    retry_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
+);
+
+-- Name: COLUMN compactions.min_bytes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.min_bytes IS 'The size from which the table is rewritten if three quarters of it are dead.';
+
+-- Name: COLUMN compactions.max_rows; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is not rewritten.';
+
+-- Name: COLUMN compactions.retry_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.retry_at IS 'When it may next be searched or rewritten.';
 
 -- Name: counter_keys; Type: TABLE; Schema: redrive; Owner: -
 
@@ -5796,15 +5920,21 @@ CREATE TABLE redrive.metric_folded (
 
 COMMENT ON COLUMN redrive.metric_folded.names IS 'The hash of a name selects its bit. The number of set bits estimates the number of names.';
 
--- Name: metric_ring; Type: TABLE; Schema: redrive; Owner: -
+-- Name: metric_ring_position; Type: SEQUENCE; Schema: redrive; Owner: -
 
-CREATE TABLE redrive.metric_ring (
-    only_row boolean DEFAULT true NOT NULL,
-    segment smallint NOT NULL,
-    turned_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT metric_ring_only_row_check CHECK (only_row),
-    CONSTRAINT metric_ring_segment_check CHECK (((segment >= 0) AND (segment <= 2)))
-);
+CREATE SEQUENCE redrive.metric_ring_position
+    AS smallint
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    MAXVALUE 2
+    CACHE 1;
+
+-- Name: metric_ring; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.metric_ring AS
+ SELECT (p.last_value)::smallint AS segment
+   FROM redrive.metric_ring_position p;
 
 -- Name: metric_slots; Type: TABLE; Schema: redrive; Owner: -
 
@@ -6043,20 +6173,27 @@ ALTER TABLE redrive.retention ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
--- Name: ring; Type: TABLE; Schema: redrive; Owner: -
+-- Name: ring_position; Type: SEQUENCE; Schema: redrive; Owner: -
 
-CREATE TABLE redrive.ring (
-    only_row boolean DEFAULT true NOT NULL,
-    segment smallint NOT NULL,
-    turned_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT ring_only_row_check CHECK (only_row),
-    CONSTRAINT ring_segment_check CHECK (((segment >= 0) AND (segment <= 7)))
-);
+CREATE SEQUENCE redrive.ring_position
+    AS smallint
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    MAXVALUE 7
+    CACHE 1;
+
+-- Name: ring; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.ring AS
+ SELECT (p.last_value)::smallint AS segment
+   FROM redrive.ring_position p;
 
 -- Name: ring_segments; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.ring_segments (
     segment smallint NOT NULL,
+    turned_at timestamp with time zone,
     truncated_at timestamp with time zone,
     drained_at timestamp with time zone,
     drained_xid xid8,
@@ -6065,6 +6202,10 @@ CREATE TABLE redrive.ring_segments (
     CONSTRAINT ring_segments_are_drained_at_a_transaction CHECK (((drained_at IS NULL) = (drained_xid IS NULL))),
     CONSTRAINT ring_segments_segment_check CHECK (((segment >= 0) AND (segment <= 7)))
 );
+
+-- Name: COLUMN ring_segments.turned_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.ring_segments.turned_at IS 'When the ring last turned to the segment; NULL: never.';
 
 -- Name: COLUMN ring_segments.truncated_at; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -6247,6 +6388,11 @@ ALTER TABLE ONLY redrive.audit
 ALTER TABLE ONLY redrive.breakers
     ADD CONSTRAINT breakers_pkey PRIMARY KEY (name);
 
+-- Name: compactions compactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.compactions
+    ADD CONSTRAINT compactions_pkey PRIMARY KEY (relation);
+
 -- Name: counter_keys counter_keys_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.counter_keys
@@ -6312,11 +6458,6 @@ ALTER TABLE ONLY redrive.metric_drift
 ALTER TABLE ONLY redrive.metric_folded
     ADD CONSTRAINT metric_folded_pkey PRIMARY KEY (label);
 
--- Name: metric_ring metric_ring_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
-
-ALTER TABLE ONLY redrive.metric_ring
-    ADD CONSTRAINT metric_ring_pkey PRIMARY KEY (only_row);
-
 -- Name: metric_slots metric_slots_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.metric_slots
@@ -6361,11 +6502,6 @@ ALTER TABLE ONLY redrive.redrive_runs
 
 ALTER TABLE ONLY redrive.retention
     ADD CONSTRAINT retention_pkey PRIMARY KEY (id);
-
--- Name: ring ring_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
-
-ALTER TABLE ONLY redrive.ring
-    ADD CONSTRAINT ring_pkey PRIMARY KEY (only_row);
 
 -- Name: ring_segments ring_segments_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -6567,6 +6703,10 @@ CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters REFERENCING 
 -- Name: dead_letters record_run_outcomes; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
+
+-- Name: dead_letters refuse_death; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters FOR EACH ROW WHEN (((old.state <> 'redriving'::text) OR (new.generation <= old.generation))) EXECUTE FUNCTION redrive.refuse_death();
 
 -- Name: dead_letters reopen; Type: TRIGGER; Schema: redrive; Owner: -
 

@@ -15,6 +15,7 @@ mod truncation;
 
 mod death;
 mod dependency;
+mod foreign_letter;
 mod retry;
 
 mod breaker;

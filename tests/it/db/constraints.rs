@@ -71,8 +71,7 @@ fn the_schema_rejects_illegal_rows() {
         format!("{BREAKER} VALUES ('b', 'closed', 'outage', 1, now())"),
         format!("{BREAKER} VALUES ('', 'open', 'outage', 1, now())"),
         format!("{BREAKER} VALUES (' b', 'open', 'outage', 1, now())"),
-        "INSERT INTO redrive.ring (only_row, segment) VALUES (false, 0)".to_owned(),
-        "UPDATE redrive.ring SET segment = 8".to_owned(),
+        "INSERT INTO redrive.ring_segments (segment) VALUES (8)".to_owned(),
     ];
     let test = TestDatabase::migrated();
     let mut client = test.client();

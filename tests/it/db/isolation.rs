@@ -10,13 +10,15 @@ use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
-const REFUSING: [&str; 6] = [
+pub(super) const REFUSING: [&str; 8] = [
     "SELECT redrive.turn_ring(8192, 1000)",
     "SELECT redrive.fold_metrics()",
     "SELECT redrive.fold_letters()",
     "SELECT redrive.prune_groups('1 day')",
     "SELECT redrive.audit_counters()",
     "SELECT redrive.metric_totals()",
+    "SELECT redrive.compact()",
+    "SELECT redrive.is_drained('orders')",
 ];
 
 /// Expects that every function names the isolation level in its error.

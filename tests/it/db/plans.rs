@@ -72,7 +72,7 @@ struct Hot {
 }
 
 /// The statements of workers.
-const WORKERS: [Hot; 15] = [
+const WORKERS: [Hot; 20] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -130,6 +130,31 @@ const WORKERS: [Hot; 15] = [
     Hot {
         name: "chores",
         arguments: "'00000000-0000-0000-0000-000000000001', 60000",
+        pages: 2000,
+    },
+    Hot {
+        name: "give_back",
+        arguments: "'00000000-0000-0000-0001-000000000002', '{20,21}'",
+        pages: 200,
+    },
+    Hot {
+        name: "wait",
+        arguments: "'00000000-0000-0000-0000-000000000001', true",
+        pages: 20,
+    },
+    Hot {
+        name: "leave",
+        arguments: "'00000000-0000-0000-0000-000000000001'",
+        pages: 2000,
+    },
+    Hot {
+        name: "compact",
+        arguments: "",
+        pages: 2000,
+    },
+    Hot {
+        name: "turn_ring",
+        arguments: "1000000000, 1000, '00000000-0000-0000-0000-000000000001'",
         pages: 2000,
     },
     Hot {
@@ -314,6 +339,10 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
         for (mut client, hot) in sessions {
             trouble += &wrong(&mut client, hot, when);
         }
+    }
+    client.batch_execute("ANALYZE").unwrap();
+    for (mut client, hot) in sessions() {
+        trouble += &wrong(&mut client, hot, "planned on full tables that were analyzed");
     }
     // The same without any statistics.
     client

@@ -3,6 +3,8 @@
 
 use redrive_tests::TestDatabase;
 
+use super::isolation::REFUSING;
+
 /// Each table: how a publication of all tables identifies its rows, and how it is vacuumed.
 ///
 /// Every table that loses or changes rows needs a primary key or the whole row; the parts of a
@@ -12,6 +14,7 @@ const TABLES: &str = "
 archived_letters     key   -
 audit                key   -
 breakers             key   fillfactor=50
+compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
 details              key   -
@@ -37,7 +40,6 @@ metric_deltas_1      full  vacuum_scale_factor=0 vacuum_threshold=5000
 metric_deltas_2      full  vacuum_scale_factor=0 vacuum_threshold=5000
 metric_drift         key   -
 metric_folded        key   -
-metric_ring          key   -
 metric_slots         key   -
 metric_values        key   vacuum_scale_factor=0 vacuum_threshold=1000 fillfactor=70
 migrations           key   -
@@ -46,7 +48,6 @@ pruned_regressions   key   -
 redactions           key   -
 redrive_runs         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 retention            key   -
-ring                 key   -
 ring_segments        key   -
 run_chunks           key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 run_deltas           full  vacuum_scale_factor=0 vacuum_threshold=1000
@@ -55,139 +56,152 @@ unique_keys          key   vacuum_scale_factor=0 vacuum_threshold=10000
 workers              key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 ";
 
-/// Each function: whose rights it has, what it may do, how its names are resolved, and its settings.
+/// Each function: whose rights it has, what it may do, how its names are resolved, its isolation level, and
+/// its settings.
 ///
 /// `definer` functions may truncate or count what their callers may not read. Names are `pinned` to
 /// `pg_catalog, pg_temp` or were `parsed` when the function was created, so that no role can put its
 /// own functions in between. Nothing else is allowed.
+///
+/// A function that locks a table and then reads it refuses every level but READ COMMITTED
+/// (`committed`), where the lock is older than the snapshot; one that locks a `table` is called only by
+/// such functions. One that locks `rows` works at `any` level: the server reports a row that changed in
+/// between as a serialization failure.
 const FUNCTIONS: &str = "
-add_attempt              invoker immutable parsed -
-add_counts               invoker immutable parsed -
-add_event                invoker immutable parsed -
-add_redaction            invoker volatile  pinned -
-apply_retention          invoker volatile  pinned enable_seqscan=on
-archive_json             invoker stable    pinned -
-assign_group             invoker volatile  pinned -
-audit_counters           definer volatile  pinned enable_seqscan=on jit=off
-capture                  invoker volatile  pinned -
-capture_letters          invoker volatile  pinned -
-change_run               invoker volatile  pinned -
-check_breaker_name       invoker immutable pinned -
-check_name               invoker immutable pinned -
-check_redaction          invoker volatile  pinned -
-check_redrive            invoker immutable pinned -
-clear_segment            invoker volatile  pinned -
-clip                     invoker immutable parsed -
-close_breaker            invoker volatile  pinned -
-complete_letter          invoker volatile  pinned -
-count_added_letters      invoker volatile  pinned -
-count_changed_letters    invoker volatile  pinned -
-count_letters            invoker stable    pinned jit=off
-count_own_run            invoker volatile  pinned -
-count_removed_letters    invoker volatile  pinned -
-create_run               invoker volatile  pinned -
-cut_history              invoker immutable pinned -
-delete_versions          invoker volatile  pinned -
-detail_of                invoker volatile  pinned -
-discard                  invoker volatile  pinned -
-discard_letters          invoker volatile  pinned -
-drive_chunk              invoker volatile  pinned -
-drive_run                invoker volatile  pinned -
-due_letters              invoker volatile  pinned -
-edit_letter              invoker volatile  pinned -
-edit_letters             invoker volatile  pinned -
-ends_with_jobs           invoker volatile  pinned -
-enqueue                  invoker volatile  pinned -
-expand_record            invoker immutable parsed -
-filter_group_ids         invoker stable    pinned -
-filter_letters           invoker stable    pinned -
-filter_values            invoker immutable pinned -
-fingerprint              invoker immutable parsed -
-fold_letters             invoker volatile  pinned enable_seqscan=on
-fold_metrics             definer volatile  pinned enable_seqscan=on jit=off lock_timeout=50ms
-fold_runs                invoker volatile  pinned enable_seqscan=off
-full_history             invoker stable    pinned -
-grant_metric_slots       invoker volatile  pinned -
-grant_metrics            invoker volatile  pinned -
-grant_role               invoker volatile  pinned -
-group_of                 invoker volatile  pinned -
-history_before           invoker immutable pinned -
-is_drained               invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off
-is_gated                 invoker stable    pinned -
-is_hour_allowed          invoker immutable parsed -
-is_same_failure          invoker stable    parsed -
-is_seen_drained          invoker volatile  pinned -
-jobs_of                  invoker stable    parsed -
-json_of                  invoker immutable pinned -
-letter_payload           invoker immutable pinned -
-list_letters             invoker stable    pinned enable_bitmapscan=off jit=off
-lock_for_edit            invoker volatile  pinned -
-lock_letters             invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off
-mask                     invoker immutable pinned -
-metric_totals            definer volatile  pinned enable_seqscan=on jit=off synchronize_seqscans=off
-metrics_bloat            definer stable    pinned jit=off
-metrics_cap              invoker immutable parsed -
-metrics_job_queues       invoker stable    pinned enable_bitmapscan=off enable_seqscan=off jit=off
-metrics_letter_queues    invoker stable    pinned enable_bitmapscan=off enable_seqscan=off jit=off
-metrics_letters          definer stable    pinned enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
-metrics_operations       definer stable    pinned enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
-metrics_queues           definer stable    pinned enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
-metrics_server           invoker stable    pinned jit=off
-metrics_tables           definer stable    pinned jit=off
-move_stragglers          invoker volatile  pinned -
-new_metric_slots         invoker stable    pinned -
-note_group               invoker volatile  pinned -
-open_breaker             invoker volatile  pinned -
-page_editable            invoker stable    pinned -
-page_letters             invoker stable    pinned -
-place_metric_tallies     invoker stable    pinned -
-policy_wait              invoker immutable parsed -
-preview_redrive          invoker stable    pinned -
-protect_audit            invoker volatile  pinned -
-prune_groups             invoker volatile  pinned lock_timeout=50ms
-prune_letters            invoker volatile  pinned enable_seqscan=on
-queues_with_letters      invoker stable    pinned enable_seqscan=off
-queues_with_open_breaker invoker stable    pinned -
-record_act               invoker volatile  pinned -
-record_run_outcomes      invoker volatile  pinned -
-redact                   invoker stable    pinned -
-redact_bytes             invoker immutable pinned -
-redact_text              invoker immutable pinned -
-redrive                  invoker volatile  pinned -
-redrive_letters          invoker volatile  pinned -
-refused_letters          invoker stable    pinned enable_hashjoin=off enable_mergejoin=off enable_seqscan=off
-remove_letters           invoker volatile  pinned -
-remove_policy            invoker volatile  pinned -
-remove_redaction         invoker volatile  pinned -
-remove_retention         invoker volatile  pinned -
-reopen                   invoker volatile  pinned -
-require_read_committed   invoker volatile  pinned -
-restore_letter           invoker volatile  pinned -
-retention_by_queue       invoker stable    pinned -
-retention_due            invoker stable    pinned -
-run_policies             invoker volatile  pinned enable_seqscan=on
-save_regressions         invoker volatile  pinned -
-segment_bytes            invoker volatile  pinned -
-segment_holders          invoker volatile  pinned -
-send_back                invoker volatile  pinned enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off work_mem=32MB
-send_members             invoker volatile  pinned -
-set_group_state          invoker volatile  pinned -
-set_policy               invoker volatile  pinned -
-set_policy_mode          invoker volatile  pinned -
-set_retention            invoker volatile  pinned -
-settle_own               invoker volatile  pinned enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
-some_jobs_of             invoker stable    parsed -
-take_jobs                invoker volatile  pinned -
-take_keys                invoker volatile  pinned -
-take_run                 invoker volatile  pinned -
-tally_added_letters      invoker volatile  pinned -
-tally_changed_letters    invoker volatile  pinned -
-tally_removed_letters    invoker volatile  pinned -
-truncate_segment         invoker volatile  pinned lock_timeout=50ms
-turn_ring                definer volatile  pinned enable_seqscan=on jit=off
-unserved_letters         invoker stable    pinned -
-vacuum_threshold         invoker stable    pinned -
-wake                     invoker volatile  pinned -
+add_attempt              invoker immutable parsed any       -
+add_counts               invoker immutable parsed any       -
+add_event                invoker immutable parsed any       -
+add_redaction            invoker volatile  pinned any       -
+apply_retention          invoker volatile  pinned rows      enable_seqscan=on
+archive_json             invoker stable    pinned any       -
+assign_group             invoker volatile  pinned any       -
+audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
+capture                  invoker volatile  pinned any       -
+capture_letters          invoker volatile  pinned rows      -
+change_run               invoker volatile  pinned rows      -
+check_breaker_name       invoker immutable pinned any       -
+check_name               invoker immutable pinned any       -
+check_redaction          invoker volatile  pinned any       -
+check_redrive            invoker immutable pinned any       -
+clear_segment            invoker volatile  pinned any       -
+clip                     invoker immutable parsed any       -
+close_breaker            invoker volatile  pinned any       -
+compact                  definer volatile  pinned committed enable_seqscan=on jit=off
+complete_letter          invoker volatile  pinned any       -
+count_added_letters      invoker volatile  pinned any       -
+count_changed_letters    invoker volatile  pinned any       -
+count_letters            invoker stable    pinned any       jit=off
+count_own_run            invoker volatile  pinned any       -
+count_removed_letters    invoker volatile  pinned any       -
+create_run               invoker volatile  pinned any       -
+cut_history              invoker immutable pinned any       -
+delete_versions          invoker volatile  pinned any       -
+detail_of                invoker volatile  pinned any       -
+discard                  invoker volatile  pinned any       -
+discard_letters          invoker volatile  pinned any       -
+drive_chunk              invoker volatile  pinned rows      -
+drive_run                invoker volatile  pinned rows      -
+due_letters              invoker volatile  pinned rows      -
+edit_letter              invoker volatile  pinned any       -
+edit_letters             invoker volatile  pinned rows      -
+ends_with_jobs           invoker volatile  pinned any       -
+enqueue                  invoker volatile  pinned any       -
+expand_record            invoker immutable parsed any       -
+filter_group_ids         invoker stable    pinned any       -
+filter_letters           invoker stable    pinned any       -
+filter_values            invoker immutable pinned any       -
+fingerprint              invoker immutable parsed any       -
+fold_letters             invoker volatile  pinned committed enable_seqscan=on
+fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
+fold_runs                invoker volatile  pinned rows      enable_seqscan=off
+full_history             invoker stable    pinned any       -
+grant_metric_slots       invoker volatile  pinned any       -
+grant_metrics            invoker volatile  pinned any       -
+grant_role               invoker volatile  pinned any       -
+group_of                 invoker volatile  pinned any       -
+has_refused_death        invoker volatile  pinned any       -
+history_before           invoker immutable pinned any       -
+is_compaction_due        invoker volatile  pinned any       -
+is_drained               invoker volatile  pinned committed enable_bitmapscan=off enable_seqscan=off jit=off
+is_gated                 invoker stable    pinned any       -
+is_held                  invoker volatile  pinned any       -
+is_hour_allowed          invoker immutable parsed any       -
+is_same_failure          invoker stable    parsed any       -
+is_seen_drained          invoker volatile  pinned any       -
+jobs_of                  invoker stable    parsed any       -
+json_of                  invoker immutable pinned any       -
+letter_payload           invoker immutable pinned any       -
+list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
+lock_for_edit            invoker volatile  pinned rows      -
+lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
+mask                     invoker immutable pinned any       -
+metric_totals            definer volatile  pinned committed enable_seqscan=on jit=off synchronize_seqscans=off
+metrics_bloat            definer stable    pinned any       jit=off
+metrics_cap              invoker immutable parsed any       -
+metrics_job_queues       invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+metrics_letter_queues    invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+metrics_letters          definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+metrics_operations       definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+metrics_queues           definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+metrics_server           invoker stable    pinned any       jit=off
+metrics_tables           definer stable    pinned any       jit=off
+move_stragglers          invoker volatile  pinned rows      -
+new_metric_slots         invoker stable    pinned any       -
+note_group               invoker volatile  pinned any       -
+open_breaker             invoker volatile  pinned any       -
+page_editable            invoker stable    pinned any       -
+page_letters             invoker stable    pinned any       -
+place_metric_tallies     invoker stable    pinned any       -
+policy_wait              invoker immutable parsed any       -
+preview_redrive          invoker stable    pinned any       -
+protect_audit            invoker volatile  pinned any       -
+prune_groups             invoker volatile  pinned committed lock_timeout=50ms
+prune_letters            invoker volatile  pinned any       enable_seqscan=on
+queues_with_letters      invoker stable    pinned any       enable_seqscan=off
+queues_with_open_breaker invoker stable    pinned any       -
+record_act               invoker volatile  pinned any       -
+record_run_outcomes      invoker volatile  pinned any       -
+redact                   invoker stable    pinned any       -
+redact_bytes             invoker immutable pinned any       -
+redact_text              invoker immutable pinned any       -
+redrive                  invoker volatile  pinned any       -
+redrive_letters          invoker volatile  pinned any       -
+refuse_death             invoker volatile  pinned any       -
+refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off
+remove_letters           invoker volatile  pinned rows      -
+remove_policy            invoker volatile  pinned any       -
+remove_redaction         invoker volatile  pinned any       -
+remove_retention         invoker volatile  pinned any       -
+reopen                   invoker volatile  pinned any       -
+require_read_committed   invoker volatile  pinned any       -
+restore_letter           invoker volatile  pinned any       -
+retention_by_queue       invoker stable    pinned any       -
+retention_due            invoker stable    pinned any       -
+rewrite                  invoker volatile  pinned table     lock_timeout=50ms
+run_policies             invoker volatile  pinned rows      enable_seqscan=on
+save_regressions         invoker volatile  pinned any       -
+segment_bytes            invoker volatile  pinned any       -
+send_back                invoker volatile  pinned rows      enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off work_mem=32MB
+send_members             invoker volatile  pinned any       -
+set_group_state          invoker volatile  pinned any       -
+set_policy               invoker volatile  pinned any       -
+set_policy_mode          invoker volatile  pinned any       -
+set_retention            invoker volatile  pinned any       -
+settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+some_jobs_of             invoker stable    parsed any       -
+table_bytes              invoker volatile  pinned any       -
+table_holders            invoker volatile  pinned any       -
+take_jobs                invoker volatile  pinned any       -
+take_keys                invoker volatile  pinned any       -
+take_run                 invoker volatile  pinned rows      -
+tally_added_letters      invoker volatile  pinned any       -
+tally_changed_letters    invoker volatile  pinned any       -
+tally_removed_letters    invoker volatile  pinned any       -
+truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
+turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
+unserved_letters         invoker stable    pinned any       -
+vacuum_threshold         invoker stable    pinned any       -
+wake                     invoker volatile  pinned any       -
 ";
 
 const ASK_TABLES: &str = r#"
@@ -206,6 +220,10 @@ const ASK_FUNCTIONS: &str = r#"
            rpad(CASE WHEN p.prosqlbody IS NOT NULL THEN 'parsed'
                 WHEN 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) THEN 'pinned'
                 ELSE 'OPEN' END, 6) || ' ' ||
+           rpad(CASE WHEN p.prosrc LIKE '%redrive.require_read_committed(%' THEN 'committed'
+                WHEN p.prosrc ~ 'LOCK TABLE|TRUNCATE' THEN 'table'
+                WHEN p.prosrc ~ 'FOR (NO KEY )?(UPDATE|SHARE)' THEN 'rows'
+                ELSE 'any' END, 9) || ' ' ||
            coalesce((SELECT string_agg(s, ' ' ORDER BY s COLLATE "C") FROM unnest(p.proconfig) s WHERE s NOT LIKE 'search_path=%'), '-')
     FROM pg_proc p
     WHERE p.pronamespace = 'redrive'::regnamespace
@@ -246,6 +264,36 @@ fn every_function_has_decided_rights_and_a_fixed_search_path() {
         assert!(!line.contains("OPEN"), "{line}");
     }
     compare(&TestDatabase::migrated(), ASK_FUNCTIONS, FUNCTIONS);
+}
+
+#[test]
+fn what_reads_a_table_that_it_locked_needs_read_committed() {
+    let names = |level: &str| -> Vec<&str> {
+        let columns = FUNCTIONS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let decided = columns.filter(|columns| columns.get(4) == Some(&level));
+        decided.map(|columns| columns[0]).collect()
+    };
+    let mut committed = names("committed");
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for inner in names("table") {
+        let callers = "SELECT array_agg(p.proname::text) FROM pg_proc p
+             WHERE p.pronamespace = 'redrive'::regnamespace AND p.prosrc ~ ('redrive\\.' || $1 || '\\(')";
+        let callers: Vec<String> = client.query_one(callers, &[&inner]).unwrap().get(0);
+        let mut callers: Vec<&str> = callers.iter().map(String::as_str).collect();
+        // Its only caller is `turn_ring`.
+        if callers == ["clear_segment"] {
+            callers = vec!["turn_ring"];
+        }
+        assert!(callers.iter().all(|caller| committed.contains(caller)), "{inner}: {callers:?}");
+    }
+    let mut refusing = REFUSING.map(|call| {
+        let name = call.trim_start_matches("SELECT redrive.");
+        name.split('(').next().unwrap()
+    });
+    refusing.sort_unstable();
+    committed.sort_unstable();
+    assert_eq!(committed, refusing, "`isolation` tests each of them");
 }
 
 #[test]

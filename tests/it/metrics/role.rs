@@ -165,7 +165,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
         "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'a', 'b', '{}')",
         "DELETE FROM redrive.dead_letters",
         "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)",
-        "UPDATE redrive.ring SET segment = 1",
+        "SELECT setval('redrive.ring_position', 1)",
         "TRUNCATE redrive.jobs",
         "CREATE TABLE redrive.mine ()",
         "COPY (SELECT 1) TO PROGRAM 'true'",

@@ -9,7 +9,8 @@
 -- $5 text      cause for a cancelled job: manual
 -- $6 bigint    maximum jobs per call          $7 bigint    maximum bytes per call, as stored
 -- $8 uuid      worker that reaps
--- Locks: the lease rows, skipping leases that another session settles or reaps; the letters of
+-- Locks: the lease rows, skipping leases that another session settles or reaps, and leases with a job
+--        whose letter belongs to another job (see redrive.has_refused_death); the letters of
 --        redriven jobs that die, in the order of their ids; their unique keys.
 -- Index relied on: the primary key of workers; unique_keys_by_job; leases is small.
 -- Rows: the recovered jobs, with `is_dead` for those that died. Zero rows: no lease has expired, or
@@ -24,6 +25,14 @@ WITH expired AS MATERIALIZED (
             < statement_timestamp()
         -- A worker that was silent for a lease renews its own leases, unless another one reaped them.
         AND l.worker_id <> $8::uuid
+        -- A death that the database would refuse must not hold up the other leases. Only suspects and
+        -- cancelled jobs can die here, and a suspect has its own lease. The condition on the time comes
+        -- first, because the function unpacks the jobs.
+        AND CASE
+            WHEN l.job_count > 1 AND l.cancelled = '{}' THEN true
+            WHEN coalesce(w.expires_at, l.claimed_at + $1::integer * interval '1 millisecond') < statement_timestamp()
+            THEN NOT redrive.has_refused_death(l, $3)
+        END
         AND pg_postmaster_start_time() + $1::integer * interval '1 millisecond'
             < statement_timestamp()
         -- After a failover a new worker may be faster than survivors that are still reconnecting.

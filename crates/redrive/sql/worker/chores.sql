@@ -3,9 +3,11 @@
 -- $1 uuid      worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
--- Index relied on: redrive_runs_running; leases, workers, policies and the deltas are small.
+-- Index relied on: redrive_runs_running; leases, workers, policies and the deltas are small, and the
+--                  chore `compact` keeps them small.
 -- Rows: always one: the names of the chores.
 SELECT array_remove(ARRAY[
+    CASE WHEN redrive.is_compaction_due() THEN 'compact' END,
     CASE WHEN EXISTS (
         SELECT FROM redrive.leases l
         LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id

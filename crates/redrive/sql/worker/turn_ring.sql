@@ -3,8 +3,9 @@
 -- Called by: worker/chores.rs, about every second while there is work.
 -- $1 bigint    size of the current segment, in bytes, from which the ring turns
 -- $2 integer   maximum stragglers to move
--- Locks: the row of ring, skipped if another session holds it; ACCESS EXCLUSIVE on one drained
---        segment, after waiting at most 50 ms, and not at all while a reader holds the segment.
+-- Locks: the row of the current segment in ring_segments, skipped if another session holds it; ACCESS
+--        EXCLUSIVE on one drained segment, after waiting at most 50 ms, and not at all while a reader
+--        holds the segment.
 -- Index relied on: none.
 -- Rows: always one: the step (drained, truncated, turned, moved or nothing), and the segment that received
 --       new jobs before it.

@@ -79,6 +79,7 @@ migrations! {
     36 "0036_metrics_tables";
     37 "0037_metrics_server";
     38 "0038_roles";
+    39 "0039_compaction";
 }
 
 /// The ledger of applied migrations.

@@ -132,6 +132,7 @@ statements! {
     WAIT = "worker" / "wait";
     LEAVE = "worker" / "leave";
     CHORES = "worker" / "chores";
+    COMPACT = "worker" / "compact";
     TURN_RING = "worker" / "turn_ring";
     FOLD_LETTERS = "worker" / "fold_letters";
     FOLD_RUNS = "worker" / "fold_runs";

@@ -124,6 +124,7 @@ pub(super) const CHORE: Label = Label {
     name: "chore",
     values: &[
         "look",
+        "compact",
         "reap",
         "fold_letters",
         "fold_runs",

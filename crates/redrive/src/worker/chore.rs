@@ -18,6 +18,8 @@ const MAX_HALVINGS: u32 = 30;
 pub(crate) enum Chore {
     /// Asks which of the others are due.
     Look,
+    /// Rewrites small tables that are full of dead rows. It comes first, because they slow the others.
+    Compact,
     Reap,
     FoldLetters,
     FoldRuns,
@@ -32,8 +34,9 @@ pub(crate) enum Chore {
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 9] = [
+    pub(crate) const ALL: [Chore; 10] = [
         Chore::Look,
+        Chore::Compact,
         Chore::Reap,
         Chore::FoldLetters,
         Chore::FoldRuns,
@@ -48,6 +51,7 @@ impl Chore {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Chore::Look => "look",
+            Chore::Compact => "compact",
             Chore::Reap => "reap",
             Chore::FoldLetters => "fold_letters",
             Chore::FoldRuns => "fold_runs",
@@ -62,7 +66,8 @@ impl Chore {
     const fn longest_pause(self) -> Duration {
         match self {
             Chore::Look | Chore::Reap => SHORT_PAUSE,
-            Chore::FoldLetters
+            Chore::Compact
+            | Chore::FoldLetters
             | Chore::FoldRuns
             | Chore::FoldCounters
             | Chore::Policies

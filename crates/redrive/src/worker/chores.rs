@@ -178,6 +178,7 @@ impl<'a> Chores<'a> {
     /// Runs a chore that a look reported.
     fn perform(&mut self, chore: Chore) -> Result<()> {
         match chore {
+            Chore::Compact => self.compact(),
             Chore::Reap => self.reap(),
             Chore::FoldLetters => {
                 self.fold(chore, "fold the counts of letters", &sql::FOLD_LETTERS)
@@ -194,6 +195,22 @@ impl<'a> Chores<'a> {
             // Neither is in the answer of a look.
             Chore::Look | Chore::Ring => Ok(()),
         }
+    }
+
+    /// Rewrites tables until none is due or the time is used up.
+    fn compact(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < CHORE_BUDGET {
+            let compacted: Option<String> = self.call("compact a table", |session| {
+                let row = session.query_one("compact a table", &sql::COMPACT, &[])?;
+                Ok(row.get("compacted"))
+            })?;
+            match compacted {
+                Some(table) => log::debug!("{}: compacted {table}", self.state),
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     fn reap(&mut self) -> Result<()> {

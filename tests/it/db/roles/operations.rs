@@ -295,9 +295,9 @@ pub(super) const VERBS: &[Verb] = &[
     verb("empty the letters", NOBODY, |on| on.sql("TRUNCATE redrive.dead_letters CASCADE")),
     verb("empty the archive", NOBODY, |on| on.sql("DELETE FROM redrive.archived_letters")),
     verb("set the ids back", NOBODY, |on| on.sql("SELECT setval('redrive.job_id', 1)")),
-    verb("hold up the ring", NOBODY, |on| on.sql("SELECT FROM redrive.ring FOR UPDATE")),
+    verb("hold up the ring", NOBODY, |on| on.sql("SELECT FROM redrive.ring_segments FOR UPDATE")),
     verb("hold up a task", BOTH, |on| on.sql("SELECT FROM redrive.exclusive_tasks FOR UPDATE")),
-    verb("turn the ring by hand", NOBODY, |on| on.sql("UPDATE redrive.ring SET segment = 1")),
+    verb("turn the ring by hand", NOBODY, |on| on.sql("SELECT setval('redrive.ring_position', 1)")),
     verb("pretend a migration", NOBODY, |on| on.sql(
         "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)")),
     verb("make a table", NOBODY, |on| on.sql("CREATE TABLE redrive.mine ()")),

@@ -250,7 +250,7 @@ fn a_release_a_promotion_and_a_new_priority_keep_the_key() {
     assert!(db.admin().set_priority(id, 8).unwrap());
     // A rotation that moves it.
     test.client()
-        .batch_execute("UPDATE redrive.ring SET segment = 3; INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT s, 'x', 'x', '{}' FROM generate_series(1, 500), generate_series(1, 7) s")
+        .batch_execute("SELECT setval('redrive.ring_position', 3); INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT s, 'x', 'x', '{}' FROM generate_series(1, 500), generate_series(1, 7) s")
         .unwrap();
     let step: String = test
         .client()

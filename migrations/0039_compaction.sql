@@ -1,0 +1,101 @@
+-- Purpose: Rewriting tables that are small but change all the time.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- The tables that are rewritten once dead rows fill them. Vacuum frees dead rows too, but not those that a
+-- transaction, a replication slot or a standby may still see. Until that ends, every statement reads past them;
+-- only TRUNCATE removes them. A snapshot that is older than the TRUNCATE finds the table empty, so no table with
+-- jobs or letters is in the list. `max_rows` bounds the time for which a rewrite locks the table.
+CREATE TABLE redrive.compactions (
+    relation  text        COLLATE "C" NOT NULL PRIMARY KEY,
+    min_bytes bigint      NOT NULL,
+    max_rows  bigint      NOT NULL,
+    retry_at  timestamptz NOT NULL DEFAULT '-infinity'
+);
+INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
+    -- Every enqueue reads all workers, to learn whether one is waiting.
+    ('redrive.workers', 32768, 5000),
+    ('redrive.letter_deltas', 1048576, 5000),
+    ('redrive.run_deltas', 1048576, 5000),
+    ('redrive.metric_values', 1048576, 20000),
+    ('redrive.failure_hours', 4194304, 20000);
+
+COMMENT ON COLUMN redrive.compactions.min_bytes IS 'The size from which the table is rewritten if three quarters of it are dead.';
+COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is not rewritten.';
+COMMENT ON COLUMN redrive.compactions.retry_at IS 'When it may next be searched or rewritten.';
+
+-- Returns whether a table is large enough to be searched for dead rows.
+CREATE FUNCTION redrive.is_compaction_due() RETURNS boolean
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.compactions c
+        WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes)
+$$;
+
+-- Rewrites a table if at least three quarters of it are dead rows and no transaction keeps a lock on it. `kept` only
+-- passes the type of its rows. Returns whether it did.
+CREATE FUNCTION redrive.rewrite(heap regclass, kept anyarray, max_rows bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    live_rows  bigint;
+    live_bytes bigint;
+    columns    text;
+BEGIN
+    EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
+        INTO live_rows, live_bytes USING max_rows + 1;
+    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+        RETURN false;
+    END IF;
+    SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
+    FROM pg_attribute a
+    WHERE a.attrelid = heap AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
+    -- A new snapshot, which sees every row, because no other session can write any more.
+    EXECUTE format('SELECT array_agg(t) FROM %s t', heap) INTO kept;
+    EXECUTE format('TRUNCATE %s', heap);
+    EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM unnest($1)', heap, columns) USING kept;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
+-- Rewrites one table, if one is due. Returns its name; NULL: none was rewritten. Each table takes at most a
+-- twentieth of the time. SECURITY DEFINER, because only the owner may TRUNCATE.
+CREATE FUNCTION redrive.compact() RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+    SET jit = off
+AS $$
+DECLARE
+    begun CONSTANT timestamptz := clock_timestamp();
+    due   redrive.compactions;
+    is_rewritten boolean;
+BEGIN
+    PERFORM redrive.require_read_committed('compact');
+    SELECT c.* INTO due
+    FROM redrive.compactions c
+    WHERE c.retry_at <= begun AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes
+    ORDER BY c.retry_at, c.relation
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
+        INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    UPDATE redrive.compactions c
+    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun)
+    WHERE c.relation = due.relation;
+    RETURN CASE WHEN is_rewritten THEN due.relation END;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

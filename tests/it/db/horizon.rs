@@ -1,0 +1,213 @@
+//! A held xmin horizon: no statement slows down with the dead rows that vacuum cannot remove.
+
+use std::time::Duration;
+
+use postgres::{Client, IsolationLevel, Transaction};
+use redrive::Job;
+use redrive_tests::{Order, SOON, TestDatabase, statement, stop, wait_until, worker};
+use serde_json::Value;
+
+/// The planner settings of the connections of a worker.
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+/// A queue with a few rows in each table, and without autovacuum.
+const FRESH: &str = "
+    DO $$
+    DECLARE
+        t text;
+    BEGIN
+        FOR t IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+        LOOP
+            EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', t);
+        END LOOP;
+    END
+    $$;
+    INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT 0, 'orders', 'order', '{}' FROM generate_series(1, 1000);
+    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
+    SELECT ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'
+    FROM generate_series(1, 100) n;
+    INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
+    SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
+
+/// What leaves dead rows behind. Each is a transaction.
+const CHURN: [&str; 3] = [
+    "DO $$ BEGIN FOR n IN 1..300 LOOP
+         UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';
+     END LOOP; END $$",
+    "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+     SELECT n, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 100000) n",
+    "DELETE FROM redrive.letter_deltas",
+];
+
+/// The statements that must not slow down, with their arguments.
+const HOT: [(&str, &str); 8] = [
+    ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
+    ("enqueue_unique", "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}'"),
+    ("claim_one", "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()"),
+    ("promote", "'orders', 1000"),
+    ("renew", "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000"),
+    ("chores", "'00000000-0000-0000-0000-000000000001', 60000"),
+    ("reap", "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()"),
+    ("metrics_operations", ""),
+];
+
+/// Returns a transaction whose snapshot vacuum must respect.
+fn held(client: &mut Client) -> Transaction<'_> {
+    let mut transaction = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    transaction.query_one("SELECT 1", &[]).unwrap();
+    transaction
+}
+
+/// Returns how many pages each hot statement touches.
+fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
+    let mut client = test.client();
+    client.batch_execute(PINNED).unwrap();
+    let touched = HOT.map(|(name, arguments)| {
+        let execute = match arguments {
+            "" => format!("EXECUTE {name}"),
+            arguments => format!("EXECUTE {name} ({arguments})"),
+        };
+        client
+            .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
+            .unwrap();
+        let mut last = 0;
+        // The first execution also reads the catalogue.
+        for _ in 0..3 {
+            let mut transaction = client.transaction().unwrap();
+            let plan: Value = transaction
+                .query_one(&format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"), &[])
+                .unwrap()
+                .get(0);
+            transaction.rollback().unwrap();
+            let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
+            last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
+        }
+        (name, last)
+    });
+    touched.into()
+}
+
+/// Compacts tables until none is due. Returns their names.
+fn compact(client: &mut Client) -> Vec<String> {
+    let mut compacted = Vec::new();
+    loop {
+        let row = client.query_one(statement("compact"), &[]).unwrap();
+        match row.get(0) {
+            Some(table) => compacted.push(table),
+            None => return compacted,
+        }
+    }
+}
+
+#[test]
+fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(FRESH).unwrap();
+    let fresh = pages(&test);
+    let horizon = held(&mut holder);
+    for statement in CHURN {
+        client.batch_execute(statement).unwrap();
+    }
+    client.batch_execute("VACUUM").unwrap();
+    let slow = pages(&test);
+    let mut compacted = compact(&mut client);
+    compacted.sort();
+    assert_eq!(
+        compacted,
+        ["letter_deltas", "workers"]
+            .map(|table| format!("redrive.{table}"))
+    );
+    let compact = pages(&test);
+    for ((name, fresh), (_, compact)) in fresh.iter().zip(&compact) {
+        assert!(
+            10 * compact <= 13 * fresh + 40,
+            "{name}: {fresh} pages, then {compact}\nfresh {fresh:?}\nbefore {slow:?}\nafter {compact:?}"
+        );
+    }
+    let sizes = "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
+    let bytes: i64 = client.query_one(sizes, &[]).unwrap().get(0);
+    assert!(bytes < 100_000, "{bytes} bytes");
+    let workers = "SELECT count(*) FROM redrive.workers";
+    assert_eq!(client.query_one(workers, &[]).unwrap().get::<_, i64>(0), 100);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn the_ring_leaves_no_dead_row_that_an_enqueue_reads() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    let horizon = held(&mut holder);
+    let fresh = pages(&test)[0];
+    client
+        .batch_execute("DO $$ BEGIN FOR n IN 1..2000 LOOP PERFORM redrive.turn_ring(0, 1000); END LOOP; END $$")
+        .unwrap();
+    let turned = pages(&test)[0];
+    assert!(turned.1 <= fresh.1 + 4, "{fresh:?}, then {turned:?}");
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_worker_compacts_what_is_full_of_dead_rows() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    let horizon = held(&mut holder);
+    client
+        .batch_execute("UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'")
+        .unwrap();
+    for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
+        client.batch_execute(statement).unwrap();
+    }
+    let worker = worker(&test.queue("orders"))
+        .lease(Duration::from_secs(2))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    wait_until("the worker to compact", SOON, || {
+        let size = "SELECT redrive.table_bytes('redrive.letter_deltas') = 0";
+        client.query_one(size, &[]).unwrap().get(0)
+    });
+    stop(worker);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut reader) = (test.client(), test.client());
+    for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
+        client.batch_execute(statement).unwrap();
+    }
+    let mut reading = reader.transaction().unwrap();
+    reading
+        .query("SELECT FROM redrive.letter_deltas", &[])
+        .unwrap();
+    assert_eq!(compact(&mut client), [""; 0]);
+    let waits = "SELECT retry_at > clock_timestamp() FROM redrive.compactions WHERE relation = 'redrive.letter_deltas'";
+    assert!(client.query_one(waits, &[]).unwrap().get::<_, bool>(0));
+    reading.commit().unwrap();
+    client
+        .batch_execute("UPDATE redrive.compactions SET retry_at = '-infinity'")
+        .unwrap();
+    assert_eq!(compact(&mut client), ["redrive.letter_deltas"]);
+}
+
+#[test]
+fn a_table_with_many_live_rows_is_left_to_vacuum() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined) \
+             SELECT n, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 20000) n; \
+             UPDATE redrive.compactions SET max_rows = 19999",
+        )
+        .unwrap();
+    assert_eq!(compact(&mut client), [""; 0]);
+    let rows = "SELECT count(*) FROM redrive.letter_deltas";
+    assert_eq!(client.query_one(rows, &[]).unwrap().get::<_, i64>(0), 20_000);
+}

@@ -1,0 +1,109 @@
+//! A death never replaces the letter of another job. A new job gets the id of an old letter when the
+//! sequence of ids lags behind, for example after a logical restore.
+
+use log::LevelFilter;
+use postgres::Client;
+use redrive::dlq::Letter;
+use redrive::{Failure, Job, JobId};
+use redrive_tests::{
+    Logged, Lost, Order, SOON, TestDatabase, drained, letters, reap, scalar, stop, wait_until,
+    worker,
+};
+
+/// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
+fn lagging(test: &TestDatabase) -> JobId {
+    let id = letters(&test.queue("old"), 1)[0];
+    test.client()
+        .execute("SELECT setval('redrive.job_id', $1, false)", &[&id.get()])
+        .unwrap();
+    id
+}
+
+fn letter(test: &TestDatabase, id: JobId) -> Option<Letter> {
+    test.open().dlq().get(id).unwrap()
+}
+
+fn delete(client: &mut Client, id: JobId) {
+    client
+        .execute("DELETE FROM redrive.dead_letters WHERE id = $1", &[&id.get()])
+        .unwrap();
+}
+
+#[test]
+fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
+    let test = TestDatabase::migrated();
+    let logged = Logged::start(LevelFilter::Error);
+    let queue = test.queue("orders");
+    let taken = lagging(&test);
+    let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
+    assert_eq!(ids[0], taken);
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err::<(), _>(Failure::reject("new")))
+        .start()
+        .unwrap();
+    wait_until("the other deaths", SOON, || {
+        letter(&test, ids[1]).is_some() && letter(&test, ids[2]).is_some()
+    });
+    let kept = letter(&test, taken).unwrap();
+    assert_eq!((&*kept.queue, kept.deaths), ("old", 1));
+    let mut client = test.client();
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.leases"), 1);
+    let told = |line: &String| line.contains("setval") && line.contains(&format!("job {taken}"));
+    assert!(logged.lines().iter().any(told), "{:?}", logged.lines());
+
+    delete(&mut client, taken);
+    drained(&queue);
+    assert_eq!(&*letter(&test, taken).unwrap().queue, "orders");
+    assert_eq!(stop(worker).stats.dead, 3);
+}
+
+#[test]
+fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let taken = lagging(&test);
+    let (dies, back) = (taken.get() + 1, taken.get() + 2);
+    let lease = |id: i64, crashes: i32, cancelled: &str| {
+        format!(
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs, cancelled) \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 day' + {id} * interval '1 second', \
+                    ARRAY[ROW({id}, 'order', 0, '{{}}', 1, 5, 0, {crashes}, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job], \
+                    '{{{cancelled}}}'"
+        )
+    };
+    for lease in [lease(taken.get(), 2, ""), lease(dies, 2, ""), lease(back, 0, "")] {
+        client.batch_execute(&lease).unwrap();
+    }
+    let mut lost = reap(&mut client);
+    lost.sort_by_key(|lost| match lost {
+        Lost::Back(id) | Lost::Dead(id) => *id,
+    });
+    assert_eq!(
+        lost,
+        [Lost::Dead(JobId::new(dies)), Lost::Back(JobId::new(back))]
+    );
+    assert_eq!(&*letter(&test, taken).unwrap().queue, "old");
+    assert_eq!(reap(&mut client), []);
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.leases"), 1);
+
+    delete(&mut client, taken);
+    assert_eq!(reap(&mut client), [Lost::Dead(taken)]);
+    assert_eq!(&*letter(&test, taken).unwrap().queue, "orders");
+
+    // A cancelled job dies with its first crash.
+    client.batch_execute(&lease(taken.get(), 0, &taken.to_string())).unwrap();
+    assert_eq!(reap(&mut client), []);
+}
+
+#[test]
+fn a_cancel_keeps_the_letter_of_another_job_and_the_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let taken = lagging(&test);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let error = test.open().admin().cancel(taken).unwrap_err();
+    assert!(!error.is_unavailable(), "{error:?}");
+    assert!(format!("{error:?}").contains("setval"), "{error:?}");
+    assert_eq!(&*letter(&test, taken).unwrap().queue, "old");
+    assert!(test.open().admin().job(taken).unwrap().is_some());
+}
