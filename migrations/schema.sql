@@ -2165,8 +2165,8 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
         'SELECT ON redrive.compactions',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.has_refused_death, redrive.turn_ring, redrive.fold_metrics, '
-            'redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
@@ -2276,15 +2276,46 @@ CREATE TABLE redrive.leases (
     worker_id uuid NOT NULL,
     queue redrive.name NOT NULL,
     claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    jobs redrive.leased_job[] NOT NULL,
+    ids bigint[] NOT NULL,
+    kinds text[] NOT NULL COLLATE pg_catalog."C",
+    payloads json[] NOT NULL,
+    enqueued_at timestamp with time zone[] NOT NULL,
     done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    job_count integer GENERATED ALWAYS AS (cardinality(jobs)) STORED NOT NULL,
-    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < cardinality(jobs))),
-    CONSTRAINT leases_jobs_check CHECK ((cardinality(jobs) > 0))
+    job_count integer GENERATED ALWAYS AS (cardinality(ids)) STORED NOT NULL,
+    ready_at timestamp with time zone[],
+    priorities smallint[],
+    attempts integer[],
+    max_attempts integer[],
+    generations integer[],
+    crashes smallint[],
+    refunds smallint[],
+    histories jsonb[],
+    unique_keys text[] COLLATE pg_catalog."C",
+    outages_since timestamp with time zone[],
+    headers jsonb[],
+    group_keys text[] COLLATE pg_catalog."C",
+    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < job_count))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-ALTER TABLE ONLY redrive.leases ALTER COLUMN jobs SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN ids SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN kinds SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN payloads SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN enqueued_at SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN done SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN cancelled SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN ready_at SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN priorities SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN attempts SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN max_attempts SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN generations SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN crashes SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN refunds SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN histories SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN unique_keys SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN outages_since SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN headers SET COMPRESSION lz4;
+ALTER TABLE ONLY redrive.leases ALTER COLUMN group_keys SET COMPRESSION lz4;
 
 -- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -2296,7 +2327,19 @@ COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator canc
 
 -- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `jobs`.';
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
+
+-- Name: COLUMN leases.ready_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.ready_at IS 'When each job became ready; NULL: when it was enqueued.';
+
+-- Name: COLUMN leases.attempts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.attempts IS 'The attempt of each job, which the claim charged; NULL: 1.';
+
+-- Name: COLUMN leases.max_attempts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.leases.max_attempts IS 'The maximum attempts of each job; NULL: 5.';
 
 -- Name: has_refused_death(redrive.leases, integer); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -2458,78 +2501,6 @@ CREATE FUNCTION redrive.is_seen_drained(drained_at timestamp with time zone, dra
         WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
             AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
 $$;
-
--- Name: leases; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.leases (
-    lease_id uuid NOT NULL,
-    worker_id uuid NOT NULL,
-    queue redrive.name NOT NULL,
-    claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    ids bigint[] NOT NULL,
-    kinds text[] NOT NULL COLLATE pg_catalog."C",
-    payloads json[] NOT NULL,
-    enqueued_at timestamp with time zone[] NOT NULL,
-    done bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    cancelled bigint[] DEFAULT '{}'::bigint[] NOT NULL,
-    job_count integer GENERATED ALWAYS AS (cardinality(ids)) STORED NOT NULL,
-    ready_at timestamp with time zone[],
-    priorities smallint[],
-    attempts integer[],
-    max_attempts integer[],
-    generations integer[],
-    crashes smallint[],
-    refunds smallint[],
-    histories jsonb[],
-    unique_keys text[] COLLATE pg_catalog."C",
-    outages_since timestamp with time zone[],
-    headers jsonb[],
-    group_keys text[] COLLATE pg_catalog."C",
-    CONSTRAINT leases_have_a_job_left CHECK ((cardinality(done) < job_count))
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-ALTER TABLE ONLY redrive.leases ALTER COLUMN ids SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN kinds SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN payloads SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN enqueued_at SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN done SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN cancelled SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN ready_at SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN priorities SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN attempts SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN max_attempts SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN generations SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN crashes SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN refunds SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN histories SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN unique_keys SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN outages_since SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN headers SET COMPRESSION lz4;
-ALTER TABLE ONLY redrive.leases ALTER COLUMN group_keys SET COMPRESSION lz4;
-
--- Name: COLUMN leases.done; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
-
--- Name: COLUMN leases.cancelled; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
-
--- Name: COLUMN leases.job_count; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
-
--- Name: COLUMN leases.ready_at; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.ready_at IS 'When each job became ready; NULL: when it was enqueued.';
-
--- Name: COLUMN leases.attempts; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.attempts IS 'The attempt of each job, which the claim charged; NULL: 1.';
-
--- Name: COLUMN leases.max_attempts; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.leases.max_attempts IS 'The maximum attempts of each job; NULL: 5.';
 
 -- Name: jobs_of(redrive.leases); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -4635,6 +4606,85 @@ BEGIN
     RETURN set_id;
 END
 $$;
+
+-- Name: settle_own(uuid, bigint, integer, text, integer, smallint, double precision, smallint, timestamp with time zone); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.settle_own(lease uuid, job bigint, generation integer, kind text, attempt integer, attempts_bucket smallint, wait double precision, wait_bucket smallint, born_at timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    ended text;
+BEGIN
+    DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    -- The trigger count_own_run counts the handler's duration when the transaction commits.
+    INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, keys, labels, buckets, counts, sums)
+    SELECT m.segment, ended, clock_timestamp(), settle_own.born_at, '{succeeded,attempts_done,wait}',
+           ARRAY[settle_own.kind, NULL, NULL],
+           ARRAY[NULL, settle_own.attempts_bucket, settle_own.wait_bucket],
+           '{1,1,1}', ARRAY[NULL, settle_own.attempt, settle_own.wait]
+    FROM redrive.metric_ring m;
+    -- An update of no row runs the triggers too.
+    IF settle_own.generation > 0 THEN
+        -- The expression on the state rules out an index on it; see settle.sql.
+        UPDATE redrive.dead_letters l
+        SET state = 'recovered', changed_at = clock_timestamp()
+        WHERE l.id = settle_own.job AND l.state || '' = 'redriving';
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Name: some_jobs_of(redrive.leases, bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.leased_job
+    LANGUAGE sql STABLE ROWS 100 PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT p.id,
+     (some_jobs_of.lease).kinds[p.n] AS kinds,
+     COALESCE((some_jobs_of.lease).priorities[p.n], (0)::smallint) AS "coalesce",
+     (some_jobs_of.lease).payloads[p.n] AS payloads,
+     COALESCE((some_jobs_of.lease).attempts[p.n], 1) AS "coalesce",
+     COALESCE((some_jobs_of.lease).max_attempts[p.n], 5) AS "coalesce",
+     COALESCE((some_jobs_of.lease).generations[p.n], 0) AS "coalesce",
+     COALESCE((some_jobs_of.lease).crashes[p.n], (0)::smallint) AS "coalesce",
+     COALESCE((some_jobs_of.lease).refunds[p.n], (0)::smallint) AS "coalesce",
+     (some_jobs_of.lease).enqueued_at[p.n] AS enqueued_at,
+     (some_jobs_of.lease).histories[p.n] AS histories,
+     (some_jobs_of.lease).unique_keys[p.n] AS unique_keys,
+     (some_jobs_of.lease).outages_since[p.n] AS outages_since,
+     (some_jobs_of.lease).headers[p.n] AS headers,
+     (some_jobs_of.lease).group_keys[p.n] AS group_keys
+    FROM ( SELECT i.id,
+             (i.n)::integer AS n
+            FROM unnest((some_jobs_of.lease).ids) WITH ORDINALITY i(id, n)) p
+   WHERE (((cardinality(some_jobs_of.wanted) * 8) < (some_jobs_of.lease).job_count) AND (p.id = ANY (some_jobs_of.wanted)))
+ UNION ALL
+  SELECT j.id,
+     j.kind,
+     j.priority,
+     j.payload,
+     j.attempt,
+     j.max_attempts,
+     j.generation,
+     j.crashes,
+     j.refunds,
+     j.enqueued_at,
+     j.history,
+     j.unique_key,
+     j.outage_since,
+     j.headers,
+     j.group_key
+    FROM redrive.jobs_of(some_jobs_of.lease) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key)
+   WHERE ((cardinality(some_jobs_of.wanted) * 8) >= (some_jobs_of.lease).job_count);
+END;
 
 -- Name: table_bytes(regclass); Type: FUNCTION; Schema: redrive; Owner: -
 

@@ -42,12 +42,24 @@ const CHURN: [&str; 3] = [
 /// The statements that must not slow down, with their arguments.
 const HOT: [(&str, &str); 8] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
-    ("enqueue_unique", "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}'"),
-    ("claim_one", "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()"),
+    (
+        "enqueue_unique",
+        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}'",
+    ),
+    (
+        "claim_one",
+        "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
+    ),
     ("promote", "'orders', 1000"),
-    ("renew", "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000"),
+    (
+        "renew",
+        "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000",
+    ),
     ("chores", "'00000000-0000-0000-0000-000000000001', 60000"),
-    ("reap", "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()"),
+    (
+        "reap",
+        "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()",
+    ),
     ("metrics_operations", ""),
 ];
 
@@ -79,7 +91,10 @@ fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
         for _ in 0..3 {
             let mut transaction = client.transaction().unwrap();
             let plan: Value = transaction
-                .query_one(&format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"), &[])
+                .query_one(
+                    &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
+                    &[],
+                )
                 .unwrap()
                 .get(0);
             transaction.rollback().unwrap();
@@ -119,8 +134,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     compacted.sort();
     assert_eq!(
         compacted,
-        ["letter_deltas", "workers"]
-            .map(|table| format!("redrive.{table}"))
+        ["letter_deltas", "workers"].map(|table| format!("redrive.{table}"))
     );
     let compact = pages(&test);
     for ((name, fresh), (_, compact)) in fresh.iter().zip(&compact) {
@@ -129,11 +143,15 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
             "{name}: {fresh} pages, then {compact}\nfresh {fresh:?}\nbefore {slow:?}\nafter {compact:?}"
         );
     }
-    let sizes = "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
+    let sizes =
+        "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
     let bytes: i64 = client.query_one(sizes, &[]).unwrap().get(0);
     assert!(bytes < 100_000, "{bytes} bytes");
     let workers = "SELECT count(*) FROM redrive.workers";
-    assert_eq!(client.query_one(workers, &[]).unwrap().get::<_, i64>(0), 100);
+    assert_eq!(
+        client.query_one(workers, &[]).unwrap().get::<_, i64>(0),
+        100
+    );
     horizon.commit().unwrap();
 }
 
@@ -209,5 +227,8 @@ fn a_table_with_many_live_rows_is_left_to_vacuum() {
         .unwrap();
     assert_eq!(compact(&mut client), [""; 0]);
     let rows = "SELECT count(*) FROM redrive.letter_deltas";
-    assert_eq!(client.query_one(rows, &[]).unwrap().get::<_, i64>(0), 20_000);
+    assert_eq!(
+        client.query_one(rows, &[]).unwrap().get::<_, i64>(0),
+        20_000
+    );
 }

@@ -342,7 +342,11 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
     }
     client.batch_execute("ANALYZE").unwrap();
     for (mut client, hot) in sessions() {
-        trouble += &wrong(&mut client, hot, "planned on full tables that were analyzed");
+        trouble += &wrong(
+            &mut client,
+            hot,
+            "planned on full tables that were analyzed",
+        );
     }
     // The same without any statistics.
     client

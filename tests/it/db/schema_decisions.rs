@@ -269,7 +269,9 @@ fn every_function_has_decided_rights_and_a_fixed_search_path() {
 #[test]
 fn what_reads_a_table_that_it_locked_needs_read_committed() {
     let names = |level: &str| -> Vec<&str> {
-        let columns = FUNCTIONS.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let columns = FUNCTIONS
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
         let decided = columns.filter(|columns| columns.get(4) == Some(&level));
         decided.map(|columns| columns[0]).collect()
     };
@@ -285,7 +287,10 @@ fn what_reads_a_table_that_it_locked_needs_read_committed() {
         if callers == ["clear_segment"] {
             callers = vec!["turn_ring"];
         }
-        assert!(callers.iter().all(|caller| committed.contains(caller)), "{inner}: {callers:?}");
+        assert!(
+            callers.iter().all(|caller| committed.contains(caller)),
+            "{inner}: {callers:?}"
+        );
     }
     let mut refusing = REFUSING.map(|call| {
         let name = call.trim_start_matches("SELECT redrive.");

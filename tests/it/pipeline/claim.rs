@@ -301,7 +301,9 @@ fn claim_one_finds_a_job_in_another_segment() {
     });
     // It learns of the new segment at its next renewal.
     client
-        .batch_execute("SELECT setval('redrive.ring_position', (SELECT (segment + 1) % 8 FROM redrive.ring))")
+        .batch_execute(
+            "SELECT setval('redrive.ring_position', (SELECT (segment + 1) % 8 FROM redrive.ring))",
+        )
         .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "it to be done", |counts| counts.done == 1);

@@ -25,7 +25,10 @@ fn letter(test: &TestDatabase, id: JobId) -> Option<Letter> {
 
 fn delete(client: &mut Client, id: JobId) {
     client
-        .execute("DELETE FROM redrive.dead_letters WHERE id = $1", &[&id.get()])
+        .execute(
+            "DELETE FROM redrive.dead_letters WHERE id = $1",
+            &[&id.get()],
+        )
         .unwrap();
 }
 
@@ -47,7 +50,10 @@ fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
     let kept = letter(&test, taken).unwrap();
     assert_eq!((&*kept.queue, kept.deaths), ("old", 1));
     let mut client = test.client();
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.leases"), 1);
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.leases"),
+        1
+    );
     let told = |line: &String| line.contains("setval") && line.contains(&format!("job {taken}"));
     assert!(logged.lines().iter().any(told), "{:?}", logged.lines());
 
@@ -71,7 +77,11 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
                     '{{{cancelled}}}'"
         )
     };
-    for lease in [lease(taken.get(), 2, ""), lease(dies, 2, ""), lease(back, 0, "")] {
+    for lease in [
+        lease(taken.get(), 2, ""),
+        lease(dies, 2, ""),
+        lease(back, 0, ""),
+    ] {
         client.batch_execute(&lease).unwrap();
     }
     let mut lost = reap(&mut client);
@@ -84,14 +94,19 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
     );
     assert_eq!(&*letter(&test, taken).unwrap().queue, "old");
     assert_eq!(reap(&mut client), []);
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.leases"), 1);
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.leases"),
+        1
+    );
 
     delete(&mut client, taken);
     assert_eq!(reap(&mut client), [Lost::Dead(taken)]);
     assert_eq!(&*letter(&test, taken).unwrap().queue, "orders");
 
     // A cancelled job dies with its first crash.
-    client.batch_execute(&lease(taken.get(), 0, &taken.to_string())).unwrap();
+    client
+        .batch_execute(&lease(taken.get(), 0, &taken.to_string()))
+        .unwrap();
     assert_eq!(reap(&mut client), []);
 }
 

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use postgres::Client;
 use postgres::error::SqlState;
-use redrive::{Job, JobId, NewJob, Queue};
-use redrive_tests::{
-    Order, SOON, Tally, TestDatabase, counted, drained, statement, stop, wait_until, worker,
-};
+use redrive::{Job, JobId, Queue};
+use redrive_tests::{Order, SOON, Tally, TestDatabase, counted, drained, stop, wait_until, worker};
 
 /// Runs one rotation step, with segments of one page.
 fn step(client: &mut Client) -> String {
