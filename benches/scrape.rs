@@ -43,7 +43,7 @@ const FILL_LEASES: &str = "
     INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
     SELECT gen_random_uuid(), w.worker_id, w.queue, j.*
     FROM redrive.workers w, generate_series(1, 4), (
-        SELECT array_agg(n), array_agg('kind-1'), array_agg(json_build_object('pad', repeat(md5(n::text), 4))), array_agg(now())
+        SELECT array_agg(n), array_agg('kind-1'::text), array_agg(json_build_object('pad', repeat(md5(n::text), 4))), array_agg(now())
         FROM generate_series(1, 500) n) j";
 
 fn run(bench: &mut Bench) -> Outcome {

@@ -231,6 +231,12 @@ AS $$
 DECLARE
     ended text;
 BEGIN
+    -- If the worker's host vanishes, the server ends the transaction, with its lock on the lease; see
+    -- db/session.rs.
+    PERFORM set_config('tcp_keepalives_idle', '30s', true),
+            set_config('tcp_keepalives_interval', '10s', true),
+            set_config('tcp_keepalives_count', '3', true),
+            set_config('tcp_user_timeout', '60s', true);
     DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
     IF NOT FOUND THEN
         RETURN false;

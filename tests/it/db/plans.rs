@@ -37,7 +37,7 @@ const FILL: &str = "
     SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid,
            ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', j.*
     FROM generate_series(1, 1000) n, LATERAL (
-        SELECT array_agg(n * 10 + i), array_agg('order'), array_agg('{}'::json), array_agg(now()),
+        SELECT array_agg(n * 10 + i), array_agg('order'::text), array_agg('{}'::json), array_agg(now()),
                array_agg((i + 1) % 2), array_agg('k' || n * 10 + i)
         FROM generate_series(0, 9) i) j";
 

@@ -222,6 +222,7 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
         closed,
         [
             "audit_counters",
+            "compact",
             "fold_metrics",
             "metric_totals",
             "metrics_bloat",

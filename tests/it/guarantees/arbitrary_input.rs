@@ -105,10 +105,8 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
         same(&mut client, "dead_letters", &numbers, &payloads),
         ids.len()
     );
-    for id in ids.iter().step_by(7) {
-        let letter = db.dlq().get(*id).unwrap().expect("the letter");
-        let payload = letter.payload.expect("it is JSON");
-        assert!(seen.lock().unwrap()[&(*id, 0)] == payload.get());
+    for (id, sent) in ids.iter().zip(&payloads) {
+        assert_eq!(seen.lock().unwrap()[&(*id, 0)], sent.trim());
     }
 
     let filter = LetterFilter::new().queue("q").state(LetterState::Open);
@@ -121,8 +119,11 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
     assert_eq!(stopped.stats.dead, ids.len() as u64);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 2 * ids.len(), "each ran once a generation");
-    for id in ids {
-        assert_eq!(seen[&(id, 0)], seen[&(id, 1)], "{id}");
+    // A redriven job has the text of its letter, which `jsonb` wrote.
+    for id in ids.iter().step_by(7) {
+        let letter = db.dlq().get(*id).unwrap().expect("the letter");
+        let payload = letter.payload.expect("it is JSON");
+        assert_eq!(seen[&(*id, 1)], payload.get(), "{id}");
     }
 }
 

@@ -89,7 +89,7 @@ fn the_size_of_payloads_does_not_slow_the_lease_metrics() {
     let lease = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, enqueued_at, payloads) \
          SELECT gen_random_uuid(), gen_random_uuid(), 'orders', j.* \
          FROM generate_series(1, 20), ( \
-             SELECT array_agg(n), array_agg('order'), array_agg(now()), \
+             SELECT array_agg(n), array_agg('order'::text), array_agg(now()), \
                     array_agg((SELECT json_agg(md5(i::text || n)) FROM generate_series(1, $1) i)) \
              FROM generate_series(1, 20) n) j";
     client.execute(lease, &[&100]).unwrap();

@@ -43,7 +43,7 @@ fn one_job_is_stored_with_the_defaults() {
     );
     assert_eq!((job.priority, job.attempts, job.max_attempts), (0, 0, 5));
     assert_eq!((job.generation, job.crashes, job.history.len()), (0, 0, 0));
-    assert_eq!(job.payload.get(), r#"{"number": 7}"#);
+    assert_eq!(job.payload.get(), r#"{"number":7}"#);
     assert!(!queue.is_drained().unwrap());
 }
 
@@ -65,7 +65,7 @@ fn every_option_reaches_the_row() {
         .expect("a live job");
     assert_eq!((&*job.kind, job.state), ("refund", JobState::Delayed));
     assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
-    assert_eq!(job.payload.get(), r#"{"a": "é", "b": [1, null]}"#);
+    assert_eq!(job.payload.get(), r#"{"b": [1, null], "a": "é"}"#);
     let ahead = job.since.duration_since(job.enqueued_at).unwrap();
     assert!((3599..=3601).contains(&ahead.as_secs()), "{ahead:?}");
 }

@@ -88,7 +88,7 @@ fn jobs_settled_before_a_crash_do_not_run_again() {
     client
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, done) \
-             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', array_agg(n), array_agg('order'), \
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', array_agg(n), array_agg('order'::text), \
                     array_agg('{}'::json), array_agg(now()), '{1,3}' \
              FROM generate_series(1, 4) AS n",
         )
@@ -165,7 +165,7 @@ fn large_leases(client: &mut Client, count: i32) {
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, enqueued_at, payloads) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - n * interval '1 hour', j.* \
              FROM generate_series(1, $1) AS n, LATERAL ( \
-                 SELECT array_agg(10 * n + i), array_agg('order'), array_agg(now()), \
+                 SELECT array_agg(10 * n + i), array_agg('order'::text), array_agg(now()), \
                         array_agg((SELECT json_build_object('n', string_agg(md5(random()::text || g || i), '')) \
                                    FROM generate_series(1, 8192) g)) \
                  FROM generate_series(1, 4) i) j",

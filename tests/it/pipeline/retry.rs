@@ -111,7 +111,7 @@ fn a_retried_job_keeps_its_identity_and_its_options() {
         .unwrap()
         .expect("a live job");
     assert_eq!((job.priority, job.max_attempts, job.crashes), (-7, 9, 0));
-    assert_eq!(job.payload.get(), r#"{"number": 8}"#);
+    assert_eq!(job.payload.get(), r#"{"number":8}"#);
 }
 
 #[test]

@@ -67,6 +67,14 @@ impl Session {
         rows.pop()
             .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
     }
+
+    pub(crate) fn read_committed<T>(
+        &mut self,
+        _: &str,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        work(self)
+    }
 }
 
 /// The driver's client, as far as a worker uses it.

@@ -1,4 +1,4 @@
--- Purpose: moves up to $4 ready jobs of a queue into a lease and returns them. The same statement
+-- Purpose: moves up to $4 ready jobs of a queue into leases and returns these. The same statement
 --          charges one attempt to each job.
 -- Called by: pipeline/claim.rs, for a worker's fetcher.
 -- $1 text       queue
@@ -7,7 +7,7 @@
 -- $4 bigint     maximum number of jobs
 -- $5 bigint     payload bytes after which the claim takes no further job
 -- $6 integer    maximum crashes of a job, that is, workers that it lost; 0: no suspect
--- $7 uuid       id of the lease, chosen by the client for this call
+-- $7 uuid       id of the lease, chosen by the client for this call; further leases have random ids
 -- $8 uuid       worker
 -- $9 smallint[], $10 bigint[], $11 smallint[]
 --               ranges of the claim index to scan, in order, each starting after
@@ -32,7 +32,8 @@ WITH picked AS MATERIALIZED (
             SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, j.crashes::smallint AS crashes,
                    j.crashes > 0 OR j.kind = ANY ($3::text[]) AS is_alone,
                    j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0 AND j.crashes = 0
-                       AND j.refunds = 0 AND j.ready_at < j.enqueued_at + interval '1 millisecond'
+                       AND j.refunds = 0
+                       AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
                        AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
                        AS is_plain
             FROM redrive.jobs j
@@ -49,7 +50,8 @@ WITH picked AS MATERIALIZED (
         LIMIT $4
     ) f
 ),
--- The leases. Otherwise each segment has one, each suspect has one, and so has each job of the kinds of $3.
+-- The leases: one if it can hold all jobs. If not, each segment has one, each suspect has its own, and so does each
+-- job of the kinds of $3.
 planned AS (
     SELECT $7::uuid AS lease_id, p.segments[1] AS segment, p.tids, p.are_plain
     FROM picked p

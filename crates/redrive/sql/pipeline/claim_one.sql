@@ -28,7 +28,7 @@ taken AS (
     WHERE j.segment = $4::smallint AND j.ctid = (SELECT p.tid FROM picked p)
     RETURNING j.*,
               j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0
-                  AND j.ready_at < j.enqueued_at + interval '1 millisecond'
+                  AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
                   AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
                   AND j.refunds = 0 AS is_plain
 ),

@@ -154,7 +154,8 @@ died AS (
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,

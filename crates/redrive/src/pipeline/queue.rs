@@ -60,12 +60,11 @@ impl Queue {
         let queue = self.shared_name();
         self.db
             .call("check whether the queue is drained", move |session| {
-                let row = session.query_one(
-                    &format!("check whether queue `{queue}` is drained"),
-                    &sql::DRAINED,
-                    &[&&*queue],
-                )?;
-                Ok(row.get("drained"))
+                let doing = format!("check whether queue `{queue}` is drained");
+                session.read_committed(&doing, |session| {
+                    let row = session.query_one(&doing, &sql::DRAINED, &[&&*queue])?;
+                    Ok(row.get("drained"))
+                })
             })
     }
 }

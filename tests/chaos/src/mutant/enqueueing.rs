@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.truncate_segment",
             changes: &[
-                ("IF holders <> '{}' THEN", "IF false THEN"),
+                ("IF redrive.is_held(heap) THEN", "IF false THEN"),
                 ("IF NOT occupied THEN", "IF true THEN"),
                 ("lock_timeout TO '50ms'", "lock_timeout TO '60s'"),
             ],

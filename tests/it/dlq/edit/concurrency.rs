@@ -143,7 +143,7 @@ fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
         .query_one(
             "SELECT count(*) AS jobs,
                     count(*) FILTER (WHERE j.payload::jsonb = l.payload) AS same,
-                    count(*) FILTER (WHERE (l.edits = 1) = (j.payload ? 'fixed')) AS consistent,
+                    count(*) FILTER (WHERE (l.edits = 1) = (j.payload::jsonb ? 'fixed')) AS consistent,
                     count(*) FILTER (WHERE l.edits = 1) AS edited,
                     (SELECT count(*) FROM redrive.letter_versions) AS versions
              FROM redrive.live_jobs j JOIN redrive.dead_letters l ON l.id = j.id",
