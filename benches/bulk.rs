@@ -29,7 +29,7 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
+pub(crate) fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
     let mut client = bench.client()?;
     client.batch_execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
     let queue = Queue::new(bench.db(), "bulk")?;

@@ -72,12 +72,12 @@ fn run(bench: &mut Bench) -> Outcome {
 }
 
 /// The waits of several rounds, in milliseconds.
-struct Waits {
-    rounds: Vec<Vec<f64>>,
+pub(crate) struct Waits {
+    pub(crate) rounds: Vec<Vec<f64>>,
 }
 
 impl Waits {
-    fn new() -> Waits {
+    pub(crate) fn new() -> Waits {
         Waits { rounds: Vec::new() }
     }
 
@@ -88,7 +88,7 @@ impl Waits {
         clippy::cast_sign_loss,
         reason = "a place in a list"
     )]
-    fn at(&self, part: f64) -> Samples {
+    pub(crate) fn at(&self, part: f64) -> Samples {
         let of = |waits: &Vec<f64>| {
             let mut sorted = waits.clone();
             sorted.sort_by(f64::total_cmp);
@@ -141,7 +141,7 @@ fn baseline(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
 }
 
 /// Enqueues each job after the previous one has started. Measures from the return and from the call.
-fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
+pub(crate) fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
     let queue = Queue::new(bench.db(), "idle")?;
     let (begun, starts) = unbounded();
     let worker = Worker::builder(&queue)

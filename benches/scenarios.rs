@@ -21,6 +21,7 @@ mod priorities;
 mod processes;
 mod queues;
 mod redrive;
+mod rivals;
 mod scrape;
 mod single;
 mod steady;
@@ -54,6 +55,7 @@ const SCENARIOS: &[Scenario] = &[
     letters::SCENARIO,
     million::SCENARIO,
     scrape::SCENARIO,
+    rivals::SCENARIO,
 ];
 
 /// The child processes of scenarios.

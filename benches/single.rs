@@ -37,7 +37,12 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-fn enqueue(bench: &Bench, db: &redrive::Database, jobs: usize, threads: usize) -> Outcome<f64> {
+pub(crate) fn enqueue(
+    bench: &Bench,
+    db: &redrive::Database,
+    jobs: usize,
+    threads: usize,
+) -> Outcome<f64> {
     let queue = Queue::new(db, "single")?;
     let mut client = bench.client()?;
     let each = jobs / threads;

@@ -7,6 +7,7 @@ mod plot;
 mod preconditions;
 mod programs;
 mod results;
+mod rivals;
 mod tables;
 
 use std::fs;
@@ -20,6 +21,7 @@ use redrive_benches::Measurement;
 use self::machine::Machine;
 use self::programs::{Programs, Scenario};
 use self::results::{Results, ScenarioResult};
+use self::rivals::Rivals;
 use crate::cargo::workspace;
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
@@ -30,7 +32,7 @@ const PUBLISHED: &str = "benches/results.json";
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// Scenarios to run [default: all]
+    /// Scenarios to run [default: all but `rivals`, which installs graphile-worker from npm]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Run everything small, to see whether it works
@@ -43,6 +45,9 @@ pub(crate) struct BenchOptions {
     /// differ from the commit or the machine is busy
     #[arg(long, conflicts_with_all = ["json", "quick"])]
     publish: bool,
+    /// Only write the plot and the tables again, from benches/results.json
+    #[arg(long, exclusive = true)]
+    page: bool,
 }
 
 /// How much a scenario measures.
@@ -56,6 +61,9 @@ enum Scale {
 
 pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
+    if options.page {
+        return write_page(&root, &Results::read(&root.join(PUBLISHED))?);
+    }
     if options.publish {
         // Before the build, which makes the machine busy.
         preconditions::check(&root, interrupt)?;
@@ -84,12 +92,16 @@ pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
         }
     })?;
     summary(&measured);
-    if options.publish {
-        let folder = root.join("benches");
-        plot::write(&folder.join("results.svg"), &results)?;
-        tables::write(&folder.join("README.md"), &results)?;
+    match options.publish {
+        true => write_page(&root, &results),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+fn write_page(root: &Path, results: &Results) -> Result<()> {
+    let folder = root.join("benches");
+    plot::write(&folder.join("results.svg"), results)?;
+    tables::write(&folder.join("README.md"), results)
 }
 
 /// The step of `cargo xtask test`: runs all scenarios small. Returns a remark.
@@ -107,6 +119,10 @@ fn measure(
     interrupt: &Interrupt,
     mut done: impl FnMut(&Machine, ScenarioResult) -> Result<()>,
 ) -> Result<Vec<ScenarioResult>> {
+    let rivals = match chosen.iter().any(|one| one.name == rivals::SCENARIO) {
+        true => Some(Rivals::install(root, interrupt)?),
+        false => None,
+    };
     let binaries = Binaries::find(interrupt)?;
     let cluster = Cluster::start(&binaries, Durability::Measured, interrupt)?;
     let machine = Machine::detect(root, &cluster.url("postgres"), interrupt)?;
@@ -123,6 +139,9 @@ fn measure(
             .env("DATABASE_URL", &url)
             .env("REDRIVE_BENCH_ROWS", &file)
             .env("REDRIVE_BENCH_LOG", cluster.log());
+        if let Some(rivals) = &rivals {
+            rivals.describe(&mut command);
+        }
         interrupt.succeed(&mut command).with_context(|| {
             let name = &scenario.name;
             format!("scenario `{name}` failed; to repeat it: cargo xtask bench {name}")

@@ -20,6 +20,7 @@ mod dashboards;
 mod demo;
 mod fuzz;
 mod interrupt;
+mod node_packages;
 mod postgres;
 mod programs;
 mod prometheus;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::Scale;
+use super::{Scale, rivals};
 use crate::cargo::{Artifacts, cargo};
 use crate::interrupt::Interrupt;
 use anyhow::{Context as _, Result};
@@ -62,10 +62,11 @@ impl Programs {
         Ok(Programs(all))
     }
 
-    /// Returns the scenarios with these names, in this order, or all if there are no names.
+    /// Returns the scenarios with these names, in this order, or all but `rivals` without names.
     pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<&Scenario>> {
         if names.is_empty() {
-            return Ok(self.0.iter().collect());
+            let all = self.0.iter();
+            return Ok(all.filter(|one| one.name != rivals::SCENARIO).collect());
         }
         let find = |name: &String| {
             let scenario = self.0.iter().find(|scenario| scenario.name == *name);
@@ -107,10 +108,14 @@ mod tests {
             description: format!("Measures {name}."),
             program: PathBuf::from("/x"),
         };
-        let programs = Programs(vec![scenario("bulk"), scenario("drain")]);
+        let programs = Programs(["bulk", "drain", "rivals"].map(scenario).into());
         let chosen = programs.chosen(&["drain".to_owned()]).expect("it exists");
         assert_eq!((chosen.len(), &*chosen[0].name), (1, "drain"));
-        assert_eq!(programs.chosen(&[]).expect("all").len(), 2);
+        assert_eq!(
+            programs.chosen(&[]).expect("all").len(),
+            2,
+            "not the rivals"
+        );
         let error = programs
             .chosen(&["drian".to_owned()])
             .expect_err("a typo")

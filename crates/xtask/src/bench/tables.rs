@@ -7,6 +7,7 @@ use std::path::Path;
 use redrive_benches::{Figure, Measurement, Target, shown};
 
 use super::results::Results;
+use super::rivals;
 use anyhow::{Context as _, Result, anyhow};
 
 const FROM: &str = "<!-- results: written by `cargo xtask bench --publish` -->\n";
@@ -28,7 +29,7 @@ fn replaced(page: &str, tables: &str) -> Option<String> {
 }
 
 fn tables(results: &Results) -> String {
-    let mut page = String::new();
+    let mut page = overview(results);
     // Writing to a String cannot fail.
     if let Some(machine) = &results.machine {
         _ = writeln!(
@@ -51,6 +52,48 @@ fn tables(results: &Results) -> String {
     page
 }
 
+/// Returns one line for each number with a target or a rival, which fit on one screen.
+fn overview(results: &Results) -> String {
+    let mut page = "\n| | ratio | redrive | target | |\n|---|---:|---:|---|---|\n".to_owned();
+    for one in &results.scenarios {
+        let is_shown = |row: &&Measurement| row.target.is_some() || one.name == rivals::SCENARIO;
+        for row in one.measurements.iter().filter(is_shown) {
+            // Writing to a String cannot fail.
+            _ = writeln!(
+                page,
+                "| [{name}](#{name}): {} | {} | {} | {} | {} |",
+                row.name.replace('|', "\\|"),
+                row.ratio
+                    .map(|ratio| shown(ratio.median))
+                    .unwrap_or_default(),
+                format!("{} {}", shown(row.redrive.median), row.unit).trim_end(),
+                target(row),
+                verdict(row),
+                name = one.name,
+            );
+        }
+    }
+    page
+}
+
+fn target(measurement: &Measurement) -> String {
+    match measurement.target {
+        Some(Target::RatioAtLeast(target)) => format!("ratio ≥ {target}"),
+        Some(Target::RatioAtMost(target)) => format!("ratio ≤ {target}"),
+        Some(Target::AtLeast(target)) => format!("≥ {}", shown(target)),
+        Some(Target::AtMost(target)) => format!("≤ {}", shown(target)),
+        None => String::new(),
+    }
+}
+
+fn verdict(measurement: &Measurement) -> &'static str {
+    match measurement.is_met() {
+        Some(true) => "met",
+        Some(false) => "**missed**",
+        None => "",
+    }
+}
+
 fn line(measurement: &Measurement) -> String {
     let spread = |figure: Figure| match figure.min < figure.max {
         true => format!(
@@ -66,31 +109,22 @@ fn line(measurement: &Measurement) -> String {
         .as_ref()
         .map(|note| format!("<br>{note}"))
         .unwrap_or_default();
-    let target = match measurement.target {
-        Some(Target::RatioAtLeast(target)) => format!("ratio ≥ {target}"),
-        Some(Target::RatioAtMost(target)) => format!("ratio ≤ {target}"),
-        Some(Target::AtLeast(target)) => format!("≥ {}", shown(target)),
-        Some(Target::AtMost(target)) => format!("≤ {}", shown(target)),
-        None => String::new(),
-    };
-    let verdict = match measurement.reached() {
-        Some(reached) if reached >= 1.0 => "met",
-        Some(_) => "**missed**",
-        None => "",
-    };
     format!(
-        "| {}{} | {} | {} | {} | {} | {target} | {verdict} |",
+        "| {}{} | {} | {} | {} | {} | {} | {} |",
         measurement.name.replace('|', "\\|"),
         note.replace('|', "\\|"),
         measurement.baseline.map(spread).unwrap_or_default(),
         spread(measurement.redrive),
         measurement.unit,
         measurement.ratio.map(spread).unwrap_or_default(),
+        target(measurement),
+        verdict(measurement),
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::results::ScenarioResult;
     use super::super::results::tests::measurement;
     use super::*;
 
@@ -107,6 +141,34 @@ mod tests {
         let page = include_str!("../../../../benches/README.md");
         let new = replaced(page, "\nnew\n").expect("the page has marks");
         assert!(new.starts_with("# Benchmarks") && new.contains("## Other queues"));
+    }
+
+    #[test]
+    fn the_overview_shows_numbers_with_a_target_and_all_of_the_rivals() {
+        let plain = Measurement::new("plain", "ms", 2.0);
+        let drain = measurement(300_000.0, 4.0, Target::RatioAtLeast(5.0));
+        let scenario = |name: &str| ScenarioResult {
+            name: name.to_owned(),
+            description: String::new(),
+            at: String::new(),
+            commit: String::new(),
+            seconds: 1,
+            measurements: vec![plain.clone(), drain.clone()],
+        };
+        let results = Results {
+            machine: None,
+            scenarios: vec![scenario("drain"), scenario("rivals")],
+        };
+        let page = overview(&results);
+        let rows: Vec<&str> = page.lines().skip(3).collect();
+        assert_eq!(
+            rows,
+            [
+                "| [drain](#drain): drain | 4.00 | 300,000 jobs/s | ratio ≥ 5 | **missed** |",
+                "| [rivals](#rivals): plain |  | 2.00 ms |  |  |",
+                "| [rivals](#rivals): drain | 4.00 | 300,000 jobs/s | ratio ≥ 5 | **missed** |",
+            ]
+        );
     }
 
     #[test]

@@ -10,10 +10,9 @@ use anyhow::{Context as _, Result};
 use super::environment::Recorded;
 use super::{Drawing, catalogue, files};
 use crate::interrupt::Interrupt;
-use crate::programs::{NODE, NPM};
+use crate::node_packages;
+use crate::programs::NODE;
 
-/// The manifests of Node packages.
-const MANIFESTS: [&str; 2] = ["package.json", "package-lock.json"];
 /// How long `redrive dlq` may take.
 const SCREEN: Duration = Duration::from_secs(20);
 
@@ -22,7 +21,6 @@ const SCREEN: Duration = Duration::from_secs(20);
 pub(crate) struct Checks<'a> {
     interrupt: &'a Interrupt,
     node: PathBuf,
-    npm: PathBuf,
     dashboards: Vec<PathBuf>,
     /// The reference of the metrics, which is generated from the catalogue.
     metrics_page: PathBuf,
@@ -38,14 +36,13 @@ impl<'a> Checks<'a> {
         let checks = Checks {
             interrupt,
             node: NODE.find(interrupt)?,
-            npm: NPM.find(interrupt)?,
             dashboards: files(root),
             metrics_page: root.join("crates/redrive-exporter/METRICS.md"),
             copy: target.join("gates"),
             schemas: target.join("schemas"),
         };
         for folder in ["check", "render", "source"] {
-            copy_files(
+            node_packages::copy_files(
                 &root.join("grafana").join(folder),
                 &checks.copy.join(folder),
             )?;
@@ -131,37 +128,8 @@ impl<'a> Checks<'a> {
         node
     }
 
-    /// Installs the packages of a folder, unless its lock file is installed already.
     fn install(&self, folder: &str) -> Result<()> {
-        let folder = self.copy.join(folder);
-        let lock = folder.join("package-lock.json");
-        let stamp = folder.join("node_modules/.installed");
-        let wanted = fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
-        if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
-            return Ok(());
-        }
-        let mut npm = Command::new(&self.npm);
-        npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
-        npm.args(["--loglevel=error"]).current_dir(&folder);
-        npm.env("npm_config_cache", self.copy.join("npm"));
-        self.interrupt.succeed(&mut npm)?;
-        fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+        let cache = self.copy.join("npm");
+        node_packages::install(&self.copy.join(folder), &cache, self.interrupt)
     }
-}
-
-/// Copies the files of a folder, without subfolders. Skips unchanged manifests, so that installed
-/// packages stay.
-fn copy_files(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
-    for entry in entries {
-        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        let is_manifest = MANIFESTS.iter().any(|name| entry.file_name() == *name);
-        let is_same = is_manifest && fs::read(&copy).ok() == fs::read(&path).ok();
-        if path.is_file() && !is_same {
-            fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,290 @@
+//! graphile-worker, in processes of Node that run `driver.mjs`.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redrive_benches::{Bench, Outcome};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// How many processes work. Each runs JavaScript on one thread.
+const PROCESSES: usize = 2;
+/// How long a drain may take.
+const TIMEOUT: Duration = Duration::from_mins(5);
+/// A bucket of the timeline in `driver.mjs`, in seconds.
+const BUCKET: f64 = 0.01;
+
+/// graphile-worker on the database of a scenario.
+#[derive(Debug)]
+pub(super) struct Graphile {
+    node: PathBuf,
+    driver: PathBuf,
+    url: String,
+}
+
+#[derive(Deserialize)]
+struct Empty {}
+
+#[derive(Deserialize)]
+struct Timed {
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct WakeUps {
+    waits: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct ReadyAnswer {
+    ready: f64,
+}
+
+#[derive(Deserialize)]
+struct Count {
+    ran: usize,
+}
+
+/// What a process did. Times are in milliseconds.
+#[derive(Deserialize)]
+struct Report {
+    ran: usize,
+    repeated: usize,
+    /// The start of the first handler; `None` if none started.
+    first: Option<f64>,
+    /// The return of the last statement that settled jobs.
+    settled: f64,
+    /// The jobs that ran, per attempt, as bits in hexadecimal.
+    seen: Vec<String>,
+    /// The buckets of the timeline in which a handler started or jobs were settled.
+    busy: String,
+}
+
+impl Graphile {
+    /// Creates its schema.
+    pub(super) fn new(bench: &Bench) -> Outcome<Graphile> {
+        let folder = |variable| {
+            env::var_os(variable)
+                .map(PathBuf::from)
+                .ok_or("run this scenario with `cargo xtask bench rivals`, which installs it")
+        };
+        let graphile = Graphile {
+            node: folder("REDRIVE_BENCH_NODE")?,
+            driver: folder("REDRIVE_BENCH_RIVALS")?.join("driver.mjs"),
+            url: bench.url().to_owned(),
+        };
+        let Empty {} = graphile.run("migrate", &[])?;
+        Ok(graphile)
+    }
+
+    /// Adds jobs to the empty table, `per_call` a call, on one connection. Returns the jobs a second.
+    pub(super) fn bulk(&self, bench: &Bench, jobs: usize, per_call: usize) -> Outcome<f64> {
+        empty(bench)?;
+        let Timed { seconds } = self.run("bulk", &[jobs, per_call])?;
+        check_stored(bench, jobs)?;
+        Ok(per_second(jobs, seconds))
+    }
+
+    /// Adds single jobs on several connections. Returns the jobs a second.
+    pub(super) fn single(&self, bench: &Bench, jobs: usize, connections: usize) -> Outcome<f64> {
+        let jobs = jobs / connections * connections;
+        let Timed { seconds } = self.run("single", &[jobs, connections])?;
+        check_stored(bench, jobs)?;
+        empty(bench)?;
+        Ok(per_second(jobs, seconds))
+    }
+
+    /// Adds a job to an idle worker every 20 ms. Returns the milliseconds from the return of each
+    /// call to the start of the handler.
+    pub(super) fn wakeups(&self, bench: &Bench, jobs: usize) -> Outcome<Vec<f64>> {
+        empty(bench)?;
+        let WakeUps { waits } = self.run("wakeup", &[jobs, 20])?;
+        check_stored(bench, 0)?;
+        match waits.len() == jobs {
+            true => Ok(waits),
+            false => Err(format!("{} handlers started instead of {jobs}", waits.len()).into()),
+        }
+    }
+
+    /// Drains jobs that succeed at attempt number `attempts`. Returns the jobs a second.
+    ///
+    /// The clock runs from the first handler until the last job is settled. With several attempts,
+    /// the time in which no handler starts and no job is settled does not count: the delay before
+    /// the first retry is fixed at 2.7 seconds.
+    pub(super) fn drain(&self, bench: &Bench, jobs: usize, attempts: usize) -> Outcome<f64> {
+        self.bulk(bench, jobs, 10_000)?;
+        bench
+            .client()?
+            .batch_execute("ANALYZE graphile_worker._private_jobs; CHECKPOINT")?;
+        let mut processes = (0..PROCESSES)
+            .map(|_| self.start("work", &[jobs, attempts]))
+            .collect::<Outcome<Vec<_>>>()?;
+        let mut epoch = 0.0_f64;
+        for process in &mut processes {
+            epoch = epoch.max(process.answer::<ReadyAnswer>()?.ready);
+        }
+        for process in &mut processes {
+            process.tell(&format!("go {epoch}"))?;
+        }
+        until_ran(&mut processes, jobs * attempts)?;
+        for process in &mut processes {
+            process.tell("stop")?;
+        }
+        let reports = processes
+            .into_iter()
+            .map(|mut process| {
+                let report = process.answer()?;
+                process.end()?;
+                Ok(report)
+            })
+            .collect::<Outcome<Vec<Report>>>()?;
+        check_stored(bench, 0)?;
+        let seconds = checked(&reports, jobs, attempts)?;
+        Ok(per_second(jobs, seconds))
+    }
+
+    fn run<T: DeserializeOwned>(&self, command: &str, arguments: &[usize]) -> Outcome<T> {
+        let mut process = self.start(command, arguments)?;
+        let answer = process.answer()?;
+        process.end()?;
+        Ok(answer)
+    }
+
+    fn start(&self, command: &str, arguments: &[usize]) -> Outcome<NodeProcess> {
+        let mut child = Command::new(&self.node)
+            .arg(&self.driver)
+            .arg(command)
+            .args(arguments.iter().map(ToString::to_string))
+            .env("DATABASE_URL", &self.url)
+            .env("NODE_ENV", "production")
+            .env("NO_LOG_SUCCESS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(NodeProcess {
+            stdin: child.stdin.take().ok_or("no standard input")?,
+            stdout: BufReader::new(child.stdout.take().ok_or("no standard output")?),
+            child,
+        })
+    }
+}
+
+/// A process of Node. It ends when its standard input is closed.
+struct NodeProcess {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    child: Child,
+}
+
+impl NodeProcess {
+    fn tell(&mut self, line: &str) -> Outcome {
+        writeln!(self.stdin, "{line}")?;
+        Ok(())
+    }
+
+    fn answer<T: DeserializeOwned>(&mut self) -> Outcome<T> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        match line.is_empty() {
+            true => Err("graphile-worker ended early".into()),
+            false => Ok(serde_json::from_str(&line)?),
+        }
+    }
+
+    fn end(mut self) -> Outcome {
+        drop(self.stdin);
+        let status = self.child.wait()?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("graphile-worker ended with {status}").into()),
+        }
+    }
+}
+
+/// Waits until `runs` handlers have started.
+fn until_ran(processes: &mut [NodeProcess], runs: usize) -> Outcome {
+    let start = Instant::now();
+    loop {
+        let mut ran = 0;
+        for process in &mut *processes {
+            process.tell("count")?;
+            ran += process.answer::<Count>()?.ran;
+        }
+        if ran >= runs {
+            return Ok(());
+        }
+        if start.elapsed() > TIMEOUT {
+            return Err(format!("{ran} of {runs} handlers ran within {TIMEOUT:?}").into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Checks that each job ran exactly once per attempt. Returns the seconds of the drain.
+fn checked(reports: &[Report], jobs: usize, attempts: usize) -> Outcome<f64> {
+    let ran: usize = reports.iter().map(|report| report.ran).sum();
+    let repeated: usize = reports.iter().map(|report| report.repeated).sum();
+    for attempt in 0..attempts {
+        let seen: Vec<&String> = reports
+            .iter()
+            .filter_map(|report| report.seen.get(attempt))
+            .collect();
+        let different = ones(&seen)?;
+        if different != jobs {
+            return Err(format!("{different} jobs of {jobs} ran attempt {}", attempt + 1).into());
+        }
+    }
+    if repeated > 0 || ran != jobs * attempts {
+        return Err(format!("{ran} handlers ran instead of {}", jobs * attempts).into());
+    }
+    if attempts > 1 {
+        let busy: Vec<&String> = reports.iter().map(|report| &report.busy).collect();
+        return Ok(BUCKET * count(ones(&busy)?));
+    }
+    let first = reports.iter().filter_map(|report| report.first);
+    let first = first.fold(f64::INFINITY, f64::min);
+    let settled = reports.iter().map(|report| report.settled);
+    Ok((settled.fold(0.0, f64::max) - first) / 1000.0)
+}
+
+/// Returns how many bits are set in any of these hexadecimal texts.
+fn ones(texts: &[&String]) -> Outcome<usize> {
+    let length = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+    let mut ones = 0;
+    for place in 0..length {
+        let mut digit = 0;
+        for text in texts {
+            let character = text.as_bytes().get(place).copied().unwrap_or(b'0');
+            digit |= char::from(character).to_digit(16).ok_or("not a digit")?;
+        }
+        ones += usize::try_from(digit.count_ones())?;
+    }
+    Ok(ones)
+}
+
+fn empty(bench: &Bench) -> Outcome {
+    let truncate = "TRUNCATE graphile_worker._private_jobs; CHECKPOINT";
+    Ok(bench.client()?.batch_execute(truncate)?)
+}
+
+fn check_stored(bench: &Bench, jobs: usize) -> Outcome {
+    let count = "SELECT count(*) FROM graphile_worker._private_jobs";
+    let stored: i64 = bench.client()?.query_one(count, &[])?.get(0);
+    match stored == i64::try_from(jobs)? {
+        true => Ok(()),
+        false => Err(format!("graphile-worker stores {stored} jobs instead of {jobs}").into()),
+    }
+}
+
+fn per_second(jobs: usize, seconds: f64) -> f64 {
+    count(jobs) / seconds
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
