@@ -123,9 +123,7 @@ AS $$
 DECLARE
     refused bigint := (
         SELECT l.id
-        FROM unnest(lease.jobs)
-            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        FROM redrive.jobs_of(lease) j
         JOIN redrive.dead_letters l ON l.id = j.id
         WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
             AND (l.state <> 'redriving' OR j.generation <= l.generation)

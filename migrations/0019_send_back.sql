@@ -121,6 +121,7 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
     SET enable_seqscan = off
     SET enable_hashjoin = off
     SET enable_mergejoin = off
+    SET jit = off
 AS $$
     SELECT a.id, CASE
         WHEN l.id IS NULL THEN 'gone'

@@ -124,6 +124,7 @@ CREATE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     run    bigint := 0;

@@ -92,6 +92,7 @@ CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
     WITH RECURSIVE closed AS (
         SELECT s.state, (

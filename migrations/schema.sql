@@ -1980,6 +1980,7 @@ CREATE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     run    bigint := 0;
@@ -2350,9 +2351,7 @@ CREATE FUNCTION redrive.has_refused_death(lease redrive.leases, max_crashes inte
 DECLARE
     refused bigint := (
         SELECT l.id
-        FROM unnest(lease.jobs)
-            AS j (id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds,
-                  enqueued_at, history, unique_key, outage_since, headers, group_key)
+        FROM redrive.jobs_of(lease) j
         JOIN redrive.dead_letters l ON l.id = j.id
         WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
             AND (l.state <> 'redriving' OR j.generation <= l.generation)
@@ -3690,6 +3689,7 @@ CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
     WITH RECURSIVE closed AS (
         SELECT s.state, (
@@ -3915,6 +3915,7 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
     SELECT a.id, CASE
         WHEN l.id IS NULL THEN 'gone'
@@ -4620,6 +4621,12 @@ CREATE FUNCTION redrive.settle_own(lease uuid, job bigint, generation integer, k
 DECLARE
     ended text;
 BEGIN
+    -- If the worker's host vanishes, the server ends the transaction, with its lock on the lease; see
+    -- db/session.rs.
+    PERFORM set_config('tcp_keepalives_idle', '30s', true),
+            set_config('tcp_keepalives_interval', '10s', true),
+            set_config('tcp_keepalives_count', '3', true),
+            set_config('tcp_user_timeout', '60s', true);
     DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
     IF NOT FOUND THEN
         RETURN false;

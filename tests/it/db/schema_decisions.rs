@@ -113,7 +113,7 @@ filter_values            invoker immutable pinned any       -
 fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
-fold_runs                invoker volatile  pinned rows      enable_seqscan=off
+fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
 full_history             invoker stable    pinned any       -
 grant_metric_slots       invoker volatile  pinned any       -
 grant_metrics            invoker volatile  pinned any       -
@@ -157,7 +157,7 @@ preview_redrive          invoker stable    pinned any       -
 protect_audit            invoker volatile  pinned any       -
 prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
-queues_with_letters      invoker stable    pinned any       enable_seqscan=off
+queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 queues_with_open_breaker invoker stable    pinned any       -
 record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -
@@ -167,7 +167,7 @@ redact_text              invoker immutable pinned any       -
 redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
-refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off
+refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -

@@ -71,9 +71,10 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
     let (dies, back) = (taken.get() + 1, taken.get() + 2);
     let lease = |id: i64, crashes: i32, cancelled: &str| {
         format!(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, jobs, cancelled) \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, \
+                                         enqueued_at, crashes, cancelled) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 day' + {id} * interval '1 second', \
-                    ARRAY[ROW({id}, 'order', 0, '{{}}', 1, 5, 0, {crashes}, 0, now(), NULL, NULL, NULL, NULL, NULL)::redrive.leased_job], \
+                    ARRAY[{id}], ARRAY['order'], ARRAY['{{}}'::json], ARRAY[now()], ARRAY[{crashes}], \
                     '{{{cancelled}}}'"
         )
     };

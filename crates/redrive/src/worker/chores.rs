@@ -61,7 +61,9 @@ pub(crate) fn work(
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
         if over.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-            chores.write_tallies();
+            if chores.tallies.has_work() {
+                chores.write_tallies();
+            }
             return;
         }
     }

@@ -27,7 +27,7 @@ const PURE: &[&str] = &[
 const CALLERS: &[(&str, &str)] = &[
     (
         "ConnectOptions::connect",
-        "as long as a server says nothing",
+        "waits forever for a silent server",
     ),
     ("Queue::enqueue_in", "caller's transaction"),
     ("Queue::enqueue_job_in", "caller's transaction"),
