@@ -12,6 +12,7 @@ mod custom_program;
 mod runbooks;
 mod terminal;
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::PathBuf;
 
@@ -52,7 +53,7 @@ impl Drop for Payloads {
     }
 }
 
-/// Makes letters with a command that rejects its jobs.
+/// Makes letters with a command that rejects its jobs. Returns their ids, the newest job first.
 fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
     let payloads = Payloads::new(db, count, None);
     redrive(
@@ -87,5 +88,8 @@ fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
         .dlq()
         .list(&LetterFilter::new().queue(queue.name()).limit(1000))
         .unwrap();
-    open.iter().map(|letter| letter.id).collect()
+    let mut ids: Vec<JobId> = open.iter().map(|letter| letter.id).collect();
+    // The list is ordered by death, and jobs that run in parallel die in any order.
+    ids.sort_unstable_by_key(|id| Reverse(*id));
+    ids
 }

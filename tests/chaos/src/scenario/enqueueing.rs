@@ -55,11 +55,14 @@ fn turn(turning: &mut Connection, times: usize) {
         turning
             .query("SELECT redrive.turn_ring(0, 1000)", &[])
             .expect("turn the ring");
-        // Nothing waits: neither for older snapshots, nor after a refused truncation.
+        // Nothing waits: neither for older snapshots, nor after a refused truncation. A worker that
+        // turns the ring locks rows in another order.
         turning
             .batch_execute(
                 "UPDATE redrive.ring_segments \
-                 SET drained_at = drained_at - interval '10 seconds', retry_at = '-infinity'",
+                 SET drained_at = drained_at - interval '10 seconds', retry_at = '-infinity' \
+                 WHERE segment = ANY (ARRAY( \
+                     SELECT segment FROM redrive.ring_segments FOR UPDATE SKIP LOCKED))",
             )
             .expect("age the segments");
     }
