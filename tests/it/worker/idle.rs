@@ -127,7 +127,7 @@ const AT_A_PULSE: i64 = 8;
 const AROUND: i64 = 80;
 
 #[test]
-fn an_idle_worker_sends_few_statements_over_four_connections() {
+fn an_idle_worker_sends_few_statements_over_few_connections() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
     client.batch_execute(EVERYTHING).unwrap();
@@ -158,7 +158,8 @@ fn an_idle_worker_sends_few_statements_over_four_connections() {
         .query_one(connections, &[&test.name()])
         .unwrap()
         .get(0);
-    assert!(connections <= 4, "{connections} connections");
+    // Four, and a fifth if opening was slow: the pool opens another one each time a thread wakes up.
+    assert!(connections <= 5, "{connections} connections");
     stop(worker);
     drop((queue, client));
     // A session publishes its statistics at its end at the latest.
