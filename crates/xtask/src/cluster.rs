@@ -1,5 +1,6 @@
 //! A temporary PostgreSQL cluster, created in seconds and removed when dropped.
 
+use std::env;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -16,6 +17,7 @@ use crate::account::Account;
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
 use crate::prometheus::free_address;
+use crate::scratch;
 
 /// The superuser of the cluster. Connections from this machine need no password.
 const SUPERUSER: &str = "postgres";
@@ -70,10 +72,19 @@ impl Cluster {
 
     fn create(binaries: &Binaries, durability: Durability) -> Result<Cluster> {
         let account = Account::for_servers()?;
+        let place = match durability {
+            Durability::Throwaway => scratch::folder(),
+            Durability::Durable | Durability::Measured => env::temp_dir(),
+        };
         let folder = tempfile::Builder::new()
             .prefix("redrive-")
-            .tempdir()
-            .context("cannot create a temporary folder for a cluster; set TMPDIR to another one")?;
+            .tempdir_in(&place)
+            .with_context(|| {
+                format!(
+                    "cannot create a folder for a cluster below {}; set TMPDIR to another one",
+                    place.display()
+                )
+            })?;
         if let Some(account) = &account {
             account.own(folder.path())?;
         }
@@ -141,9 +152,9 @@ impl Cluster {
         run(&mut initdb).with_context(|| {
             let account = self.account.as_ref().map_or("you", Account::name);
             format!(
-                "cannot initialize a cluster below {}; `{account}` must be able to write there, \
+                "cannot initialize a cluster in {}; `{account}` must be able to write there, \
                  or set TMPDIR",
-                std::env::temp_dir().display(),
+                self.folder().display(),
             )
         })?;
         let configuration = self.data().join("postgresql.conf");

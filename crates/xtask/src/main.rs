@@ -24,6 +24,7 @@ mod node_packages;
 mod postgres;
 mod programs;
 mod prometheus;
+mod scratch;
 mod test;
 
 use std::process::ExitCode;

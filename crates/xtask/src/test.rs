@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
 use crate::programs::{PGBOUNCER, PROMTOOL};
-use crate::{alerts, bench, chaos, dashboards};
+use crate::{alerts, bench, chaos, dashboards, scratch};
 
 /// How many schedules each light scenario of the models gets in the quick suite. Without this
 /// variable the models have their own default, which is higher.
@@ -280,6 +280,8 @@ impl Runner<'_> {
         // Tests wait for the server for a third of their time.
         let threads = thread::available_parallelism()?.get() * TEST_THREADS_PER_CORE;
         tests.env("NEXTEST_TEST_THREADS", threads.to_string());
+        // Some tests start their own server.
+        tests.env("TMPDIR", scratch::folder());
         tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
         tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
         Ok(tests)
