@@ -7,6 +7,7 @@ mod idle;
 mod log_lines;
 mod slots;
 mod stop;
+mod stop_in_transaction;
 mod threads;
 mod transaction;
 pub(crate) mod wake;

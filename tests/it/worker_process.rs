@@ -1,40 +1,69 @@
 //! A worker in a separate process.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
+use postgres::Client;
 use redrive::Queue;
 use redrive_tests::{SOON, TestDatabase, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How the server lists the sessions of the process.
+const APPLICATION: &str = "test_worker";
 
 /// A worker process, killed with SIGKILL at the end of the test at the latest.
-pub(crate) struct WorkerProcess(Child);
+pub(crate) struct WorkerProcess {
+    child: Child,
+    client: Client,
+}
 
 impl WorkerProcess {
     pub(crate) fn start(test: &TestDatabase, queue: &Queue) -> WorkerProcess {
+        let separator = if test.url().contains('?') { '&' } else { '?' };
+        let url = format!("{}{separator}application_name={APPLICATION}", test.url());
         let child = Command::new(env!("CARGO_BIN_EXE_test_worker"))
-            .args([test.url(), queue.name()])
+            .args([&url, queue.name()])
             .stderr(Stdio::inherit())
             .spawn()
             .expect("start the test worker");
-        WorkerProcess(child)
+        WorkerProcess {
+            child,
+            client: test.client(),
+        }
     }
 
     /// Kills the process with SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
-        self.0.kill().expect("kill the test worker");
-        self.0.wait().expect("wait for its end");
+        self.child.kill().expect("kill the test worker");
+        self.wait_for_its_end();
     }
 
-    /// Waits until the process ends.
-    pub(crate) fn wait_for_its_end(&mut self) {
-        wait_until("the process to abort", SOON, || {
-            self.0.try_wait().expect("ask for its end").is_some()
+    /// Stops the process with SIGTERM and waits for its end.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("signal the test worker");
+        self.wait_for_its_end()
+    }
+
+    /// Waits until the process ends, and until the server has completed the statements that it had
+    /// received: one may be a claim.
+    pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the process to end", SOON, || {
+            status = self.child.try_wait().expect("ask for its end");
+            status.is_some()
         });
+        let sessions = "SELECT FROM pg_stat_activity \
+            WHERE datname = current_database() AND application_name = $1";
+        wait_until("its sessions to end", SOON, || {
+            let left = self.client.query(sessions, &[&APPLICATION]);
+            left.expect("ask for its sessions").is_empty()
+        });
+        status.expect("it ended")
     }
 }
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }

@@ -44,3 +44,16 @@ pub struct Abort {}
 impl Payload for Abort {
     const KIND: &'static str = "abort";
 }
+
+/// A job that the test worker starts in a transaction and never finishes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum HoldTransaction {
+    /// The server runs a statement of the transaction.
+    InStatement,
+    /// The server waits for the next statement.
+    BetweenStatements,
+}
+
+impl Payload for HoldTransaction {
+    const KIND: &'static str = "hold_transaction";
+}

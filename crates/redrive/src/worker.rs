@@ -42,6 +42,7 @@ pub use handlers::HandlerOptions;
 use latch::{Latch, LatchReceiver, lock};
 pub use recovery_bounds::RecoveryBounds;
 use settler::{Finish, Message};
+use slot_state::{Overrun, RunningJob};
 use state::State;
 pub use state::WorkerStats;
 
@@ -170,17 +171,19 @@ impl Worker {
     /// and releases all other jobs without charging an attempt. No lease remains.
     ///
     /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). Its
-    /// job is released as well, and its result is rejected.
+    /// job is released as well, and its result is rejected. If it runs in a transaction
+    /// ([`WorkerBuilder::handle_in_transaction`]), the server ends its connection and rolls the
+    /// transaction back.
     ///
     /// # Errors
     /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
-    /// released because the database is unavailable. They are then retried when their lease
-    /// expires.
+    /// released because the database is unavailable or does not end a transaction within seconds.
+    /// They are then retried when their lease expires.
     pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
         let deadline = Instant::now() + grace;
         self.state.stopping.set();
         self.wait_until_quiet(deadline);
-        let still_running = self.cut_off();
+        let running = self.cut_off();
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
         let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
@@ -192,7 +195,12 @@ impl Worker {
                 .iter()
                 .flat_map(|slot_state| slot_state.take_verdicts())
                 .collect(),
-            started: still_running.clone(),
+            started: running.iter().map(|running| running.meta.id).collect(),
+            transactions: running
+                .iter()
+                .filter(|running| running.overrun == Overrun::Await)
+                .map(|running| running.lease)
+                .collect(),
             until,
             reply,
         };
@@ -203,7 +211,7 @@ impl Worker {
                 Error::unavailable("could not stop the worker: its settler does not respond")
             })
             .and_then(|()| {
-                answer.recv_timeout(2 * call_timeout + grace).map_err(|_| {
+                answer.recv_timeout(3 * call_timeout + grace).map_err(|_| {
                     Error::unavailable("could not stop the worker: its settler did not answer")
                 })
             });
@@ -214,12 +222,17 @@ impl Worker {
                 _ = thread.join();
             }
         }
-        finished??;
+        let released = finished??;
         match self.state.failure.get() {
             Some(why) => Err(Error::unavailable(format!("the worker had stopped: {why}"))),
             None => Ok(StopReport {
                 released: self.stats().released,
-                still_running,
+                // A transaction may have committed before the server could end it.
+                still_running: running
+                    .iter()
+                    .map(|running| running.meta.id)
+                    .filter(|job| released.contains(job))
+                    .collect(),
                 stats: self.stats(),
             }),
         }
@@ -229,8 +242,8 @@ impl Worker {
         while self.state.has_busy_slots() && self.left.recv_deadline(deadline).is_ok() {}
     }
 
-    /// Takes the jobs of handlers that are still running. Returns their ids.
-    fn cut_off(&self) -> Vec<JobId> {
+    /// Takes the jobs of handlers that are still running, and returns them.
+    fn cut_off(&self) -> Vec<Arc<RunningJob>> {
         let slots = lock(&self.state.slots).clone();
         let running = || {
             slots
@@ -246,7 +259,6 @@ impl Worker {
         self.wait_until_quiet(Instant::now() + CANCEL_GRACE);
         running()
             .filter(|running| !running.signal.given_away.swap(true, Ordering::AcqRel))
-            .map(|running| running.meta.id)
             .collect()
     }
 }

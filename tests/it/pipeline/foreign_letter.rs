@@ -1,13 +1,16 @@
 //! A death never replaces the letter of another job. A new job gets the id of an old letter when the
 //! sequence of ids lags behind, for example after a logical restore.
 
+use std::time::Duration;
+
 use log::LevelFilter;
 use postgres::Client;
+use redrive::admin::JobState;
 use redrive::dlq::Letter;
-use redrive::{Failure, Job, JobId};
+use redrive::{Failure, Job, JobId, NewJob};
 use redrive_tests::{
-    Logged, Lost, Order, SOON, TestDatabase, drained, letters, reap, scalar, stop, wait_until,
-    worker,
+    Gate, Hold, Logged, Lost, Order, SOON, TestDatabase, drained, letters, reap, scalar, stop,
+    wait_until, worker,
 };
 
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
@@ -109,6 +112,46 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
         .batch_execute(&lease(taken.get(), 0, &taken.to_string()))
         .unwrap();
     assert_eq!(reap(&mut client), []);
+}
+
+#[test]
+fn a_stop_releases_every_other_lease() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(3)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let taken = lagging(&test);
+    // One by one, so that each has its own lease.
+    let ids = [1, 2, 3].map(|running| {
+        let id = queue.enqueue_job(NewJob::new(&Hold {}).unwrap()).unwrap();
+        gate.wait_for(running);
+        id.id()
+    });
+    assert_eq!(ids[0], taken);
+    test.open().admin().cancel(taken).unwrap();
+    // A cancelled job dies at its release, and the database refuses this death.
+    let error = worker.stop(Duration::ZERO).unwrap_err();
+    assert!(format!("{error:?}").contains("setval"), "{error:?}");
+    for (id, state) in [
+        (ids[0], JobState::Leased),
+        (ids[1], JobState::Ready),
+        (ids[2], JobState::Ready),
+    ] {
+        let job = test.open().admin().job(id).unwrap().expect("a job");
+        assert_eq!(job.state, state, "{id}");
+    }
+    assert_eq!(&*letter(&test, taken).unwrap().queue, "old");
+    gate.open();
 }
 
 #[test]

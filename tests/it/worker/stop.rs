@@ -4,7 +4,6 @@ use std::thread;
 use std::time::Duration;
 
 use redrive::admin::JobState;
-use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, stats, stop,
@@ -168,42 +167,6 @@ fn refunds_of_jobs_that_ran_are_bounded() {
     );
     assert!(queue.is_drained().unwrap());
     gate.open();
-}
-
-#[test]
-fn a_transaction_that_exceeds_the_grace_still_ends_its_job() {
-    let test = TestDatabase::migrated();
-    test.client()
-        .batch_execute("CREATE TABLE public.effects (number bigint)")
-        .unwrap();
-    let queue = test.queue("orders");
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle_in_transaction({
-            let gate = gate.clone();
-            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                tx.execute(
-                    "INSERT INTO public.effects VALUES ($1)",
-                    &[&job.payload().number],
-                )?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
-    let stopped = worker.stop(Duration::ZERO).unwrap();
-    assert_eq!(stopped.released, 0, "its lease is in its own hands");
-    gate.open();
-    drained(&queue);
-    let effects: i64 = test
-        .client()
-        .query_one("SELECT count(*) FROM public.effects", &[])
-        .unwrap()
-        .get(0);
-    assert_eq!(effects, 1);
 }
 
 #[test]

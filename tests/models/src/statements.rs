@@ -26,6 +26,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "settle" => settle::settle(tables, given),
         "settle_own" => settle::settle_own(tables, given),
         "release" => lease::release(tables, given),
+        "end_transactions" => lease::end_transactions(tables, given),
         "give_back" => lease::give_back(tables, given),
         "renew" => lease::renew(tables, given),
         "leave" => {

@@ -1,5 +1,6 @@
-//! A worker process for tests that kill it: `test_worker URL QUEUE`.
+//! A worker process for tests that kill or stop it: `test_worker URL QUEUE`.
 //!
+//! On SIGTERM it stops without a grace period.
 //! It inserts a row into `begun` (job) when a job starts, and into `finished` (job) when it ends.
 
 #![expect(
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use postgres::{Client, NoTls};
+use postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, JobId, Queue, Worker};
-use redrive_tests::{Abort, Finish, Hold};
+use redrive_tests::{Abort, Finish, Hold, HoldTransaction};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -22,8 +23,9 @@ fn main() {
     let db = redrive::connect(&url).expect("connect");
     let queue = Queue::new(&db, &queue).expect("a valid name");
 
-    let (hold, finish, abort) = (Arc::clone(&url), Arc::clone(&url), url);
-    let _worker = Worker::builder(&queue)
+    let (hold, transaction) = (Arc::clone(&url), Arc::clone(&url));
+    let (finish, abort) = (Arc::clone(&url), url);
+    let worker = Worker::builder(&queue)
         .slots(4)
         .poll_interval(Duration::from_millis(20))
         .handle(move |job: &Job<Hold>| {
@@ -32,6 +34,17 @@ fn main() {
                 thread::park();
             }
         })
+        .handle_in_transaction(
+            move |job: &Job<HoldTransaction>, tx: &mut Transaction<'_>| {
+                note(&transaction, "begun", job.id());
+                match job.payload() {
+                    HoldTransaction::InStatement => Ok(tx.batch_execute("SELECT pg_sleep(3600)")?),
+                    HoldTransaction::BetweenStatements => loop {
+                        thread::park();
+                    },
+                }
+            },
+        )
         .handle(move |job: &Job<Finish>| {
             note(&finish, "finished", job.id());
             Ok::<(), Failure>(())
@@ -42,9 +55,7 @@ fn main() {
         })
         .start()
         .expect("start the worker");
-    loop {
-        thread::park();
-    }
+    worker.run_until_signal(Duration::ZERO).expect("stop");
 }
 
 /// Stores that the job reached this point.

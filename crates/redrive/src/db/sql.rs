@@ -127,6 +127,7 @@ statements! {
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
     SETTLE_OWN = "worker" / "settle_own";
+    END_TRANSACTIONS = "worker" / "end_transactions";
     FREE_KEY = "worker" / "free_key";
     RENEW = "worker" / "renew";
     WAIT = "worker" / "wait";

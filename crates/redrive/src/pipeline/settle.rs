@@ -117,14 +117,14 @@ pub(crate) enum ReleaseScope {
     },
 }
 
-/// Releases the jobs of a worker. `started` are the jobs whose handlers ran; their refunds are
-/// counted.
+/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran;
+/// their refunds are counted.
 pub(crate) fn release(
     session: &mut Session,
     worker: WorkerId,
     held: &ReleaseScope,
     started: &[JobId],
-) -> Result<usize> {
+) -> Result<Vec<JobId>> {
     let uuids = |leases: &[LeaseId]| leases.iter().map(|lease| lease.0).collect::<Vec<Uuid>>();
     let (these, keep, older_than) = match held {
         ReleaseScope::All => (None, Vec::new(), Duration::ZERO),
@@ -146,7 +146,7 @@ pub(crate) fn release(
             &DeathCause::Manual.as_str(),
         ],
     )?;
-    Ok(rows.len())
+    Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
 }
 
 /// Releases jobs of a lease that no slot started, but not all its jobs. Returns how many. None

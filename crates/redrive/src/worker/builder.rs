@@ -208,7 +208,8 @@ impl WorkerBuilder {
     ///
     /// The handler's writes and the completion commit together or roll back together, so effects in
     /// this database happen exactly once. Each of these jobs has its own lease and uses a pooled
-    /// connection while it runs.
+    /// connection while it runs. If the handler outlasts the grace period of
+    /// [`Worker::stop`](crate::Worker::stop), the server rolls its transaction back.
     #[must_use]
     pub fn handle_in_transaction<P, F>(self, handler: F) -> WorkerBuilder
     where

@@ -160,11 +160,12 @@ impl Renewer<'_> {
             .call("release jobs", self.timeout(), move |session| {
                 release(session, worker, &held, &[])
             })?;
-        self.state.count_released(released);
-        if released > 0 {
+        self.state.count_released(released.len());
+        if !released.is_empty() {
             log::warn!(
-                "{}: released {released} jobs of a claim whose answer was lost",
-                self.state
+                "{}: released {} jobs of a claim whose answer was lost",
+                self.state,
+                released.len()
             );
         }
         Ok(())

@@ -44,10 +44,12 @@ pub(crate) struct Finish {
     pub(crate) settlements: Vec<Settlement>,
     /// Jobs whose handlers still run. They are released too, with a counted refund.
     pub(crate) started: Vec<JobId>,
+    /// The leases among theirs that the transactions of the handlers hold.
+    pub(crate) transactions: Vec<LeaseId>,
     /// How long to retry if the database does not answer.
     pub(crate) until: Instant,
-    /// Receives the result.
-    pub(crate) reply: Sender<Result<()>>,
+    /// Receives the released jobs.
+    pub(crate) reply: Sender<Result<Vec<JobId>>>,
 }
 
 /// Settles until the worker ends.
@@ -158,7 +160,7 @@ impl Settler<'_> {
         self.record(finish.settlements, Instant::now());
         self.write_all();
         self.write_reports();
-        let released = self.release_all(finish.started);
+        let released = self.release_all(&finish.started, &finish.transactions);
         // The caller of `stop` may have given up.
         _ = finish.reply.send(released);
     }

@@ -106,10 +106,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
         *lock(&slot_state.running) = None;
         if signal.given_away.swap(true, Ordering::AcqRel) {
-            log::warn!(
-                "{state} job={}: finished after its deadline; result rejected",
-                running.meta.id
-            );
+            note_late(state, &running, &attempted);
             return;
         }
         let now = Instant::now();
@@ -128,6 +125,25 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         }
         if signal.replaced.load(Ordering::Acquire) {
             return;
+        }
+    }
+}
+
+/// Records the end of a handler whose job was given away. Only a transaction may have settled it all
+/// the same, because the database decides.
+fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
+    let job = running.meta.id;
+    match attempted {
+        AttemptResult::Settled => {
+            state.counts.done.fetch_add(1, Ordering::Relaxed);
+            log::info!("{state} job={job}: finished in its transaction while the worker stopped");
+        }
+        AttemptResult::Judge(_) | AttemptResult::Lost => {
+            let end = match running.signal.replaced.load(Ordering::Acquire) {
+                true => "its deadline",
+                false => "the stop of its worker",
+            };
+            log::warn!("{state} job={job}: finished after {end}; result rejected");
         }
     }
 }

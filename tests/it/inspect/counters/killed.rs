@@ -57,13 +57,13 @@ fn killed_workers_leave_exact_counters() {
             .query_one("SELECT count(*) FROM public.finished", &[])
             .unwrap()
             .get(0);
-        let process = WorkerProcess::start(&test, &test.queue("orders"));
+        let mut process = WorkerProcess::start(&test, &test.queue("orders"));
         wait_until("it to be in the middle of its work", SOON, || {
             let asked = "SELECT (SELECT count(*) FROM public.finished) > $1, EXISTS (SELECT FROM redrive.leases)";
             let row = client.query_one(asked, &[&(before + 2 * kill)]).unwrap();
             row.get(0) && row.get(1)
         });
-        drop(process);
+        process.kill();
         no_drift(&db);
         expire_leases(&mut client);
         no_drift(&db);

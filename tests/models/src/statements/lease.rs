@@ -42,6 +42,14 @@ pub(super) fn release(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> 
     rows
 }
 
+/// Transactions take effect at once here, so a lease that still exists is not in one.
+pub(super) fn end_transactions(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let leases = uuids(given, 1);
+    let held = leases.iter().filter(|id| tables.leases.contains_key(id));
+    held.map(|id| Row::default().with("lease_id", Type::UUID, id))
+        .collect()
+}
+
 /// Ends a lease. Returns its unsettled jobs.
 fn end_lease(tables: &mut Tables, lease: Uuid) -> Vec<Stored> {
     let Some(lease) = tables.leases.remove(&lease) else {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::Settler;
+use crate::db::sql;
 use crate::error::Result;
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
@@ -48,31 +51,96 @@ impl Settler<'_> {
             return;
         }
         self.forget(leases);
-        match self.release(&ReleaseScope::Leases(leases.to_vec()), Vec::new()) {
-            Ok(released) => self.state.count_released(released),
-            Err(error) => {
-                let state = self.state;
-                log::warn!("{state}: jobs could not be released; their lease will expire: {error}");
-            }
+        if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), &[]) {
+            let state = self.state;
+            log::warn!("{state}: jobs could not be released; their lease will expire: {error}");
         }
     }
 
-    /// Releases everything that is still held.
-    pub(super) fn release_all(&mut self, started: Vec<JobId>) -> Result<()> {
-        let released = self.release(&ReleaseScope::All, started);
+    /// Releases everything that is still held, and returns the jobs. `transactions` are the leases
+    /// that running handlers hold with their transactions.
+    pub(super) fn release_all(
+        &mut self,
+        started: &[JobId],
+        transactions: &[LeaseId],
+    ) -> Result<Vec<JobId>> {
+        let released = self.release_held(started, transactions);
         lock(&self.state.held).clear();
-        self.state.count_released(released?);
-        Ok(())
+        released
     }
 
-    fn release(&mut self, scope: &ReleaseScope, started: Vec<JobId>) -> Result<usize> {
+    fn release_held(&mut self, started: &[JobId], transactions: &[LeaseId]) -> Result<Vec<JobId>> {
+        // First what no transaction holds, because ending one may fail.
+        let free = self.release(&ReleaseScope::All, started);
+        let rolled_back = match self.end_transactions(transactions) {
+            Ok(leases) if leases.is_empty() => Ok(Vec::new()),
+            Ok(leases) => self.release(&ReleaseScope::Leases(leases), started),
+            Err(error) => Err(error),
+        };
+        let mut released = free?;
+        released.extend(rolled_back?);
+        Ok(released)
+    }
+
+    /// Ends the transactions of handlers. Returns the leases that they no longer hold.
+    fn end_transactions(&mut self, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (state, db_caller) = (self.state, &mut self.db_caller);
+        let leases: Arc<[Uuid]> = leases.iter().map(|lease| lease.0).collect();
+        retry(state, self.until, || {
+            let leases = Arc::clone(&leases);
+            let what = "end the transactions of running handlers";
+            db_caller.call(what, call_timeout(state), move |session| {
+                let rows = session.query(what, &sql::END_TRANSACTIONS, &[&&*leases])?;
+                Ok(rows
+                    .iter()
+                    .map(|row| LeaseId(row.get("lease_id")))
+                    .collect())
+            })
+        })
+    }
+
+    /// Releases leases with one statement, or lease by lease if the database rejects that, so that one
+    /// lease does not hold the others.
+    fn release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
+        let cause = match self.try_release(scope, started) {
+            Err(error) if !error.is_unavailable() => error,
+            answer => return answer,
+        };
+        let leases = match scope {
+            ReleaseScope::Leases(leases) => leases.clone(),
+            ReleaseScope::All => lock(&self.state.held).keys().copied().collect(),
+            ReleaseScope::Unknown { .. } => Vec::new(),
+        };
+        if leases.len() < 2 {
+            return Err(cause);
+        }
+        log::warn!("{}: releasing lease by lease: {cause:?}", self.state);
+        let (mut released, mut rejected) = (Vec::new(), None);
+        for lease in leases {
+            match self.try_release(&ReleaseScope::Leases(vec![lease]), started) {
+                Ok(more) => released.extend(more),
+                Err(error) => rejected = Some(error),
+            }
+        }
+        match rejected {
+            Some(error) => Err(error),
+            None => Ok(released),
+        }
+    }
+
+    fn try_release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
         let (state, db_caller) = (self.state, &mut self.db_caller);
         let started: Arc<[JobId]> = started.into();
-        retry(state, self.until, || {
+        let released = retry(state, self.until, || {
             let (scope, started, worker) = (scope.clone(), Arc::clone(&started), state.identity.id);
             db_caller.call("release jobs", call_timeout(state), move |session| {
                 release(session, worker, &scope, &started)
             })
-        })
+        })?;
+        state.count_released(released.len());
+        Ok(released)
     }
 }

@@ -1,0 +1,150 @@
+//! Stops that interrupt a handler in its transaction.
+
+use std::time::Duration;
+
+use log::LevelFilter;
+use redrive::admin::JobState;
+use redrive::postgres::Transaction;
+use redrive::{Job, Queue, Worker};
+use redrive_tests::{
+    Gate, HoldTransaction, Logged, Order, SOON, TestDatabase, drained, stop, wait_until, worker,
+};
+
+use crate::worker_process::WorkerProcess;
+
+/// Returns the number of rows of a table.
+fn rows(test: &TestDatabase, table: &str) -> i64 {
+    test.client()
+        .query_one(&format!("SELECT count(*) FROM {table}"), &[])
+        .unwrap()
+        .get(0)
+}
+
+/// Returns the number of effects of the handlers in [`a_worker_with_effects`].
+fn effects(test: &TestDatabase) -> i64 {
+    rows(test, "public.effects")
+}
+
+/// A worker whose handler waits at the gate with an effect in its transaction.
+fn a_worker_with_effects(queue: &Queue, gate: &Gate) -> Worker {
+    let gate = gate.clone();
+    worker(queue)
+        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+            tx.execute(
+                "INSERT INTO public.effects VALUES ($1)",
+                &[&job.payload().number],
+            )?;
+            gate.pass();
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
+    let logged = Logged::start(LevelFilter::Warn);
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint)")
+        .unwrap();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = a_worker_with_effects(&queue, &gate);
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let stopped = worker.stop(Duration::ZERO).unwrap();
+    assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
+    assert_eq!(
+        (
+            rows(&test, "redrive.leases"),
+            rows(&test, "redrive.workers")
+        ),
+        (0, 0)
+    );
+    let job = queue.database().admin().job(id).unwrap().expect("a job");
+    assert_eq!(
+        (job.state, job.attempts, job.crashes),
+        (JobState::Ready, 0, 0)
+    );
+
+    // The handler ends late, and its connection is gone.
+    gate.open();
+    let late = format!("job={id}: finished after the stop of its worker; result rejected");
+    wait_until("the late end", SOON, || {
+        logged.lines().iter().any(|line| line.ends_with(&late))
+    });
+    assert_eq!(effects(&test), 0);
+    let next = a_worker_with_effects(&queue, &gate);
+    drained(&queue);
+    assert_eq!(stop(next).stats.done, 1);
+    assert_eq!(effects(&test), 1);
+}
+
+#[test]
+fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint)")
+        .unwrap();
+    let queue = test.queue("orders");
+    let (gate, other_gate) = (Gate::new(), Gate::new());
+    let (worker, other) = (
+        a_worker_with_effects(&queue, &gate),
+        a_worker_with_effects(&queue, &other_gate),
+    );
+    queue.enqueue_many(&Order::up_to(2)).unwrap();
+    gate.wait_for(1);
+    other_gate.wait_for(1);
+    let stopped = worker.stop(Duration::ZERO).unwrap();
+    assert_eq!(stopped.released, 1);
+    // It claims the released job again once its slot is free.
+    other_gate.open();
+    drained(&queue);
+    assert_eq!(stop(other).stats.done, 2);
+    assert_eq!(effects(&test), 2);
+    gate.open();
+}
+
+#[test]
+fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute("CREATE TABLE public.begun (job bigint)")
+        .unwrap();
+    let queue = test.queue("orders");
+    let ids = [
+        queue.enqueue(&HoldTransaction::InStatement).unwrap(),
+        queue.enqueue(&HoldTransaction::BetweenStatements).unwrap(),
+    ];
+    // As many stops as crashes are allowed.
+    for round in 1..=3 {
+        let mut process = WorkerProcess::start(&test, &queue);
+        wait_until("both jobs to run", SOON, || {
+            rows(&test, "public.begun") == 2 * round
+        });
+        let status = process.stop();
+        assert!(status.success(), "{status}");
+        assert_eq!(
+            (
+                rows(&test, "redrive.leases"),
+                rows(&test, "redrive.workers")
+            ),
+            (0, 0)
+        );
+        for id in ids {
+            let job = queue.database().admin().job(id).unwrap().expect("a job");
+            assert_eq!(
+                (job.state, job.attempts, job.crashes),
+                (JobState::Ready, 0, 0),
+                "round {round}"
+            );
+        }
+    }
+    let next = worker(&queue)
+        .handle(|_: &Job<HoldTransaction>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(next).stats.done, 2);
+}
