@@ -1,5 +1,6 @@
 //! The pipeline: the steps of a job from its enqueue to its end.
 
+mod carried;
 mod headers;
 mod open_transaction;
 mod payload;

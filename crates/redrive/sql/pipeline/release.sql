@@ -67,11 +67,13 @@ died AS (
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw), priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        discard_reason = NULL, pid = NULL, run_ms = NULL, unique_key = excluded.unique_key,
-        headers = excluded.headers, group_key = excluded.group_key,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
+        pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),

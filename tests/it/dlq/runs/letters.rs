@@ -143,3 +143,20 @@ fn a_run_redrives_quarantined_letters_only_with_force() {
     let state = run(&test, created.id);
     assert_eq!((state.sent, state.skipped), (2, 0));
 }
+
+#[test]
+fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 3);
+    let mut driver = start(&test, &unthrottled());
+    let quarantine =
+        "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
+    test.client().execute(quarantine, &[&ids[1].get()]).unwrap();
+    assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
+    let runs = queue.database().dlq().runs();
+    assert_eq!(runs.skips(driver.run()).unwrap(), [(Skip::Quarantined, 1)]);
+    let sent: Vec<i64> = live(&test).into_keys().collect();
+    assert_eq!(sent, [ids[0].get(), ids[2].get()]);
+    adds_up(&test, driver.run());
+}

@@ -1,0 +1,331 @@
+//! Every step carries every field of a job; only counters, history and priority change.
+
+use postgres::Client;
+use postgres::types::ToSql;
+use redrive_tests::{TestDatabase, statement};
+use uuid::Uuid;
+
+/// The id of the job.
+const JOB: i64 = 7;
+
+/// A job whose fields all differ from their defaults.
+const NEW_JOB: &str = r#"
+    INSERT INTO redrive.jobs
+        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, refunds, queue, kind, payload,
+         history, unique_key, outage_since, headers, group_key)
+    SELECT r.segment, 7, '2026-01-02 03:04:05.678901+00', 2, 9, 3, 7, 4, 'orders', 'order', '{"a": 2, "b": 1.00}',
+           '[{"attempt": 1}, {"attempt": 2}]', 'key-17', '2026-01-01', '{"trace": "4bf9"}', 'customer-17'
+    FROM redrive.ring r;
+    INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'key-17', 7);
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, state, cause, error_class, error_message, payload, generation, group_id, enqueued_at)
+    VALUES (7, 'orders', 'order', 'redriving', 'rejected', 'E', 'e', '{}', 2, 1, '2026-01-02 03:04:05.678901+00')"#;
+
+/// The job, wherever it is; `changing` are the fields that steps may change.
+const STATE: &str = r"
+    SELECT ARRAY[j.queue, j.kind, j.payload, j.max_attempts::text, j.enqueued_at::text, j.unique_key, j.headers,
+                 j.group_key] AS carried,
+           concat_ws(' ', j.place, 'attempt=' || j.attempt, 'crashes=' || j.crashes, 'refunds=' || j.refunds,
+                     'generation=' || j.generation, 'priority=' || j.priority,
+                     'history=' || coalesce(jsonb_array_length(j.history), 0),
+                     'outage=' || j.outage_since::date) AS changing
+    FROM (
+        SELECT 'ready' AS place, id, queue::text, kind::text, priority, payload::text, attempt, max_attempts, generation,
+               crashes, refunds, enqueued_at, history, unique_key, outage_since, headers::text, group_key::text
+        FROM redrive.jobs
+        UNION ALL
+        SELECT 'delayed', id, queue, kind, priority, payload::text, attempt, max_attempts, generation, crashes, refunds,
+               enqueued_at, history, unique_key, outage_since, headers::text, group_key
+        FROM redrive.jobs_delayed
+        UNION ALL
+        SELECT 'leased', x.id, l.queue, x.kind, x.priority, x.payload::text, x.attempt, x.max_attempts, x.generation,
+               x.crashes, x.refunds, x.enqueued_at, x.history, x.unique_key, x.outage_since, x.headers::text,
+               x.group_key
+        FROM redrive.leases l CROSS JOIN LATERAL redrive.jobs_of(l) x
+        WHERE x.id <> ALL (l.done)
+        UNION ALL
+        SELECT state || ' letter: ' || cause, id, queue, kind, priority, payload::text, attempts, max_attempts,
+               generation, crashes, NULL, enqueued_at, redrive.full_history(l), unique_key, NULL, headers::text,
+               group_key
+        FROM redrive.dead_letters l WHERE l.state <> 'redriving'
+    ) j
+    WHERE j.id = $1";
+
+/// A job and the steps that it takes.
+struct Life {
+    client: Client,
+    worker: Uuid,
+    lease: Uuid,
+    carried: Vec<Option<String>>,
+}
+
+impl Life {
+    fn begin(test: &TestDatabase) -> Life {
+        let mut client = test.client();
+        client.batch_execute(NEW_JOB).unwrap();
+        let row = client.query_one(STATE, &[&JOB]).unwrap();
+        Life {
+            client,
+            worker: Uuid::new_v4(),
+            lease: Uuid::nil(),
+            carried: row.get("carried"),
+        }
+    }
+
+    /// Asserts that the job is at one place, with these changing fields and all others unchanged.
+    #[track_caller]
+    fn is(&mut self, changing: &str) {
+        let rows = self.client.query(STATE, &[&JOB]).unwrap();
+        let found: Vec<&str> = rows.iter().map(|row| row.get("changing")).collect();
+        assert_eq!(found, [changing]);
+        assert_eq!(
+            rows[0].get::<_, Vec<Option<String>>>("carried"),
+            self.carried
+        );
+    }
+
+    fn run(&mut self, name: &str, parameters: &[&(dyn ToSql + Sync)]) {
+        self.client
+            .query(statement(name), parameters)
+            .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+
+    fn sql(&mut self, text: &str) {
+        self.client
+            .batch_execute(text)
+            .unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    }
+
+    fn claim(&mut self) {
+        self.lease = Uuid::new_v4();
+        let (worker, lease) = (self.worker, self.lease);
+        self.run(
+            "claim",
+            &[
+                &"orders",
+                &None::<Vec<String>>,
+                &Vec::<String>::new(),
+                &500_i64,
+                &1_000_000_i64,
+                &i32::MAX,
+                &lease,
+                &worker,
+                &vec![i16::MIN],
+                &vec![0_i64],
+                &vec![i16::MAX],
+                &None::<Vec<String>>,
+                &i32::MAX,
+            ],
+        );
+        // A suspect gets a lease with a random id.
+        let held = "SELECT lease_id FROM redrive.leases WHERE 7 = ANY (ids)";
+        self.lease = self.client.query_one(held, &[]).unwrap().get(0);
+    }
+
+    fn claim_one(&mut self) {
+        self.lease = Uuid::new_v4();
+        let segment: i16 = self
+            .client
+            .query_one("SELECT segment FROM redrive.ring", &[])
+            .unwrap()
+            .get(0);
+        let (worker, lease) = (self.worker, self.lease);
+        let none = None::<Vec<String>>;
+        self.run(
+            "claim_one",
+            &[&"orders", &none, &none, &segment, &lease, &worker],
+        );
+    }
+
+    fn release(&mut self, started: &[i64]) {
+        let worker = self.worker;
+        self.run(
+            "release",
+            &[
+                &worker,
+                &None::<Vec<Uuid>>,
+                &Vec::<Uuid>::new(),
+                &0_i32,
+                &started,
+                &10_i32,
+                &"manual",
+            ],
+        );
+    }
+
+    /// Reaps the leases of the worker, which has no registration.
+    fn reap(&mut self, max_crashes: i32) {
+        let reaper = Uuid::new_v4();
+        self.run(
+            "reap",
+            &[
+                &0_i32,
+                &100_i64,
+                &max_crashes,
+                &5000_i32,
+                &"manual",
+                &10_000_i64,
+                &16_777_216_i64,
+                &reaper,
+            ],
+        );
+    }
+
+    /// Writes a verdict, with a history entry unless it is a snooze.
+    fn settle(&mut self, verdict: &str, delay: i64) {
+        let record = match verdict {
+            "snooze" => "NULL",
+            _ => r#"'{"outcome": "failed", "run_ms": 5}'"#,
+        };
+        let cause = match verdict {
+            "dead" => "'rejected'",
+            _ => "NULL",
+        };
+        let prepared = format!("PREPARE settle AS {}", statement("settle"));
+        self.sql(&prepared);
+        let execute = format!(
+            "EXECUTE settle (ARRAY['{lease}']::uuid[], '{{7}}', '{{{verdict}}}', '{{{delay}}}', ARRAY[{cause}]::text[], \
+             '{{E}}', '{{e}}', '{{NULL}}', ARRAY[{record}]::jsonb[], '{worker}', 'h', 'v', 'manual', '{{{outage}}}', 1, \
+             'orders', '{{0}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'); DEALLOCATE settle",
+            lease = self.lease,
+            worker = self.worker,
+            outage = verdict == "outage",
+        );
+        self.sql(&execute);
+    }
+
+    fn promote(&mut self) {
+        self.sql(
+            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'",
+        );
+        self.run("promote", &[&"orders", &1000_i64]);
+    }
+
+    fn redrive(&mut self) {
+        self.sql(r#"SELECT redrive.redrive('{"queue": "orders"}', 'mended', 'maria')"#);
+    }
+}
+
+#[test]
+fn every_step_carries_every_field_of_a_job() {
+    let test = TestDatabase::migrated();
+    let mut job = Life::begin(&test);
+    job.is(
+        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+
+    // Claims and releases.
+    job.claim();
+    job.is(
+        "leased attempt=3 crashes=0 refunds=4 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+    job.release(&[JOB]);
+    job.is(
+        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+    job.claim_one();
+    job.is(
+        "leased attempt=3 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+    job.release(&[]);
+    job.is(
+        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+    job.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
+    job.claim();
+    let lease = job.lease;
+    job.run("give_back", &[&lease, &vec![JOB]]);
+    job.is(
+        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+    job.release(&[]);
+    job.sql("DELETE FROM redrive.jobs WHERE id <> 7");
+    job.sql(
+        "SELECT redrive.move_stragglers(ARRAY[r.segment], ((r.segment + 1) % 8)::smallint, 1000) FROM redrive.ring r",
+    );
+    job.is(
+        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
+    );
+
+    // Lost workers.
+    job.claim();
+    job.reap(3);
+    job.is(
+        "ready attempt=2 crashes=1 refunds=5 generation=3 priority=7 history=3 outage=2026-01-01",
+    );
+    job.claim();
+    job.is(
+        "leased attempt=3 crashes=1 refunds=5 generation=3 priority=7 history=3 outage=2026-01-01",
+    );
+    job.reap(3);
+    job.is(
+        "delayed attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage=2026-01-01",
+    );
+    job.promote();
+    job.is(
+        "ready attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage=2026-01-01",
+    );
+
+    // Verdicts and priorities.
+    job.claim();
+    job.settle("outage", 1000);
+    job.is(
+        "delayed attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=5 outage=2026-01-01",
+    );
+    job.promote();
+    job.claim();
+    job.settle("retry", 0);
+    job.is("ready attempt=3 crashes=0 refunds=5 generation=3 priority=7 history=6");
+    job.claim();
+    job.settle("retry", 60_000);
+    job.is("delayed attempt=4 crashes=0 refunds=5 generation=3 priority=7 history=7");
+    job.run("set_priority", &[&JOB, &-3_i16]);
+    job.promote();
+    job.is("ready attempt=4 crashes=0 refunds=5 generation=3 priority=-3 history=7");
+    job.run("set_priority", &[&JOB, &8_i16]);
+    job.is("ready attempt=4 crashes=0 refunds=5 generation=3 priority=8 history=7");
+    job.claim();
+    job.settle("snooze", 1000);
+    job.is("delayed attempt=4 crashes=0 refunds=5 generation=3 priority=8 history=7");
+
+    // Deaths and redrives.
+    job.run("cancel", &[&JOB]);
+    job.is("open letter: manual attempt=4 crashes=0 generation=3 priority=8 history=7");
+    job.redrive();
+    job.is("ready attempt=0 crashes=0 refunds=0 generation=4 priority=8 history=0");
+    job.claim();
+    job.settle("dead", 0);
+    job.is("open letter: rejected attempt=1 crashes=0 generation=4 priority=8 history=8");
+    job.redrive();
+    job.claim();
+    job.reap(1);
+    job.is("open letter: worker_lost attempt=1 crashes=1 generation=5 priority=8 history=9");
+    job.redrive();
+    job.sql("UPDATE redrive.jobs SET refunds = 10, attempt = 8");
+    job.claim();
+    job.release(&[JOB]);
+    job.is("open letter: exhausted attempt=9 crashes=0 generation=6 priority=8 history=9");
+    job.redrive();
+    job.claim();
+    job.run("cancel", &[&JOB]);
+    job.release(&[]);
+    job.is("open letter: manual attempt=0 crashes=0 generation=7 priority=8 history=9");
+}
+
+/// Returns the assignments of a statement to the letter that an earlier death left.
+fn replaced(name: &str) -> String {
+    let end = "changed_at = excluded.changed_at";
+    let (_, rest) = statement(name)
+        .split_once("ON CONFLICT (id) DO UPDATE")
+        .expect("it writes letters");
+    let (assignments, _) = rest.split_once(end).expect("it sets the time");
+    let words: Vec<&str> = assignments.split_whitespace().collect();
+    words.join(" ")
+}
+
+#[test]
+fn every_death_replaces_the_same_columns_of_a_letter() {
+    for name in ["release", "reap", "cancel"] {
+        assert_eq!(replaced(name), replaced("settle"), "{name}");
+    }
+}
