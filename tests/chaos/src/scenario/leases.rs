@@ -57,16 +57,21 @@ pub(super) fn pause(env: &mut Environment) {
     env.wait_for_sql("the first worker settles", &renewed);
 }
 
-/// A worker dies with a lease in which some jobs are settled and at least two are not.
+/// A worker dies with a lease in which a finished and a rejected job are settled and at least two
+/// others are not.
 pub(super) fn kill(env: &mut Environment) {
     let mut client = Client::open(env, "client");
     // Before the worker starts, so that its first claim takes all of them.
     let ids = client.enqueue(&[Plan::Hold, Plan::Done, Plan::Reject, Plan::Hold, Plan::Hold]);
     add_workers(env, 1);
+    let (finished, rejected) = (ids[1], ids[2]);
     env.wait_for_sql(
         "a lease is partly settled",
-        "EXISTS (SELECT FROM redrive.leases
-                 WHERE cardinality(done) > 0 AND job_count - cardinality(done) > 1)",
+        &format!(
+            "EXISTS (SELECT FROM redrive.leases
+                     WHERE done @> ARRAY[{finished}, {rejected}]::bigint[]
+                         AND job_count - cardinality(done) > 1)"
+        ),
     );
     env.inject(Fault::Kill, Duration::ZERO, 0);
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
