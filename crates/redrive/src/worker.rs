@@ -13,6 +13,7 @@ mod breaker_state;
 mod handlers;
 mod slot_state;
 mod lease_trust;
+mod stats;
 mod state;
 mod threads;
 mod retry;
@@ -44,7 +45,7 @@ pub use recovery_bounds::RecoveryBounds;
 use settler::{Finish, Message};
 use slot_state::{Overrun, RunningJob};
 use state::State;
-pub use state::WorkerStats;
+pub use stats::WorkerStats;
 
 use crate::error::{Error, Result};
 use crate::job::job::JobId;

@@ -163,22 +163,25 @@ impl Claimer {
 /// Sends claimed jobs to the slots.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
-    pub(crate) jobs: Sender<ClaimedJob>,
+    pub(crate) jobs: Sender<Vec<ClaimedJob>>,
 }
 
 /// The worker was dropped: its slots are gone.
 pub(crate) struct Disconnected;
 
 impl Dispatcher {
-    /// Sends claimed jobs to the slots.
+    /// Sends claimed jobs to the slots, in chunks.
     pub(crate) fn dispatch(
         &self,
         state: &State,
         claimed: Vec<ClaimedJob>,
     ) -> Result<(), Disconnected> {
         state.count_claimed(claimed.len());
-        for job in claimed {
-            self.jobs.send(job).map_err(|_| Disconnected)?;
+        let size = state.chunk(claimed.len());
+        let mut claimed = claimed.into_iter();
+        while !claimed.as_slice().is_empty() {
+            let chunk = claimed.by_ref().take(size).collect();
+            self.jobs.send(chunk).map_err(|_| Disconnected)?;
         }
         state.wake_watchdog();
         Ok(())

@@ -1,7 +1,9 @@
 //! Runs handlers on a thread, one job at a time.
 //!
-//! Slots take jobs from one channel, so a job never waits behind another while a slot is free. Their
-//! verdicts go to the settler in chunks, because waking it for each fast job costs more than the job.
+//! Slots take jobs from one channel: slow jobs one by one, so that none waits behind another while a
+//! slot is free, and fast ones in chunks. Their verdicts go to the settler in chunks, too, because
+//! waking a thread for each fast job costs more than the job. If a job of a chunk turns out to be slow,
+//! the watchdog displaces the jobs behind it to the other slots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +11,13 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::error_report::ErrorReport;
+use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, RecvError, Sender, TrySendError};
+use crate::sync::channel::{Receiver, Sender, TrySendError, select};
 use crate::sync::{Instant, thread};
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::AttemptResult;
@@ -25,17 +28,19 @@ use crate::worker::state::State;
 use crate::worker::threads::supervised;
 use crate::worker::wake_mode::Wake;
 
-/// The maximum number of verdicts of a chunk.
+/// The maximum number of verdicts of a chunk. A job that runs for [`SLOW`] ends its chunk, so that a
+/// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
+/// longer job.
 const VERDICTS_IN_CHUNK: usize = 32;
-/// A job that runs at least this long ends its chunk, so that a full chunk delays no verdict by more
-/// than 32 ms. The watchdog sends the chunk of a slot that runs a longer job.
-const SLOW: Duration = Duration::from_millis(1);
-
 /// The state and channels that all slots share.
 #[derive(Clone)]
 pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
-    pub(crate) jobs: Receiver<ClaimedJob>,
+    /// Receives chunks of claimed jobs. Closed at a stop.
+    pub(crate) jobs: Receiver<Vec<ClaimedJob>>,
+    /// Takes jobs from a slot that runs a slow one.
+    pub(crate) displace: Sender<Vec<ClaimedJob>>,
+    pub(crate) displaced: Receiver<Vec<ClaimedJob>>,
     pub(crate) settle: Sender<Message>,
     pub(crate) wake: Sender<Wake>,
     /// Receives a message from each slot that ends.
@@ -57,6 +62,7 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
             supervised(&context.state, &format!("slot {number}"), || {
                 work(&context, &slot_state);
             });
+            displace(&context, &slot_state);
             send_verdicts(&slot_state, &context.settle);
             lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
             // A full channel means that the reader will check anyway.
@@ -71,7 +77,7 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(context: &SlotContext, slot_state: &SlotState) {
     let state = &context.state;
-    while let Ok(claimed) = next_job(context, slot_state) {
+    while let Some(claimed) = next_job(context, slot_state) {
         let started = Instant::now();
         // Start nothing if the worker stops, its leases may be lost, or a breaker is open.
         let is_blocked = state.breakers.stops(claimed.lease, &claimed.meta.kind);
@@ -148,12 +154,33 @@ fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
     }
 }
 
-/// Returns the next job. Sends the verdicts before it waits for one.
-fn next_job(context: &SlotContext, slot_state: &SlotState) -> Result<ClaimedJob, RecvError> {
-    context.jobs.try_recv().or_else(|_| {
-        send_verdicts(slot_state, &context.settle);
-        context.jobs.recv()
+/// Returns the next job, or `None` after the last one. Sends the verdicts before it waits for one.
+fn next_job(context: &SlotContext, slot_state: &SlotState) -> Option<ClaimedJob> {
+    let SlotContext {
+        jobs, displaced, ..
+    } = context;
+    slot_state.next_job().or_else(|| {
+        let mut chunk = displaced.try_recv().or_else(|_| jobs.try_recv()).ok();
+        if chunk.is_none() {
+            send_verdicts(slot_state, &context.settle);
+            select! {
+                recv(jobs) -> sent => chunk = sent.ok(),
+                recv(displaced) -> sent => chunk = sent.ok(),
+            }
+        }
+        // The channel of the fetcher is closed. Displaced jobs are left to report.
+        let chunk = chunk.or_else(|| displaced.try_recv().ok());
+        slot_state.first_job(chunk?)
     })
+}
+
+/// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends.
+pub(crate) fn displace(context: &SlotContext, slot_state: &SlotState) {
+    let waiting = slot_state.take_chunk();
+    for claimed in waiting {
+        // One by one, because the next one may be slow, too. The channel cannot be closed.
+        _ = context.displace.send(vec![claimed]);
+    }
 }
 
 /// Sends the verdicts of a slot to the settler.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::backoff::Backoff;
-use crate::pipeline::claim::demand::{demand, wanted};
+use crate::pipeline::claim::demand::{chunk, demand, wanted};
 use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
@@ -20,6 +20,7 @@ use crate::worker::handlers::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::slot_state::SlotState;
+use crate::worker::stats::Counters;
 
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
@@ -146,9 +147,18 @@ impl State {
 
     /// Returns how many jobs to claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
-        let run_time = Duration::from_nanos(self.run_time.load(Ordering::Relaxed));
         let coming = self.in_flight() + self.requested();
-        demand(wanted(self.config.slots, run_time), coming)
+        demand(wanted(self.config.slots, self.run_time()), coming)
+    }
+
+    /// Returns how many of these claimed jobs a slot takes at a time.
+    pub(crate) fn chunk(&self, jobs: usize) -> usize {
+        chunk(jobs, self.config.slots, self.run_time())
+    }
+
+    /// Returns the average run time.
+    fn run_time(&self) -> Duration {
+        Duration::from_nanos(self.run_time.load(Ordering::Relaxed))
     }
 
     /// Returns how many jobs are being claimed.
@@ -345,52 +355,4 @@ impl fmt::Debug for State {
             .field("queue", &self.queue())
             .finish_non_exhaustive()
     }
-}
-
-/// The counters behind [`WorkerStats`].
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) done: AtomicU64,
-    pub(crate) retried: AtomicU64,
-    pub(crate) snoozed: AtomicU64,
-    pub(crate) outages: AtomicU64,
-    pub(crate) dead: AtomicU64,
-    pub(crate) released: AtomicU64,
-    pub(crate) lost: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn read(&self) -> WorkerStats {
-        WorkerStats {
-            done: self.done.load(Ordering::Relaxed),
-            retried: self.retried.load(Ordering::Relaxed),
-            snoozed: self.snoozed.load(Ordering::Relaxed),
-            outages: self.outages.load(Ordering::Relaxed),
-            dead: self.dead.load(Ordering::Relaxed),
-            released: self.released.load(Ordering::Relaxed),
-            lost: self.lost.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// Counts what a worker has done since it started.
-///
-/// Results count when the database has recorded them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WorkerStats {
-    /// Jobs completed.
-    pub done: u64,
-    /// Attempts that failed and will be retried.
-    pub retried: u64,
-    /// Jobs snoozed by their handlers.
-    pub snoozed: u64,
-    /// Attempts that met an outage. They are not charged.
-    pub outages: u64,
-    /// Jobs that became dead letters.
-    pub dead: u64,
-    /// Jobs released before they started, or when the worker stopped.
-    pub released: u64,
-    /// Results rejected because their lease was lost.
-    pub lost: u64,
 }

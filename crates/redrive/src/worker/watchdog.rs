@@ -1,12 +1,13 @@
 //! Enforces deadlines and lease expiry on a thread that does not use the database.
 //!
 //! It must work while the database does not, because it stops handlers whose jobs may already
-//! belong to another worker. It also releases claimed jobs that wait behind slow ones, and sends the
-//! verdicts of slots that run slow ones.
+//! belong to another worker. It also gives jobs that wait behind a slow one to the other slots, releases
+//! them if all slots are slow, and sends the verdicts of slots that run slow ones.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -59,6 +60,9 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
         trusted = trusts;
         for (slot_state, running) in running(context) {
             slot::offer_verdicts(context, &slot_state);
+            if now.saturating_duration_since(running.started) >= SLOW {
+                slot::displace(context, &slot_state);
+            }
             if !trusts {
                 running.signal.cancelled.store(true, Ordering::Relaxed);
             }
@@ -99,7 +103,7 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
 /// Releases the waiting jobs while every slot runs a slow one, because another worker may have a
 /// free slot.
 fn give_back(context: &SlotContext, now: Instant) {
-    if context.jobs.is_empty() {
+    if context.jobs.is_empty() && context.displaced.is_empty() {
         return;
     }
     let runs_for = |running: &Arc<RunningJob>| now.saturating_duration_since(running.started);
@@ -117,7 +121,8 @@ fn give_back(context: &SlotContext, now: Instant) {
     }
     // First, or the fetcher claims them again.
     context.state.raise_run_time(least);
-    for claimed in context.jobs.try_iter() {
+    let waiting = context.displaced.try_iter().chain(context.jobs.try_iter());
+    for claimed in waiting.flatten() {
         slot::return_unstarted(context, &claimed);
     }
 }

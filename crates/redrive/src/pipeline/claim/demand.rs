@@ -34,6 +34,22 @@ pub(crate) fn demand(wanted: usize, in_hand: usize) -> usize {
     }
 }
 
+/// The maximum number of jobs of a chunk.
+const MAX_CHUNK: usize = 32;
+/// Jobs that run at least this long reach the slots one by one.
+pub(crate) const SLOW: Duration = Duration::from_millis(1);
+
+/// Returns how many of `jobs` claimed jobs a slot takes at a time.
+///
+/// Handing over a fast job costs more than running it. Each slot gets several chunks of a claim, so
+/// that none of them ends up with the last jobs.
+pub(crate) fn chunk(jobs: usize, slots: usize, run_time: Duration) -> usize {
+    match run_time < SLOW {
+        true => (jobs / (4 * slots).max(1)).clamp(1, MAX_CHUNK),
+        false => 1,
+    }
+}
+
 /// Whether a claim returned as many jobs as it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
@@ -84,5 +100,19 @@ mod tests {
         assert_eq!(demand(1, 1), 0);
         assert_eq!(demand(8, 9), 0);
         assert_eq!(demand(1008, 8), MAX_BATCH);
+    }
+
+    #[test]
+    fn slots_take_fast_jobs_in_chunks_and_slow_ones_one_by_one() {
+        let fast = Duration::from_micros(5);
+        assert_eq!(chunk(1000, 8, fast), 31);
+        assert_eq!(chunk(1000, 1, fast), MAX_CHUNK);
+        assert_eq!(chunk(100, 8, fast), 3);
+        // A few jobs are spread over the slots.
+        assert_eq!(chunk(8, 8, fast), 1);
+        assert_eq!(chunk(1, 1, fast), 1);
+        assert_eq!(chunk(1000, 8, SLOW), 1);
+        // Nothing is known about the run time yet.
+        assert_eq!(chunk(1000, 8, Duration::MAX), 1);
     }
 }

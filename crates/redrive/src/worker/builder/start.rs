@@ -25,8 +25,9 @@ use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog
 /// little, large enough that truncation is cheap.
 const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
 
-/// The capacity of the channel from the fetcher to the slots.
-const JOBS_IN_CHANNEL: usize = 4096;
+/// The capacity of the channels to the slots, in chunks. More than the jobs that a worker holds, unless
+/// it has very many slots; then a sender waits.
+const JOBS_IN_CHANNEL: usize = 8192;
 
 /// The capacity of the channel from the slots to the settler.
 const MESSAGES_IN_CHANNEL: usize = 4096;
@@ -88,6 +89,7 @@ impl WorkerBuilder {
         renewer::register(&state, &mut renewer_db)?;
 
         let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
+        let (displace, displaced) = bounded(JOBS_IN_CHANNEL);
         let (settle, messages) = bounded(MESSAGES_IN_CHANNEL);
         let (wake, woken) = bounded(64);
         let (bye, left) = bounded(1);
@@ -96,6 +98,8 @@ impl WorkerBuilder {
         let context = SlotContext {
             state: Arc::clone(&state),
             jobs: claimed,
+            displace,
+            displaced,
             settle: settle.clone(),
             wake: wake.clone(),
             left: bye,

@@ -1,0 +1,51 @@
+//! Counts what a worker has done.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The counters behind [`WorkerStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) done: AtomicU64,
+    pub(crate) retried: AtomicU64,
+    pub(crate) snoozed: AtomicU64,
+    pub(crate) outages: AtomicU64,
+    pub(crate) dead: AtomicU64,
+    pub(crate) released: AtomicU64,
+    pub(crate) lost: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> WorkerStats {
+        WorkerStats {
+            done: self.done.load(Ordering::Relaxed),
+            retried: self.retried.load(Ordering::Relaxed),
+            snoozed: self.snoozed.load(Ordering::Relaxed),
+            outages: self.outages.load(Ordering::Relaxed),
+            dead: self.dead.load(Ordering::Relaxed),
+            released: self.released.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Counts what a worker has done since it started.
+///
+/// Results count when the database has recorded them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Jobs completed.
+    pub done: u64,
+    /// Attempts that failed and will be retried.
+    pub retried: u64,
+    /// Jobs snoozed by their handlers.
+    pub snoozed: u64,
+    /// Attempts that met an outage. They are not charged.
+    pub outages: u64,
+    /// Jobs that became dead letters.
+    pub dead: u64,
+    /// Jobs released before they started, or when the worker stopped.
+    pub released: u64,
+    /// Results rejected because their lease was lost.
+    pub lost: u64,
+}
