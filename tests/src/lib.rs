@@ -42,7 +42,7 @@ pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};
 pub use read::{number, read, reads, scalar};
 pub use statement::statement;
 pub use tally::Tally;
-pub use wait::{SOON, wait_until};
+pub use wait::{SOON, eventually, wait_until};
 pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker};
 
 /// Runs the examples of the README as documentation tests.

@@ -9,6 +9,17 @@ pub const SOON: Duration = Duration::from_mins(1);
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(3);
 
+/// Repeats a call until it succeeds. For calls with short deadlines, which a busy machine may miss.
+#[track_caller]
+pub fn eventually<T, E>(what: &str, mut call: impl FnMut() -> Result<T, E>) -> T {
+    let mut done = None;
+    wait_until(what, SOON, || {
+        done = call().ok();
+        done.is_some()
+    });
+    done.expect("the last call succeeded")
+}
+
 /// Waits until the condition holds, and panics with `what` after the deadline.
 #[track_caller]
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{LetterFilter, LetterState, Policy, Redaction, RetentionRule};
 use redrive::{Database, Error, JobId, Operator, Queue};
-use redrive_tests::{Cluster, Order, Proxy, SOON, TestDatabase, letters, wait_until};
+use redrive_tests::{Cluster, Order, Proxy, SOON, TestDatabase, eventually, letters, wait_until};
 
 use calls::{Call, Scene, When, calls};
 
@@ -29,7 +29,7 @@ const SLACK: Duration = Duration::from_secs(6);
 const AT_ONCE: usize = 24;
 
 fn open(url: &str) -> Database {
-    try_open(url).expect("open the database of the test")
+    eventually("a connection", || try_open(url))
 }
 
 fn try_open(url: &str) -> Result<Database, Error> {

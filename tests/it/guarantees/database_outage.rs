@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::postgres::{Client, NoTls};
 use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids,
-    server_url, stop, wait_until, worker,
+    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, eventually,
+    expire_leases, ids, server_url, stop, wait_until, worker,
 };
 
 /// Disconnects every client and rejects new connections.
@@ -37,11 +37,12 @@ fn back(server: &mut Client, test: &TestDatabase) {
 #[test]
 fn stop_without_a_database_reports_an_error_and_returns() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_secs(1))
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        Database::builder(test.url())
+            .connect_timeout(Duration::from_millis(300))
+            .call_timeout(Duration::from_secs(1))
+            .open()
+    });
     let queue = Queue::new(&db, "orders").unwrap();
     let (gate, tally) = (Gate::new(), Tally::new());
     let worker = worker(&queue)
@@ -73,11 +74,12 @@ fn stop_without_a_database_reports_an_error_and_returns() {
 #[test]
 fn a_worker_survives_a_database_outage() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_secs(1))
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        Database::builder(test.url())
+            .connect_timeout(Duration::from_millis(300))
+            .call_timeout(Duration::from_secs(1))
+            .open()
+    });
     let queue = Queue::new(&db, "orders").unwrap();
     let (gate, ended) = (Gate::new(), Arc::new(AtomicBool::new(false)));
     let worker = worker(&queue)
@@ -112,11 +114,12 @@ fn a_worker_survives_a_database_outage() {
 #[test]
 fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_secs(1))
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        Database::builder(test.url())
+            .connect_timeout(Duration::from_millis(300))
+            .call_timeout(Duration::from_secs(1))
+            .open()
+    });
     let queue = Queue::new(&db, "orders").unwrap();
     let jobs = [
         NewJob::new(&Order { number: 1 }).unwrap(),

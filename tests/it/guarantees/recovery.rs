@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use redrive::worker::RecoveryBounds;
 use redrive::{Database, Job, Queue, Worker, WorkerBuilder};
-use redrive_tests::{Cluster, Gate, Hold, Order, Proxy, SOON, TestDatabase, wait_until, worker};
+use redrive_tests::{
+    Cluster, Gate, Hold, Order, Proxy, SOON, TestDatabase, eventually, wait_until, worker,
+};
 
 /// The delay that an overloaded machine may add to a bound.
 const SLACK: Duration = Duration::from_secs(6);
@@ -16,11 +18,12 @@ const CONNECT: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_secs(1);
 
 fn open(url: &str) -> Database {
-    Database::builder(url)
-        .connect_timeout(CONNECT)
-        .call_timeout(CALL)
-        .open()
-        .expect("open the database of the test")
+    eventually("a connection", || {
+        Database::builder(url)
+            .connect_timeout(CONNECT)
+            .call_timeout(CALL)
+            .open()
+    })
 }
 
 fn builder(url: &str) -> WorkerBuilder {
@@ -231,12 +234,13 @@ fn the_jobs_of_a_lost_worker_are_claimed_within_the_bound() {
 fn a_worker_renews_while_handlers_hold_every_other_connection() {
     let test = TestDatabase::migrated();
     let gate = Gate::new();
-    let db = Database::builder(test.url())
-        .connections(7)
-        .connect_timeout(CONNECT)
-        .call_timeout(CALL)
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        Database::builder(test.url())
+            .connections(7)
+            .connect_timeout(CONNECT)
+            .call_timeout(CALL)
+            .open()
+    });
     let queue = Queue::new(&db, "orders").unwrap();
     let hungry = worker(&queue)
         .lease(LEASE)

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob, Queue};
-use redrive_tests::{Order, Proxy, SOON, TestDatabase, counted, stop, wait_until, worker};
+use redrive_tests::{
+    Order, Proxy, SOON, TestDatabase, counted, eventually, stop, wait_until, worker,
+};
 
 /// A log that panics on lines about one queue.
 struct Cursed;
@@ -36,11 +38,12 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     });
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
-    let db = redrive::Database::builder(proxy.url())
-        .connect_timeout(Duration::from_millis(300))
-        .call_timeout(Duration::from_millis(500))
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        redrive::Database::builder(proxy.url())
+            .connect_timeout(Duration::from_millis(300))
+            .call_timeout(Duration::from_millis(500))
+            .open()
+    });
     let worker = worker(&Queue::new(&db, QUEUE).unwrap())
         .handle(|_: &Job<Order>| Ok(()))
         .start()

@@ -19,7 +19,7 @@ use std::time::Duration;
 use postgres::{Client, NoTls};
 use redrive::dlq::LetterFilter;
 use redrive::{Database, Job, Queue, Worker};
-use redrive_tests::{Order, Proxy, SOON, wait_until, worker};
+use redrive_tests::{Order, Proxy, SOON, eventually, wait_until, worker};
 
 /// The number of concurrent handles.
 const HANDLES: usize = 16;
@@ -82,17 +82,19 @@ fn main() {
 
 /// A worker with one connection more than the minimum.
 fn start_worker(proxy: &Proxy) -> Worker {
-    let db = Database::builder(proxy.url())
-        .connections(6)
-        .connect_timeout(CONNECT)
-        .call_timeout(CALL)
-        .open()
-        .expect("open the worker's pool");
-    worker(&Queue::new(&db, "orders").expect("a valid name"))
-        .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .expect("start the worker")
+    let db = eventually("the worker's pool", || {
+        Database::builder(proxy.url())
+            .connections(6)
+            .connect_timeout(CONNECT)
+            .call_timeout(CALL)
+            .open()
+    });
+    eventually("the worker", || {
+        worker(&Queue::new(&db, "orders").expect("a valid name"))
+            .lease(Duration::from_secs(2))
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+    })
 }
 
 /// Runs this many faults on each handle, and cuts the worker off whenever it made progress. Returns
@@ -180,13 +182,14 @@ impl Handle {
     fn open(url: &str, number: usize) -> Handle {
         let proxy = Proxy::to(url);
         let name = format!("fault-loop-{number}");
-        let db = Database::builder(&format!("{}?application_name={name}", proxy.url()))
-            .connections(1)
-            .connect_timeout(CONNECT)
-            .call_timeout(CALL)
-            .bulk_timeout(CALL)
-            .open()
-            .expect("open a handle");
+        let db = eventually("a handle", || {
+            Database::builder(&format!("{}?application_name={name}", proxy.url()))
+                .connections(1)
+                .connect_timeout(CONNECT)
+                .call_timeout(CALL)
+                .bulk_timeout(CALL)
+                .open()
+        });
         Handle {
             proxy,
             queue: Queue::new(&db, "orders").expect("a valid name"),

@@ -207,13 +207,13 @@ pub(crate) struct Signal {
 /// A job, as its handler receives it.
 #[derive(Debug)]
 pub struct Job<P> {
-    pub(crate) meta: JobMeta,
+    pub(crate) meta: Arc<JobMeta>,
     pub(crate) payload: P,
     pub(crate) signal: Arc<Signal>,
 }
 
-/// A claimed job without its payload.
-#[derive(Clone, Debug)]
+/// A claimed job without its payload. The slot, the handler and the settler share it.
+#[derive(Debug)]
 pub(crate) struct JobMeta {
     pub(crate) id: JobId,
     pub(crate) queue: Arc<str>,
@@ -240,7 +240,7 @@ impl<P> Job<P> {
     ///
     /// It is on the first of five attempts and never cancelled.
     pub fn sample(payload: P) -> Job<P> {
-        let meta = JobMeta {
+        let meta = Arc::new(JobMeta {
             id: JobId(0),
             queue: "sample".into(),
             kind: "sample".into(),
@@ -254,7 +254,7 @@ impl<P> Job<P> {
             age: Duration::ZERO,
             wait: Duration::ZERO,
             claimed: Instant::now(),
-        };
+        });
         Job {
             meta,
             payload,

@@ -3,6 +3,7 @@
 pub(crate) mod demand;
 pub(crate) mod mark;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -93,7 +94,7 @@ pub(crate) enum Suspicion {
 #[derive(Debug)]
 pub(crate) struct ClaimedJob {
     pub(crate) lease: LeaseId,
-    pub(crate) meta: JobMeta,
+    pub(crate) meta: Arc<JobMeta>,
     pub(crate) crashes: u32,
     pub(crate) payload: JsonText,
 }
@@ -190,23 +191,18 @@ fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<Claim
     let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
     let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
     let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
-    let mut kind_of_last: Option<Arc<str>> = None;
+    let mut names = KindNames::default();
     claimed.reserve(ids.len());
     let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
     for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
-        // Jobs of one kind arrive in runs and share the name.
-        let kind = match &kind_of_last {
-            Some(last) if **last == *kind => Arc::clone(last),
-            _ => kind_of_last.insert(kind.into()).clone(),
-        };
         claimed.push(ClaimedJob {
             lease,
             crashes: crashes.of(n, 0).unsigned_abs().into(),
             payload,
-            meta: JobMeta {
+            meta: Arc::new(JobMeta {
                 id: JobId::new(id),
                 queue: Arc::clone(queue),
-                kind,
+                kind: names.shared(kind),
                 attempt: attempts.of(n, 1).unsigned_abs(),
                 max_attempts: max_attempts
                     .of(n, DEFAULT_ATTEMPTS.cast_signed())
@@ -219,8 +215,30 @@ fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<Claim
                 age: since(enqueued_at),
                 wait: since(ready.of(n, enqueued_at)),
                 claimed: now,
-            },
+            }),
         });
+    }
+}
+
+/// The most recent names of kinds, so that jobs of a few kinds share them.
+#[derive(Default)]
+struct KindNames {
+    recent: VecDeque<Arc<str>>,
+}
+
+impl KindNames {
+    /// How many names to compare with. A queue seldom has more kinds, and comparing with many would
+    /// cost more than a copy.
+    const MAX: usize = 16;
+
+    fn shared(&mut self, kind: &str) -> Arc<str> {
+        if let Some(name) = self.recent.iter().find(|name| ***name == *kind) {
+            return Arc::clone(name);
+        }
+        self.recent.truncate(Self::MAX - 1);
+        let name: Arc<str> = kind.into();
+        self.recent.push_front(Arc::clone(&name));
+        name
     }
 }
 

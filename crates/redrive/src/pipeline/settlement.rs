@@ -21,7 +21,7 @@ pub(crate) struct WorkerIdentity {
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
-    pub(crate) meta: JobMeta,
+    pub(crate) meta: Arc<JobMeta>,
     pub(crate) run_time: Duration,
     pub(crate) verdict: Verdict,
     /// Whether the attempt met an outage.

@@ -96,7 +96,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         };
         let running = Arc::new(RunningJob {
             lease: claimed.lease,
-            meta: claimed.meta.clone(),
+            meta: Arc::clone(&claimed.meta),
             started,
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
@@ -276,7 +276,7 @@ pub(crate) fn conclude(
     let run_time = now.saturating_duration_since(running.started);
     let settlement = Settlement {
         lease: running.lease,
-        meta: running.meta.clone(),
+        meta: Arc::clone(&running.meta),
         run_time,
         verdict: match &context.state.config.redact {
             Some(redact) => verdict.redacted(&**redact),
@@ -325,7 +325,7 @@ fn unhandled(context: &SlotContext, slot_state: &SlotState, claimed: &ClaimedJob
     let error = ErrorReport::new("Unhandled", format!("no handler for kind `{kind}`"), None);
     let running = RunningJob {
         lease: claimed.lease,
-        meta: claimed.meta.clone(),
+        meta: Arc::clone(&claimed.meta),
         started: now,
         deadline: context.state.config.deadline,
         backoff: context.state.config.backoff.clone(),

@@ -54,7 +54,7 @@ impl SlotState {
 #[derive(Debug)]
 pub(crate) struct RunningJob {
     pub(crate) lease: LeaseId,
-    pub(crate) meta: JobMeta,
+    pub(crate) meta: Arc<JobMeta>,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) backoff: Backoff,

@@ -6,7 +6,7 @@ use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
-use redrive_tests::{Order, SOON, TestDatabase, number, read, reads, wait_until};
+use redrive_tests::{Order, SOON, TestDatabase, eventually, number, read, reads, wait_until};
 
 use super::success;
 
@@ -117,11 +117,12 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
 fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    let db = redrive::Database::builder(test.url())
-        .connections(1)
-        .connect_timeout(Duration::from_millis(200))
-        .open()
-        .unwrap();
+    let db = eventually("a connection", || {
+        redrive::Database::builder(test.url())
+            .connections(1)
+            .connect_timeout(Duration::from_millis(200))
+            .open()
+    });
     let collector = MetricsCollector::new(&db).deadline(Duration::from_secs(20));
     let ready = r#"redrive_queue_jobs{queue="orders",state="ready"} 1"#;
     let exposition = |collector: &MetricsCollector| {

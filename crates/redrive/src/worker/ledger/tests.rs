@@ -5,6 +5,7 @@ use crate::job::death_cause::DeathCause;
 use crate::job::error_report::ErrorReport;
 use crate::job::job::{JobId, JobMeta};
 use crate::pipeline::judge::Verdict;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 fn lease() -> LeaseId {
@@ -12,7 +13,7 @@ fn lease() -> LeaseId {
 }
 
 fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Settlement {
-    let meta = JobMeta {
+    let meta = Arc::new(JobMeta {
         id: JobId::new(id),
         queue: "q".into(),
         kind: "k".into(),
@@ -26,7 +27,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         age: Duration::ZERO,
         wait: Duration::ZERO,
         claimed: Instant::now(),
-    };
+    });
     Settlement {
         lease,
         meta,
