@@ -14,6 +14,7 @@ mod guard;
 mod horizon;
 mod zero;
 mod source_state;
+mod trust;
 mod reader;
 #[cfg(feature = "prometheus")]
 mod proto;

@@ -79,7 +79,10 @@ fn the_exporter_uses_one_read_only_connection() {
 fn the_exporter_starts_before_the_schema_exists() {
     let test = TestDatabase::empty();
     let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    wait_until("the missing schema to be the cause", SOON, || {
+        let asked = exporter.scrape(10);
+        !asked.is_up() && asked.value(r#"redrive_down{cause="schema"}"#) == Some(1.0)
+    });
     let not_ready = exporter.get("/-/ready");
     assert_eq!(not_ready.status, 503);
     assert!(not_ready.text.contains("schema"), "{}", not_ready.text);

@@ -188,9 +188,12 @@ fn refused(client: &mut Client, statement: &str) {
 }
 
 #[test]
-fn a_role_without_grants_still_reports_that_the_database_is_up() {
+fn a_role_without_grants_reports_the_missing_privilege() {
     let role = Role::new();
     let reading = read(&mut Reader::new("1"), &mut role.client());
+    reads(&reading, "redrive_up", &[], 0.0);
+    reads(&reading, "redrive_down", &["privilege"], 1.0);
+    reads(&reading, "redrive_down", &["unreachable"], 0.0);
     reads(&reading, "redrive_schema_compatible", &[], 0.0);
     assert!(reading.is_connected && !reading.is_ready());
     let (source, error) = &reading.failures[0];
@@ -199,6 +202,26 @@ fn a_role_without_grants_still_reports_that_the_database_is_up() {
         error.to_string().contains("read the schema's version"),
         "{error}"
     );
+}
+
+#[test]
+fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
+    let mut role = Role::granted();
+    let mut client = role.client();
+    let mut reader = Reader::new("1");
+    reads(&read(&mut reader, &mut client), "redrive_up", &[], 1.0);
+    let revoke = "REVOKE EXECUTE ON FUNCTION redrive.metrics_queues() FROM";
+    role.owner
+        .batch_execute(&format!("{revoke} {}", role.name))
+        .unwrap();
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_collector_success", &["queues"], 0.0);
+    reads(&reading, "redrive_up", &[], 1.0);
+    // A new reader has no recent numbers.
+    let reading = read(&mut Reader::new("1"), &mut client);
+    reads(&reading, "redrive_up", &[], 0.0);
+    reads(&reading, "redrive_down", &["privilege"], 1.0);
+    assert!(reading.is_connected && reading.is_ready());
 }
 
 #[test]

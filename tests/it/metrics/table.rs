@@ -18,7 +18,8 @@ This page is generated from the catalogue in `crates/redrive/src/metrics/catalog
 To regenerate it, run `REDRIVE_WRITE_METRICS=1 cargo nextest run -p redrive-tests the_metrics_page_matches_the_catalogue`.
 
 The *source* is the value of the label `collector` of `redrive_collector_success` and related metrics.
-Sources are read separately. If one fails, its last good values stay published.
+Sources are read separately. If one fails, its last good values stay published for 5 minutes after it should have been
+read again, and then disappear. Without totals, queues, letters or operations, `redrive_up` is 0.
 Known label values are listed, and each of their series exists from the start with the value 0.
 Counters never fall, not even after a failover that lost commits. A counter that appears later starts at 0.
 Queues beyond the first hundred are summed under `__other__` (ages take the maximum).

@@ -8,6 +8,9 @@ use redrive::metrics::{Reader, Reading};
 use super::exposition::{Exposition, Renderer};
 use super::shared_reading::{ReaderId, ReaderTask, Schedule, SharedReading};
 
+/// How long rendered last good values are used. Series that are too old disappear after that.
+const RENDERED_FOR: Duration = Duration::from_secs(10);
+
 /// The state, its lock and its condition variable.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -32,8 +35,8 @@ pub(super) struct State {
     /// The reader as the last reading left it. A reader thread works on a copy.
     reader: Reader,
     renderer: Arc<Renderer>,
-    /// The last good values with `redrive_up` 0; rendered on first use.
-    stale: Option<Exposition>,
+    /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
+    stale: Option<(Exposition, Instant)>,
     /// Whether the log says that the database does not answer.
     is_silence_logged: bool,
 }
@@ -52,15 +55,14 @@ pub(super) enum Next {
 impl State {
     /// Returns the last good values with `redrive_up` 0.
     pub(super) fn stale_exposition(&mut self) -> Exposition {
-        let State {
-            reader,
-            renderer,
-            stale,
-            ..
-        } = self;
-        stale
-            .get_or_insert_with(|| renderer.render(reader.unreachable().families))
-            .clone()
+        if let Some((exposition, rendered_at)) = &self.stale
+            && rendered_at.elapsed() < RENDERED_FOR
+        {
+            return exposition.clone();
+        }
+        let exposition = self.renderer.render(self.reader.unreachable().families);
+        self.stale = Some((exposition.clone(), Instant::now()));
+        exposition
     }
 
     /// Publishes the last good values after a reading was abandoned.
@@ -184,5 +186,23 @@ impl Shared {
     pub(super) fn exited(&self, id: ReaderId) {
         self.state().schedule.exited(id);
         self.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_values_are_rendered_again_so_that_expired_series_disappear() {
+        let shared = Shared::new("1");
+        let mut state = shared.state();
+        let first = state.stale_exposition();
+        let again = state.stale_exposition();
+        assert!(Arc::ptr_eq(&first.text(), &again.text()), "rendered once");
+        let rendered_at = Instant::now().checked_sub(RENDERED_FOR);
+        state.stale = Some((first.clone(), rendered_at.expect("a time after the start")));
+        let later = state.stale_exposition();
+        assert!(!Arc::ptr_eq(&first.text(), &later.text()));
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::metrics::labels::{
     AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
-    END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE,
-    METHOD, OUTCOME, PART, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, VACUUM,
-    WAIT_BOUNDS, WORKER_STATE, open,
+    DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND,
+    LETTER_STATE, METHOD, OUTCOME, PART, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT,
+    TABLE, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
 
@@ -180,7 +180,9 @@ pub const CATALOGUE: &[Metric] = &[
         "Time of the last reset of the statistics. A crash resets them, and dead rows then read 0."),
     // The reader.
     gauge("redrive_up", &[], Source::Reader,
-        "1 if the database answered this scrape, otherwise 0."),
+        "1 if the database answered this scrape and the metrics of jobs, letters and workers can be trusted, otherwise 0. See redrive_down for the cause."),
+    gauge("redrive_down", &[DOWN_CAUSE], Source::Reader,
+        "1 for the cause of redrive_up 0: no answer, no schema, a missing privilege, or another failure of the collectors totals, queues, letters or operations for 5 minutes."),
     gauge("redrive_exporter_build_info", &[open("version")], Source::Reader,
         "Always 1, with the version of the exporter."),
     gauge("redrive_scrape_duration_seconds", &[], Source::Reader,
@@ -188,7 +190,7 @@ pub const CATALOGUE: &[Metric] = &[
     gauge("redrive_collector_duration_seconds", &[COLLECTOR], Source::Reader,
         "Duration of the last read of each collector."),
     gauge("redrive_collector_success", &[COLLECTOR], Source::Reader,
-        "1 if the last read of the collector succeeded, otherwise 0. The last good values stay published."),
+        "1 if the last read of the collector succeeded, otherwise 0. The last good values stay published for 5 minutes."),
     gauge("redrive_collector_last_success_timestamp_seconds", &[COLLECTOR], Source::Reader,
         "Time of the last successful read; 0 if there was none. Tables are read once a minute, bloat once an hour."),
     gauge("redrive_fold_age_seconds", &[], Source::Totals,

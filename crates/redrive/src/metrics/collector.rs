@@ -19,8 +19,8 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 ///
 /// A scrape uses one connection of the pool and takes at most 5 seconds by default, see
 /// [`deadline`](MetricsCollector::deadline). If a metric cannot be read in time, its last good
-/// value is published, and `redrive_up` or `redrive_collector_success` is 0. Concurrent scrapes
-/// run one after another.
+/// value is published for 5 minutes, and `redrive_up` or `redrive_collector_success` is 0.
+/// Concurrent scrapes run one after another.
 ///
 /// ```
 /// use prometheus::{Registry, TextEncoder};

@@ -3,6 +3,9 @@
 //! For replication slots and standbys, the server reports the transaction ID that holds back the
 //! xmin horizon, but not its age. Samples of the clock and the next transaction ID give the age.
 
+use crate::metrics::Value;
+use crate::metrics::series::{Key, gauge};
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Horizon {
     /// Time in seconds and the next transaction ID at that time, oldest first.
@@ -55,6 +58,29 @@ impl Horizon {
         }
         let first_past = self.samples.iter().find(|&&(_, next_id)| next_id > id);
         first_past.map_or(0.0, |&(at, _)| (now - at).max(0.0))
+    }
+
+    /// Adds the ages of slots and standbys in seconds, which the server does not report.
+    pub(crate) fn add_ages(&self, series: &mut Vec<(Key, Value)>, now: f64, next_id: u64) {
+        for holder in ["slot", "standby_feedback"] {
+            let name = "redrive_pg_oldest_horizon_age_transactions";
+            let transactions = Key::new(name, vec![holder.to_owned()]);
+            let held = series
+                .iter()
+                .find(|(key, _)| Some(key) == transactions.as_ref());
+            let Some((_, Value::Number(transactions))) = held else {
+                continue;
+            };
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the value is an integer, and negative values become 0"
+            )]
+            let id = next_id.saturating_sub(*transactions as u64);
+            let seconds = self.age(id, now, next_id);
+            let seconds = gauge("redrive_pg_oldest_horizon_age_seconds", &[holder], seconds);
+            series.extend(seconds);
+        }
     }
 }
 

@@ -120,6 +120,10 @@ pub(super) const COLLECTOR: Label = Label {
         "bloat",
     ],
 };
+pub(super) const DOWN_CAUSE: Label = Label {
+    name: "cause",
+    values: &["unreachable", "schema", "privilege", "collector"],
+};
 pub(super) const CHORE: Label = Label {
     name: "chore",
     values: &[

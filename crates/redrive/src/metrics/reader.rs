@@ -14,10 +14,11 @@ use crate::metrics::horizon::Horizon;
 use crate::metrics::names::QueueNames;
 use crate::metrics::series::{Key, Series, families, gauge};
 use crate::metrics::source_state::SourceState;
+use crate::metrics::trust::{self, Distrust};
 use crate::metrics::zero::fill;
 use crate::metrics::{Family, Source, Value};
 
-/// Reads the metrics and keeps the last good value of each.
+/// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
 /// The role of the connection needs access to the metrics (`SELECT redrive.grant_metrics('…')`).
 /// Without the rights of `pg_monitor`, the reader cannot see the ages of other roles' transactions.
@@ -54,7 +55,7 @@ pub struct Reader {
 #[non_exhaustive]
 pub struct Reading {
     /// The metrics, in the order of the catalogue. Metrics that were not read this time have
-    /// their last good values.
+    /// their last good values. Those of a source that is 5 minutes overdue are missing.
     pub families: Vec<Family>,
     /// True if the connection is still usable.
     pub is_connected: bool,
@@ -99,7 +100,7 @@ impl Reader {
     ///
     /// Most sources are due every time, tables once a minute and bloat once an hour. This method
     /// does not return an error: if a source cannot be read, its last good values stay published
-    /// and its `redrive_collector_success` is 0.
+    /// for 5 minutes and its `redrive_collector_success` is 0.
     ///
     /// Statement timeouts enforce the budget; each source gets at most half of the remaining time.
     /// They cannot help if the server stops responding while the connection stays open. This call
@@ -108,40 +109,45 @@ impl Reader {
         let start = Instant::now();
         let deadline = start + budget;
         let mut failures = Vec::new();
-        match identify(client, deadline) {
-            Ok(info) => {
-                self.reset_if_changed(&info);
-                match self.read_schema(client, &info, deadline) {
-                    Ok(true) => self.read_sources(client, &info, deadline, &mut failures),
-                    Ok(false) => self.mark_failed(start),
-                    Err(error) => {
-                        self.mark_failed(start);
-                        failures.push((None, error));
-                    }
-                }
+        let schema = identify(client, deadline).and_then(|info| {
+            self.reset_if_changed(&info);
+            let has_schema = self.read_schema(client, &info, deadline)?;
+            Ok(has_schema.then_some(info))
+        });
+        let mut distrust = None;
+        match schema {
+            Ok(Some(info)) => self.read_sources(client, &info, deadline, &mut failures),
+            Ok(None) => {
+                self.mark_failed(start);
+                distrust = Some(Distrust::Schema);
             }
             Err(error) => {
                 self.mark_failed(start);
+                distrust = Some(Distrust::of(&error));
                 failures.push((None, error));
             }
         }
         self.duration = start.elapsed();
         let is_connected = !client.is_closed();
-        let is_up = is_connected && !failures.iter().any(|(source, _)| source.is_none());
+        if !is_connected {
+            distrust = Some(Distrust::Unreachable);
+        }
         for (_, error) in &failures {
             log::debug!("{error}");
         }
         Reading {
             is_connected,
             failures,
-            ..self.publish(is_up)
+            ..self.publish(distrust, Instant::now())
         }
     }
 
-    /// Returns the last good values with `redrive_up` 0. Use it if you cannot connect.
+    /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
+    /// the reader. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        self.mark_failed(Instant::now());
-        self.publish(false)
+        let now = Instant::now();
+        self.mark_failed(now);
+        self.publish(Some(Distrust::Unreachable), now)
     }
 
     /// Forgets all values if the database has changed.
@@ -189,14 +195,17 @@ impl Reader {
             match read_source(client, source, remaining(deadline) / 2) {
                 Ok(mut series) => {
                     if source == Source::Server {
-                        add_horizon_ages(&mut series, &self.horizon, info);
+                        self.horizon.add_ages(&mut series, info.now, info.next_id);
                     }
                     state.series = series;
                     state.is_good = true;
+                    state.is_refused = false;
                     state.good_at = info.now;
+                    state.good_since = Some(start);
                 }
                 Err(error) => {
                     state.is_good = false;
+                    state.is_refused = trust::is_refusal(&error);
                     failures.push((Some(source), error));
                 }
             }
@@ -214,30 +223,27 @@ impl Reader {
         }
     }
 
-    /// Builds a reading from the last good values of all sources.
-    fn publish(&mut self, is_up: bool) -> Reading {
-        let answered: BTreeSet<Source> = self
-            .sources
-            .iter()
-            .filter(|(_, state)| state.good_at > 0.0)
-            .map(|(source, _)| *source)
-            .collect();
-        let values = self
-            .sources
-            .values()
-            .flat_map(|state| state.series.iter().cloned());
+    /// Builds a reading from the last good values of all sources that are current.
+    ///
+    /// `failure` is why no source was read.
+    fn publish(&mut self, failure: Option<Distrust>, now: Instant) -> Reading {
+        let distrust = failure.or_else(|| trust::distrust(&self.sources, now));
+        let sources = self.sources.iter();
+        let current = sources.filter(|(source, state)| state.is_current(**source, now));
+        let answered: BTreeSet<Source> = current.clone().map(|(source, _)| *source).collect();
+        let values = current.flat_map(|(_, state)| state.series.iter().cloned());
         let mut series = self.names.fold(values);
         fill(&mut series, &answered);
         if answered.contains(&Source::Totals) {
             self.count_folded_queues(&mut series);
         }
-        self.guard.apply(&mut series, &answered, Instant::now());
-        series.extend(self.reader_metrics(is_up));
+        self.guard.apply(&mut series, &answered, now);
+        series.extend(self.reader_metrics(distrust));
         Reading {
             families: families(series),
             is_connected: false,
             failures: Vec::new(),
-            is_ready: is_up && self.schema.is_known,
+            is_ready: failure.is_none() && self.schema.is_known,
         }
     }
 
@@ -254,11 +260,11 @@ impl Reader {
     }
 
     /// Returns the metrics that describe the reader.
-    fn reader_metrics(&self, is_up: bool) -> Vec<(Key, Value)> {
+    fn reader_metrics(&self, distrust: Option<Distrust>) -> Vec<(Key, Value)> {
         let flag = |is: bool| f64::from(u8::from(is));
         let regressions = usize::try_from(self.guard.regressions()).unwrap_or(usize::MAX);
         let mut metrics: Vec<(Key, Value)> = [
-            gauge("redrive_up", &[], flag(is_up)),
+            gauge("redrive_up", &[], flag(distrust.is_none())),
             gauge("redrive_exporter_build_info", &[&self.version], 1.0),
             gauge(
                 "redrive_scrape_duration_seconds",
@@ -272,6 +278,10 @@ impl Reader {
         .into_iter()
         .flatten()
         .collect();
+        metrics.extend(Distrust::ALL.iter().filter_map(|cause| {
+            let is_cause = distrust == Some(*cause);
+            gauge("redrive_down", &[cause.as_str()], flag(is_cause))
+        }));
         for (source, state) in &self.sources {
             let source_gauge = |name, value| gauge(name, &[source.as_str()], value);
             metrics.extend(source_gauge(
@@ -338,29 +348,6 @@ fn statement(source: Source) -> Option<&'static Sql> {
     })
 }
 
-/// Adds the horizon ages of slots and standbys in seconds, which the server does not report.
-fn add_horizon_ages(series: &mut Vec<(Key, Value)>, horizon: &Horizon, info: &DatabaseInfo) {
-    for holder in ["slot", "standby_feedback"] {
-        let name = "redrive_pg_oldest_horizon_age_transactions";
-        let transactions = Key::new(name, vec![holder.to_owned()]);
-        let held = series
-            .iter()
-            .find(|(key, _)| Some(key) == transactions.as_ref());
-        let Some((_, Value::Number(transactions))) = held else {
-            continue;
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the value is an integer, and negative values become 0"
-        )]
-        let id = info.next_id.saturating_sub(*transactions as u64);
-        let seconds = horizon.age(id, info.now, info.next_id);
-        let seconds = gauge("redrive_pg_oldest_horizon_age_seconds", &[holder], seconds);
-        series.extend(seconds);
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 fn number(count: usize) -> f64 {
     count as f64
@@ -369,3 +356,6 @@ fn number(count: usize) -> f64 {
 fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
+
+#[cfg(test)]
+mod tests;

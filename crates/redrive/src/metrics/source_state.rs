@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 use crate::metrics::series::Key;
 use crate::metrics::{Source, Value};
 
+/// How much older than its interval a source may be. After that its series disappear.
+const MAX_DELAY: Duration = Duration::from_mins(5);
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceState {
     /// The series of the last successful read.
@@ -13,6 +16,10 @@ pub(crate) struct SourceState {
     pub(crate) is_good: bool,
     /// Database time of the last successful read, in Unix seconds; 0 if there was none.
     pub(crate) good_at: f64,
+    /// Start of the last successful read.
+    pub(crate) good_since: Option<Instant>,
+    /// True if the role lacked a privilege for the last due read.
+    pub(crate) is_refused: bool,
     /// Duration of the last read.
     pub(crate) duration: Duration,
     /// Start of the last read.
@@ -22,23 +29,63 @@ pub(crate) struct SourceState {
 impl SourceState {
     /// Returns whether the source must be read now. After a failure it is due within 15 seconds.
     pub(crate) fn is_due(&self, source: Source, now: Instant) -> bool {
-        // Slightly below one minute and one hour, because scrapes do not come at exact intervals.
-        let interval = match source {
-            Source::Tables => Duration::from_secs(55),
-            Source::Bloat => Duration::from_mins(59),
-            Source::Totals
-            | Source::Queues
-            | Source::Letters
-            | Source::Operations
-            | Source::Server
-            | Source::Reader => Duration::ZERO,
-        };
         let interval = if self.is_good {
-            interval
+            interval(source)
         } else {
-            interval.min(Duration::from_secs(15))
+            interval(source).min(Duration::from_secs(15))
         };
         self.read_at
             .is_none_or(|read_at| now.saturating_duration_since(read_at) >= interval)
+    }
+
+    /// Returns whether the last successful read is recent enough to be published.
+    pub(crate) fn is_current(&self, source: Source, now: Instant) -> bool {
+        let max_age = interval(source) + MAX_DELAY;
+        self.good_since
+            .is_some_and(|since| now.saturating_duration_since(since) <= max_age)
+    }
+}
+
+/// Returns the time between two reads of a source.
+fn interval(source: Source) -> Duration {
+    // Slightly below one minute and one hour, because scrapes do not come at exact intervals.
+    match source {
+        Source::Tables => Duration::from_secs(55),
+        Source::Bloat => Duration::from_mins(59),
+        Source::Totals
+        | Source::Queues
+        | Source::Letters
+        | Source::Operations
+        | Source::Server
+        | Source::Reader => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_current_for_five_minutes_longer_than_their_interval() {
+        let start = Instant::now();
+        let state = SourceState {
+            good_since: Some(start),
+            ..SourceState::default()
+        };
+        for (source, seconds) in [
+            (Source::Totals, 300),
+            (Source::Queues, 300),
+            (Source::Letters, 300),
+            (Source::Operations, 300),
+            (Source::Server, 300),
+            (Source::Tables, 355),
+            (Source::Bloat, 3840),
+        ] {
+            let at = |seconds| start + Duration::from_secs(seconds);
+            assert!(state.is_current(source, at(seconds)), "{source:?}");
+            assert!(!state.is_current(source, at(seconds + 1)), "{source:?}");
+        }
+        let unread = SourceState::default();
+        assert!(!unread.is_current(Source::Totals, start), "never read");
     }
 }

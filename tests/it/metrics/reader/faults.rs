@@ -104,6 +104,7 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
     assert!(!reading.is_connected && !reading.is_ready());
     for reading in [reading, reader.unreachable()] {
         reads(&reading, "redrive_up", &[], 0.0);
+        reads(&reading, "redrive_down", &["unreachable"], 1.0);
         reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
         reads(&reading, "redrive_collector_success", &["queues"], 0.0);
         // Their interval had not passed.

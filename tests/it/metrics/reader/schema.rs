@@ -12,7 +12,8 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     let mut client = test.client();
     let mut reader = Reader::new("1.2.3");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_up", &[], 1.0);
+    reads(&reading, "redrive_up", &[], 0.0);
+    reads(&reading, "redrive_down", &["schema"], 1.0);
     reads(&reading, "redrive_schema_version", &[], 0.0);
     reads(&reading, "redrive_schema_compatible", &[], 0.0);
     reads(&reading, "redrive_exporter_build_info", &["1.2.3"], 1.0);
@@ -27,9 +28,17 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
         reading.failures
     );
     reads(&reading, "redrive_schema_compatible", &[], 1.0);
+    reads(&reading, "redrive_up", &[], 1.0);
     for source in Source::DATABASE {
         assert!(success(&reading, source), "{source:?}");
     }
+    client.batch_execute("DROP SCHEMA redrive CASCADE").unwrap();
+    let reading = read(&mut reader, &mut client);
+    reads(&reading, "redrive_up", &[], 0.0);
+    for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
+        reads(&reading, "redrive_down", &[cause], is_it);
+    }
+    assert!(reading.is_connected && !reading.is_ready());
 }
 
 #[test]

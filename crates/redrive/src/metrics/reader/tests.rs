@@ -1,0 +1,61 @@
+//! What a reader publishes as its values age.
+
+use super::*;
+
+const READY: &str = "redrive_queue_jobs";
+
+/// A reader that read each source once, at `start`.
+fn read_at(start: Instant) -> Reader {
+    let mut reader = Reader::new("1");
+    for state in reader.sources.values_mut() {
+        state.is_good = true;
+        state.good_at = 1.0;
+        state.good_since = Some(start);
+    }
+    let ready = gauge(READY, &["orders", "ready"], 3.0);
+    let queues = reader.sources.get_mut(&Source::Queues);
+    queues.expect("a source").series.extend(ready);
+    reader
+}
+
+fn has(reading: &Reading, name: &str) -> bool {
+    let mut families = reading.families.iter();
+    families.any(|family| family.metric.name == name)
+}
+
+#[test]
+fn series_of_an_overdue_source_disappear_and_return() {
+    let start = Instant::now();
+    let mut reader = read_at(start);
+    let after = |minutes| start + Duration::from_mins(minutes);
+    for failure in [None, Some(Distrust::Unreachable), Some(Distrust::Schema)] {
+        let reading = reader.publish(failure, after(5));
+        assert!(has(&reading, READY), "{failure:?}");
+        let reading = reader.publish(failure, after(6));
+        assert!(!has(&reading, READY), "{failure:?}");
+        for name in [
+            "redrive_jobs_enqueued_total",
+            "redrive_fold_age_seconds",
+            "redrive_pg_lock_waiters",
+        ] {
+            assert!(!has(&reading, name), "{name}, not even as 0");
+        }
+        for name in ["redrive_up", "redrive_down", "redrive_collector_success"] {
+            assert!(has(&reading, name), "{name} describes the reader");
+        }
+    }
+    for state in reader.sources.values_mut() {
+        state.good_since = Some(after(7));
+    }
+    assert!(has(&reader.publish(None, after(7)), READY));
+}
+
+#[test]
+fn a_reader_is_ready_while_only_a_collector_fails() {
+    let start = Instant::now();
+    let mut reader = read_at(start);
+    reader.schema.is_known = true;
+    let later = start + Duration::from_mins(6);
+    assert!(reader.publish(None, later).is_ready());
+    assert!(!reader.publish(Some(Distrust::Privilege), later).is_ready());
+}

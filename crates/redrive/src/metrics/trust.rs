@@ -1,0 +1,132 @@
+//! Decides whether the published numbers can be trusted. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use postgres::error::SqlState;
+
+use crate::error::Error;
+use crate::metrics::Source;
+use crate::metrics::source_state::SourceState;
+
+/// Alerts on jobs, letters and workers combine these sources, so each of them is necessary.
+const NECESSARY: [Source; 4] = [
+    Source::Totals,
+    Source::Queues,
+    Source::Letters,
+    Source::Operations,
+];
+
+/// Why the numbers cannot be trusted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Distrust {
+    /// The database did not answer.
+    Unreachable,
+    /// The database has no schema.
+    Schema,
+    /// The role lacks a privilege.
+    Privilege,
+    /// A necessary source could not be read for too long.
+    Collector,
+}
+
+impl Distrust {
+    pub(crate) const ALL: [Distrust; 4] = [
+        Distrust::Unreachable,
+        Distrust::Schema,
+        Distrust::Privilege,
+        Distrust::Collector,
+    ];
+
+    /// Returns the value of the label `cause`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Distrust::Unreachable => "unreachable",
+            Distrust::Schema => "schema",
+            Distrust::Privilege => "privilege",
+            Distrust::Collector => "collector",
+        }
+    }
+
+    /// Returns the cause of an error that concerns all sources.
+    pub(crate) fn of(error: &Error) -> Distrust {
+        if is_refusal(error) {
+            Distrust::Privilege
+        } else {
+            Distrust::Unreachable
+        }
+    }
+}
+
+/// Returns whether the role lacked a privilege.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// Returns why the sources of a database that answers cannot be trusted, or `None` if they can.
+pub(crate) fn distrust(sources: &BTreeMap<Source, SourceState>, now: Instant) -> Option<Distrust> {
+    let is_old = |source: &Source| {
+        let state = sources.get(source);
+        state.is_none_or(|state| !state.is_current(*source, now))
+    };
+    let is_refused = |source: &Source| sources.get(source).is_some_and(|state| state.is_refused);
+    let mut old = NECESSARY.iter().filter(|source| is_old(source)).peekable();
+    old.peek()?;
+    if old.any(is_refused) {
+        Some(Distrust::Privilege)
+    } else {
+        Some(Distrust::Collector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Sources that were read well, except one that was last read well six minutes ago.
+    #[track_caller]
+    fn assert_distrust(old: Option<Source>, is_refused: bool, expected: Option<Distrust>) {
+        let start = Instant::now();
+        let now = start + Duration::from_mins(6);
+        let state = |source| {
+            let is_old = Some(source) == old;
+            let state = SourceState {
+                good_since: Some(if is_old { start } else { now }),
+                is_refused,
+                ..SourceState::default()
+            };
+            (source, state)
+        };
+        let sources = Source::DATABASE.map(state).into();
+        assert_eq!(distrust(&sources, now), expected, "{old:?}");
+    }
+
+    #[test]
+    fn each_necessary_source_must_be_current() {
+        assert_distrust(None, false, None);
+        assert_distrust(None, true, None);
+        for source in NECESSARY {
+            assert_distrust(Some(source), false, Some(Distrust::Collector));
+            assert_distrust(Some(source), true, Some(Distrust::Privilege));
+        }
+        for source in [Source::Server, Source::Tables, Source::Bloat] {
+            assert_distrust(Some(source), true, None);
+        }
+        let now = Instant::now();
+        assert_eq!(
+            distrust(&BTreeMap::new(), now),
+            Some(Distrust::Collector),
+            "nothing was read"
+        );
+    }
+
+    #[test]
+    fn the_causes_are_those_of_the_catalogue() {
+        let causes = Distrust::ALL.map(Distrust::as_str);
+        let mut metrics = crate::metrics::CATALOGUE.iter();
+        let down = metrics.find(|metric| metric.name == "redrive_down");
+        assert_eq!(down.expect("in the catalogue").labels[0].values, causes);
+    }
+}
