@@ -44,7 +44,7 @@ pub(crate) fn check(root: &Path, suite: Suite, interrupt: &Interrupt) -> Result<
         interrupt.stdout(&mut command, LIMIT).map(drop)
     };
     run(&["check", "rules", "--lint=all", "--lint-fatal", rules::RULES])?;
-    run(&["test", "rules", rules::SCENARIOS])?;
+    run(&["test", "rules", rules::SCENARIOS, rules::FALSE_ALARMS])?;
     let mutation = Mutation {
         root,
         promtool,

@@ -14,6 +14,8 @@ use super::yaml;
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
 /// The tests of all rules together.
 pub(crate) const SCENARIOS: &str = "alerts/tests/scenarios.tests.yml";
+/// The situations in which no critical alert may fire, for all rules together.
+pub(crate) const FALSE_ALARMS: &str = "alerts/tests/false-alarms.tests.yml";
 /// The folder of all tests.
 pub(crate) const TESTS: &str = "alerts/tests";
 
