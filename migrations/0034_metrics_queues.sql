@@ -64,7 +64,16 @@ CREATE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
 
+-- Returns how many priorities are searched per queue: 320 divided by the number of queues, from 2 to 32.
+CREATE FUNCTION redrive.metrics_priorities(queues integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
+
 -- Returns the live jobs of each queue and their ages.
+--
+-- Jobs of a lower priority can wait behind any number of later jobs. The oldest job is therefore searched
+-- from the lowest priority on, by index skip scan. Within a priority the order is that of ids. A job keeps its
+-- id when it returns from a delay, so the first 10 are compared; those behind them were enqueued later.
 CREATE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -75,12 +84,14 @@ CREATE FUNCTION redrive.metrics_queues()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_job_queues();
-    cap    bigint := redrive.metrics_cap(cardinality(queues));
+    queues text[]  := redrive.metrics_job_queues();
+    cap    bigint  := redrive.metrics_cap(cardinality(queues));
+    most   integer := redrive.metrics_priorities(cardinality(queues));
 BEGIN
     RETURN QUERY
     WITH counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at
+        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at AS next_at,
+               least(head.ready_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
@@ -94,6 +105,25 @@ BEGIN
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
             ORDER BY (-j.priority), j.id LIMIT 1
         ) head ON true
+        LEFT JOIN LATERAL (
+            WITH RECURSIVE known (level, steps) AS (
+                SELECT (SELECT (-j.priority) FROM redrive.jobs j WHERE j.queue = k.queue
+                        ORDER BY (-j.priority) DESC LIMIT 1), 1
+                UNION ALL
+                SELECT (SELECT (-j.priority) FROM redrive.jobs j
+                        WHERE j.queue = k.queue AND (-j.priority) < n.level
+                        ORDER BY (-j.priority) DESC LIMIT 1), n.steps + 1
+                FROM known n
+                WHERE n.level IS NOT NULL AND n.steps < most
+            )
+            SELECT min(few.ready_at) AS ready_at
+            FROM known n
+            CROSS JOIN LATERAL (
+                SELECT j.ready_at FROM redrive.jobs j
+                WHERE j.queue = k.queue AND (-j.priority) = n.level
+                ORDER BY j.id LIMIT 10
+            ) few
+        ) oldest ON true
     ),
     -- Uses the columns beside `jobs`, which is not unpacked.
     leased AS MATERIALIZED (
@@ -117,7 +147,9 @@ BEGIN
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
-            greatest(0, extract(epoch FROM clock_timestamp() - c.ready_at))),
+            greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
+        ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.next_at))),
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))

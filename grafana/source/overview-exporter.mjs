@@ -60,7 +60,7 @@ export const exporterHealth = folded(
     thresholds: above(1),
     w: 4,
     help: {
-      about: 'Collectors whose last read failed. The exporter keeps publishing their last good values.',
+      about: 'Collectors whose last read failed. The exporter keeps publishing their last good values for 5 minutes.',
       healthy: 'none.',
       otherwise: 'find the SQLSTATE in the log of the exporter: 57014 is a timeout, 55P03 a lock, 42501 a missing grant. Alert: RedriveCollectorFailing.',
       type: 'redrive-exporter --check',

@@ -38,9 +38,9 @@ export const overview = (others) => dashboard({
         unit: 's',
         thresholds: above(60, 600),
         help: {
-          about: 'How long the next job has been ready, in the slowest of the selected queues.',
+          about: 'How long the oldest ready job has waited, in the slowest of the selected queues.',
           healthy: 'below a minute. 0 means that no job is waiting.',
-          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a slow database. Alert: RedriveQueueLatencyHigh.',
+          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a slow database. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
           type: ['redrive stats', 'redrive breaker list'],
         },
       }),
@@ -110,9 +110,9 @@ export const overview = (others) => dashboard({
         thresholds: below(1),
         none: 'no exporter',
         help: {
-          about: 'Whether the database answered the last scrape of the exporter.',
+          about: 'Whether the database answered the last scrape of the exporter and its numbers can be trusted.',
           healthy: 'up.',
-          otherwise: 'while it is *down*, all other panels show the last good values. Connect with psql as the role of the exporter. Workers wait and then continue. Alerts: RedriveDatabaseUnreachable, RedriveExporterDown.',
+          otherwise: 'while it is *down*, all other panels show the last good values for 5 minutes and then nothing. Connect with psql as the role of the exporter. Workers wait and then continue. Alerts: RedriveDatabaseUnreachable, RedriveMetricsUntrusted, RedriveExporterDown.',
           type: ['redrive stats --no-wait', 'redrive-exporter --check'],
         },
       }),

@@ -21,9 +21,9 @@ export const queue = dashboard({
         unit: 's',
         thresholds: above(60, 600),
         help: {
-          about: 'How long the next job has been ready.',
+          about: 'How long the oldest ready job has waited, of any priority.',
           healthy: 'below a minute. 0 means that no job is waiting.',
-          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker. Alert: RedriveQueueLatencyHigh.',
+          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
           type: ['redrive stats QUEUE', 'redrive breaker list'],
         },
       }),

@@ -23,19 +23,15 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
         reads(&reading, "redrive_queue_jobs", &[queue, state], jobs);
         reads(&reading, "redrive_queue_jobs_capped", &[queue, state], 0.0);
     }
-    // The second one has the highest priority, so it is the first in the order of claims.
-    about(
-        &reading,
-        "redrive_queue_oldest_ready_age_seconds",
-        &["orders"],
-        7200.0,
-    );
-    reads(
-        &reading,
-        "redrive_queue_oldest_ready_age_seconds",
-        &["mail"],
-        0.0,
-    );
+    // The second one has the highest priority, so it is the first in the order of claims. The third
+    // one has waited for longest.
+    for (name, seconds) in [
+        ("redrive_queue_oldest_ready_age_seconds", 10_800.0),
+        ("redrive_queue_next_ready_age_seconds", 7200.0),
+    ] {
+        about(&reading, name, &["orders"], seconds);
+        reads(&reading, name, &["mail"], 0.0);
+    }
     about(
         &reading,
         "redrive_queue_oldest_leased_age_seconds",
@@ -49,6 +45,38 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
         0.0,
     );
     reads(&reading, "redrive_queue_overdue_leases", &["orders"], 3.0);
+}
+
+#[test]
+fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment() {
+    const OLDEST: &str = "redrive_queue_oldest_ready_age_seconds";
+    const NEXT: &str = "redrive_queue_next_ready_age_seconds";
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut add = |queue: &str, priority: i16, segment: i16, jobs: i32, age: i32| {
+        let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at) \
+                     SELECT $3::smallint, $1::text, 'order', '{}', $2::smallint, now() - $5::integer * interval '1 hour' \
+                     FROM generate_series(1, $4::integer)";
+        client
+            .execute(added, &[&queue, &priority, &segment, &jobs, &age])
+            .unwrap();
+    };
+    // New jobs of a higher priority keep arriving.
+    add("starved", -5, 3, 1, 7);
+    add("starved", 5, 4, 500, 0);
+    // A retried job keeps its id, so it is in front of an older one.
+    add("retried", 0, 0, 9, 0);
+    add("retried", 0, 1, 1, 6);
+    // One of many priorities. The lowest ones are searched.
+    for priority in -50..50 {
+        add("many", priority, 2, 1, 0);
+    }
+    add("many", -45, 5, 1, 5);
+    let reading = reading(&mut client);
+    for (queue, hours) in [("starved", 7.0), ("retried", 6.0), ("many", 5.0)] {
+        about(&reading, OLDEST, &[queue], hours * 3600.0);
+        about(&reading, NEXT, &[queue], 0.0);
+    }
 }
 
 #[test]
