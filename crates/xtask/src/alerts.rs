@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod consistency;
 mod generated;
+#[cfg(test)]
+mod inhibition;
 mod mutants;
 mod mutation;
 mod promql;
