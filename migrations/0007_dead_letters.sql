@@ -5,7 +5,7 @@
 
 -- A letter has the id of its job. While the letter is `redriving`, the job with that id is live. When
 -- the job succeeds, the letter is `recovered`; when it dies again, the letter is `open` again with the
--- next generation.
+-- next generation. A recovered or discarded letter whose failure is captured again does the same.
 -- There are no foreign keys to groups and details: their checks would lock the group's row at every
 -- death, and a group is deleted only when no letter belongs to it.
 CREATE TABLE redrive.dead_letters (
@@ -64,7 +64,7 @@ CREATE TABLE redrive.dead_letters (
     autovacuum_analyze_scale_factor = 0.02
 );
 
-COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last.';
+COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
 COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.position IS 'Where in the source it was (topic, partition and offset; a delivery id).';

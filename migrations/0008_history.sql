@@ -111,4 +111,27 @@ BEGIN
 END
 $$;
 
+-- Returns the history of a letter including its last failure: the fatal attempt or the captured failure.
+-- A captured failure becomes a record when the letter fails again; until then the letter's columns hold it.
+CREATE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    last jsonb := letter.history -> -1;
+BEGIN
+    IF letter.cause <> 'captured' THEN
+        RETURN redrive.full_history(letter);
+    END IF;
+    IF last ->> 'outcome' = 'captured' AND (last ->> 'generation')::integer = letter.generation THEN
+        RETURN letter.history;
+    END IF;
+    -- The nulls keep a reader from filling in the worker of the next record.
+    RETURN letter.history || jsonb_build_object(
+        'generation', letter.generation, 'attempt', 0, 'outcome', 'captured', 'run_ms', NULL,
+        'error_class', letter.error_class, 'error_message', left(letter.error_message, 1000),
+        'worker', NULL, 'host', NULL, 'version', NULL, 'pid', NULL, 'ended_at', letter.died_at);
+END
+$$;
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

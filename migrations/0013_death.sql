@@ -82,7 +82,7 @@ BEGIN
     END IF;
     IF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
-            redrive.full_history(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
+            redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
@@ -103,7 +103,8 @@ $$;
 
 -- Refuses a death that would overwrite the letter of another job. That happens when the sequence of ids lags
 -- behind, for example after a logical restore, and a new job gets an id that is in use. Only the job of a
--- redriving letter may replace it, and that job has the next generation.
+-- redriving letter may replace it, and that job has the next generation. A failure that is captured again
+-- reopens its own closed letter, likewise in the next generation.
 CREATE FUNCTION redrive.refuse_death() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -140,9 +141,10 @@ CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
 CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
     FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
--- Only a death changes the cause.
+-- Only a death or a capture changes the cause, and no job dies of the cause `captured`.
 CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters
-    FOR EACH ROW WHEN (OLD.state <> 'redriving' OR NEW.generation <= OLD.generation)
+    FOR EACH ROW WHEN (NEW.generation <= OLD.generation OR OLD.state <> 'redriving'
+        AND NOT (NEW.cause = 'captured' AND OLD.state IN ('recovered', 'discarded')))
     EXECUTE FUNCTION redrive.refuse_death();
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

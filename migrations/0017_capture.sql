@@ -4,9 +4,12 @@
 -- breaking: yes
 
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
--- `captured`, once per position of its source. Capturing a position again only counts in `seen`, unless the
--- letter is redriving: its worker must not wait for the caller's transaction. Any bytes are accepted;
--- bytes that are JSON are also stored as jsonb.
+-- `captured`, once per position of its source. Any bytes are accepted; bytes that are JSON are also stored
+-- as jsonb.
+--
+-- Capturing a position again reopens a recovered or discarded letter with the new failure; see
+-- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
+-- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 CREATE FUNCTION redrive.capture(
     source        text,
     "position"    text,
@@ -20,7 +23,8 @@ CREATE FUNCTION redrive.capture(
     error_detail  text  DEFAULT NULL,
     group_key     text  DEFAULT NULL,
     OUT id        bigint,
-    OUT is_new    boolean
+    OUT is_new    boolean,
+    OUT is_reopened boolean
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -28,6 +32,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     parsed jsonb;
+    known_state text;
 BEGIN
     PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
@@ -40,40 +45,54 @@ BEGIN
         parsed := NULL;
     END;
     capture.is_new := false;
+    capture.is_reopened := false;
     LOOP
-        SELECT l.id INTO capture.id
+        SELECT l.id, l.state INTO capture.id, known_state
         FROM redrive.dead_letters l
         WHERE l.source = capture.source AND l."position" = capture."position";
-        EXIT WHEN FOUND;
-        INSERT INTO redrive.dead_letters AS l
-            (source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, enqueued_at)
-        VALUES
-            (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
-             parsed, capture.content_type, capture.headers,
-             redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
-             redrive.clip(coalesce(capture.error_message, ''), 8192),
-             redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
-        ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
-        RETURNING l.id INTO capture.id;
-        capture.is_new := FOUND;
-        -- Not found: another session stored the letter in between.
-        EXIT WHEN FOUND;
+        IF NOT FOUND THEN
+            INSERT INTO redrive.dead_letters AS l
+                (source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                 error_class, error_message, error_detail, group_key, enqueued_at)
+            VALUES
+                (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
+                 parsed, capture.content_type, capture.headers,
+                 redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
+                 redrive.clip(coalesce(capture.error_message, ''), 8192),
+                 redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
+            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+            RETURNING l.id INTO capture.id;
+            capture.is_new := FOUND;
+            -- Not found: another session stored the letter in between.
+            EXIT WHEN FOUND;
+        ELSIF known_state IN ('recovered', 'discarded') THEN
+            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
+            FROM redrive.capture_letters(
+                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
+                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
+                ARRAY[capture.group_key]) c;
+            EXIT;
+        ELSE
+            EXIT WHEN known_state = 'redriving';
+            UPDATE redrive.dead_letters l
+            SET seen = l.seen + 1
+            WHERE l.id = capture.id AND l.state IN ('open', 'quarantined');
+            -- Not found: another session redrove, closed or deleted the letter in between.
+            EXIT WHEN FOUND;
+        END IF;
     END LOOP;
-    UPDATE redrive.dead_letters l
-    SET seen = l.seen + 1
-    WHERE l.id = capture.id AND NOT capture.is_new AND l.state <> 'redriving';
 END
 $$;
 
 -- Captures many foreign failures, as `capture` does for one. Returns one row for each, numbered from 1.
 -- `parsed` holds the bytes as jsonb if the caller knows that they are JSON; if it is NULL they are parsed
--- here, which is slower. A position that occurs twice becomes one letter.
+-- here, which is slower. A position that occurs twice becomes one letter, with the first of its failures.
 CREATE FUNCTION redrive.capture_letters(
     sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[],
     content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
     group_keys text[]
-) RETURNS TABLE (place bigint, id bigint, is_new boolean)
+) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -82,7 +101,8 @@ DECLARE
     new_ids bigint[] := '{}';
     inserted bigint[];
     found_ids bigint[];
-    known_ids bigint[];
+    waiting_ids bigint[];
+    closed_ids bigint[];
 BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
@@ -126,26 +146,110 @@ BEGIN
         FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
         JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
         -- Fewer: a letter was deleted in between.
-        EXIT WHEN cardinality(found_ids) = cardinality(sources);
+        CONTINUE WHEN cardinality(found_ids) < cardinality(sources);
+        -- By id, the lock order of every statement that locks several letters.
+        SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
+               coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
+        INTO waiting_ids, closed_ids
+        FROM (
+            SELECT o.id, o.state
+            FROM redrive.dead_letters o
+            WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+            ORDER BY o.id
+            FOR NO KEY UPDATE
+        ) k;
+        -- Fewer: a closed letter was deleted before it was locked. Its failure needs a new letter.
+        EXIT WHEN (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
+            = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
     END LOOP;
-    -- By id, the lock order of every statement that locks several letters.
-    SELECT coalesce(array_agg(k.id), '{}') INTO known_ids
-    FROM (
-        SELECT o.id
-        FROM redrive.dead_letters o
-        WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
-        ORDER BY o.id
-        FOR NO KEY UPDATE
-    ) k;
     UPDATE redrive.dead_letters l
     SET seen = l.seen + t.times
     FROM (SELECT f.id, count(*) AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id) t
-    WHERE l.id = ANY (known_ids) AND l.id = t.id;
+    WHERE l.id = ANY (waiting_ids) AND l.id = t.id;
+    IF cardinality(closed_ids) > 0 THEN
+        -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
+        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
+        INSERT INTO redrive.dead_letters AS l
+            (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+             error_class, error_message, error_detail, group_key, enqueued_at, seen)
+        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+               coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+               redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+               redrive.clip(coalesce(f.error_message, ''), 8192),
+               redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+        FROM (
+            SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
+            FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                      error_class, error_message, error_detail, group_key, place)
+            JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
+            WHERE k.id = ANY (closed_ids)
+            ORDER BY k.id, g.place
+        ) f
+        ORDER BY f.id
+        ON CONFLICT (id) DO UPDATE
+        SET state = 'open', discard_reason = NULL, queue = excluded.queue, kind = excluded.kind,
+            cause = excluded.cause, error_class = excluded.error_class,
+            error_message = excluded.error_message, error_detail = excluded.error_detail,
+            detail_id = excluded.detail_id, group_id = excluded.group_id,
+            payload = excluded.payload, raw = excluded.raw, content_type = excluded.content_type,
+            headers = excluded.headers, group_key = excluded.group_key,
+            generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
+            version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
+            died_at = excluded.died_at, changed_at = excluded.changed_at;
+    END IF;
     RETURN QUERY
-    SELECT f.place, f.id, f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
+    SELECT f.place, f.id,
+           f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),
+           f.id = ANY (closed_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
     FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
     ORDER BY f.place;
 END
 $$;
+
+-- Completes a closed letter whose failure is captured again. It becomes open in the next generation. Its
+-- history gets the new failure, and its events the earlier failure and the recovery; a discard is an event
+-- already. If the content differs, the earlier content is kept as a version.
+CREATE FUNCTION redrive.reopen_captured() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    earlier redrive.dead_letters := OLD;
+BEGIN
+    -- A rule may be newer than the earlier failure.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+        earlier := redrive.redact(earlier);
+    END IF;
+    IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, reason)
+        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, 'captured again');
+        NEW.edits := earlier.edits + 1;
+    END IF;
+    NEW.history := redrive.past_failures(earlier);
+    NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
+    NEW.deaths := earlier.deaths + 1;
+    NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
+        'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
+        'error_class', earlier.error_class, 'group', earlier.group_id));
+    IF earlier.state = 'recovered' THEN
+        NEW.events := redrive.add_event(NEW.events, jsonb_build_object(
+            'at', earlier.changed_at, 'event', 'recovered'));
+    END IF;
+    -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
+    IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
+        AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
+    THEN
+        NEW.alike := 0;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.state IN ('recovered', 'discarded') AND NEW.state = 'open')
+    EXECUTE FUNCTION redrive.reopen_captured();
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

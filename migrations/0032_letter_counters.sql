@@ -144,8 +144,9 @@ BEGIN
             (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
-            (g.has_died, g.queue, 'dead_again', NULL, NULL, 1, NULL),
-            (g.has_died, g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
+            -- A captured failure is no death of a redriven job, and made no attempts.
+            (g.has_died AND g.cause <> 'captured', g.queue, 'dead_again', NULL, NULL, 1, NULL),
+            (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
             (g.state = 'recovered', g.queue, 'recovered', NULL, NULL, 1, NULL),
             (g.state = 'discarded', g.old_queue, 'discarded', NULL, NULL, 1, NULL),
             (g.state = 'redriving', g.old_queue, 'redriven', NULL, NULL, 1, NULL),

@@ -52,7 +52,7 @@ DECLARE
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
-            'redrive.full_history, redrive.is_same_failure, redrive.fold_letters, '
+            'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '

@@ -304,7 +304,7 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000',
 
 -- Name: COLUMN dead_letters.cause; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last.';
+COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
 
 -- Name: COLUMN dead_letters.raw; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -481,13 +481,14 @@ $$;
 
 -- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean) RETURNS record
+CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
     parsed jsonb;
+    known_state text;
 BEGIN
     PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
@@ -500,35 +501,49 @@ BEGIN
         parsed := NULL;
     END;
     capture.is_new := false;
+    capture.is_reopened := false;
     LOOP
-        SELECT l.id INTO capture.id
+        SELECT l.id, l.state INTO capture.id, known_state
         FROM redrive.dead_letters l
         WHERE l.source = capture.source AND l."position" = capture."position";
-        EXIT WHEN FOUND;
-        INSERT INTO redrive.dead_letters AS l
-            (source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, enqueued_at)
-        VALUES
-            (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
-             parsed, capture.content_type, capture.headers,
-             redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
-             redrive.clip(coalesce(capture.error_message, ''), 8192),
-             redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
-        ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
-        RETURNING l.id INTO capture.id;
-        capture.is_new := FOUND;
-        -- Not found: another session stored the letter in between.
-        EXIT WHEN FOUND;
+        IF NOT FOUND THEN
+            INSERT INTO redrive.dead_letters AS l
+                (source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                 error_class, error_message, error_detail, group_key, enqueued_at)
+            VALUES
+                (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
+                 parsed, capture.content_type, capture.headers,
+                 redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
+                 redrive.clip(coalesce(capture.error_message, ''), 8192),
+                 redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
+            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+            RETURNING l.id INTO capture.id;
+            capture.is_new := FOUND;
+            -- Not found: another session stored the letter in between.
+            EXIT WHEN FOUND;
+        ELSIF known_state IN ('recovered', 'discarded') THEN
+            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
+            FROM redrive.capture_letters(
+                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
+                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
+                ARRAY[capture.group_key]) c;
+            EXIT;
+        ELSE
+            EXIT WHEN known_state = 'redriving';
+            UPDATE redrive.dead_letters l
+            SET seen = l.seen + 1
+            WHERE l.id = capture.id AND l.state IN ('open', 'quarantined');
+            -- Not found: another session redrove, closed or deleted the letter in between.
+            EXIT WHEN FOUND;
+        END IF;
     END LOOP;
-    UPDATE redrive.dead_letters l
-    SET seen = l.seen + 1
-    WHERE l.id = capture.id AND NOT capture.is_new AND l.state <> 'redriving';
 END
 $$;
 
 -- Name: capture_letters(text[], text[], text[], text[], bytea[], jsonb[], text[], jsonb[], text[], text[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean)
+CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -537,7 +552,8 @@ DECLARE
     new_ids bigint[] := '{}';
     inserted bigint[];
     found_ids bigint[];
-    known_ids bigint[];
+    waiting_ids bigint[];
+    closed_ids bigint[];
 BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
@@ -581,23 +597,63 @@ BEGIN
         FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
         JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
         -- Fewer: a letter was deleted in between.
-        EXIT WHEN cardinality(found_ids) = cardinality(sources);
+        CONTINUE WHEN cardinality(found_ids) < cardinality(sources);
+        -- By id, the lock order of every statement that locks several letters.
+        SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
+               coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
+        INTO waiting_ids, closed_ids
+        FROM (
+            SELECT o.id, o.state
+            FROM redrive.dead_letters o
+            WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+            ORDER BY o.id
+            FOR NO KEY UPDATE
+        ) k;
+        -- Fewer: a closed letter was deleted before it was locked. Its failure needs a new letter.
+        EXIT WHEN (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
+            = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
     END LOOP;
-    -- By id, the lock order of every statement that locks several letters.
-    SELECT coalesce(array_agg(k.id), '{}') INTO known_ids
-    FROM (
-        SELECT o.id
-        FROM redrive.dead_letters o
-        WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
-        ORDER BY o.id
-        FOR NO KEY UPDATE
-    ) k;
     UPDATE redrive.dead_letters l
     SET seen = l.seen + t.times
     FROM (SELECT f.id, count(*) AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id) t
-    WHERE l.id = ANY (known_ids) AND l.id = t.id;
+    WHERE l.id = ANY (waiting_ids) AND l.id = t.id;
+    IF cardinality(closed_ids) > 0 THEN
+        -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
+        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
+        INSERT INTO redrive.dead_letters AS l
+            (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+             error_class, error_message, error_detail, group_key, enqueued_at, seen)
+        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+               coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+               redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+               redrive.clip(coalesce(f.error_message, ''), 8192),
+               redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+        FROM (
+            SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
+            FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                      error_class, error_message, error_detail, group_key, place)
+            JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
+            WHERE k.id = ANY (closed_ids)
+            ORDER BY k.id, g.place
+        ) f
+        ORDER BY f.id
+        ON CONFLICT (id) DO UPDATE
+        SET state = 'open', discard_reason = NULL, queue = excluded.queue, kind = excluded.kind,
+            cause = excluded.cause, error_class = excluded.error_class,
+            error_message = excluded.error_message, error_detail = excluded.error_detail,
+            detail_id = excluded.detail_id, group_id = excluded.group_id,
+            payload = excluded.payload, raw = excluded.raw, content_type = excluded.content_type,
+            headers = excluded.headers, group_key = excluded.group_key,
+            generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
+            version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
+            died_at = excluded.died_at, changed_at = excluded.changed_at;
+    END IF;
     RETURN QUERY
-    SELECT f.place, f.id, f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
+    SELECT f.place, f.id,
+           f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),
+           f.id = ANY (closed_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
     FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
     ORDER BY f.place;
 END
@@ -2156,7 +2212,7 @@ DECLARE
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
-            'redrive.full_history, redrive.is_same_failure, redrive.fold_letters, '
+            'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
@@ -3542,6 +3598,29 @@ BEGIN
 END
 $_$;
 
+-- Name: past_failures(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    last jsonb := letter.history -> -1;
+BEGIN
+    IF letter.cause <> 'captured' THEN
+        RETURN redrive.full_history(letter);
+    END IF;
+    IF last ->> 'outcome' = 'captured' AND (last ->> 'generation')::integer = letter.generation THEN
+        RETURN letter.history;
+    END IF;
+    -- The nulls keep a reader from filling in the worker of the next record.
+    RETURN letter.history || jsonb_build_object(
+        'generation', letter.generation, 'attempt', 0, 'outcome', 'captured', 'run_ms', NULL,
+        'error_class', letter.error_class, 'error_message', left(letter.error_message, 1000),
+        'worker', NULL, 'host', NULL, 'version', NULL, 'pid', NULL, 'ended_at', letter.died_at);
+END
+$$;
+
 -- Name: place_metric_tallies(redrive.metric_tally[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[]) RETURNS TABLE(key text, queue text, label text, cause text, value bigint, counts bigint[], sum double precision, last_at timestamp with time zone)
@@ -4076,7 +4155,7 @@ BEGIN
     END IF;
     IF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
-            redrive.full_history(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
+            redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
@@ -4090,6 +4169,45 @@ BEGIN
     END;
     IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
         NEW.state := 'quarantined';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Name: reopen_captured(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.reopen_captured() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    earlier redrive.dead_letters := OLD;
+BEGIN
+    -- A rule may be newer than the earlier failure.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+        earlier := redrive.redact(earlier);
+    END IF;
+    IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, reason)
+        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, 'captured again');
+        NEW.edits := earlier.edits + 1;
+    END IF;
+    NEW.history := redrive.past_failures(earlier);
+    NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
+    NEW.deaths := earlier.deaths + 1;
+    NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
+        'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
+        'error_class', earlier.error_class, 'group', earlier.group_id));
+    IF earlier.state = 'recovered' THEN
+        NEW.events := redrive.add_event(NEW.events, jsonb_build_object(
+            'at', earlier.changed_at, 'event', 'recovered'));
+    END IF;
+    -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
+    IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
+        AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
+    THEN
+        NEW.alike := 0;
     END IF;
     RETURN NEW;
 END
@@ -5019,8 +5137,9 @@ BEGIN
             (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
-            (g.has_died, g.queue, 'dead_again', NULL, NULL, 1, NULL),
-            (g.has_died, g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
+            -- A captured failure is no death of a redriven job, and made no attempts.
+            (g.has_died AND g.cause <> 'captured', g.queue, 'dead_again', NULL, NULL, 1, NULL),
+            (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
             (g.state = 'recovered', g.queue, 'recovered', NULL, NULL, 1, NULL),
             (g.state = 'discarded', g.old_queue, 'discarded', NULL, NULL, 1, NULL),
             (g.state = 'redriving', g.old_queue, 'redriven', NULL, NULL, 1, NULL),
@@ -6792,11 +6911,15 @@ CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters REFERENC
 
 -- Name: dead_letters refuse_death; Type: TRIGGER; Schema: redrive; Owner: -
 
-CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters FOR EACH ROW WHEN (((old.state <> 'redriving'::text) OR (new.generation <= old.generation))) EXECUTE FUNCTION redrive.refuse_death();
+CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters FOR EACH ROW WHEN (((new.generation <= old.generation) OR ((old.state <> 'redriving'::text) AND (NOT ((new.cause = 'captured'::text) AND (old.state = ANY (ARRAY['recovered'::text, 'discarded'::text]))))))) EXECUTE FUNCTION redrive.refuse_death();
 
 -- Name: dead_letters reopen; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((old.state = 'redriving'::text) AND (new.state = 'open'::text))) EXECUTE FUNCTION redrive.reopen();
+
+-- Name: dead_letters reopen_captured; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((old.state = ANY (ARRAY['recovered'::text, 'discarded'::text])) AND (new.state = 'open'::text))) EXECUTE FUNCTION redrive.reopen_captured();
 
 -- Name: groups save_regressions; Type: TRIGGER; Schema: redrive; Owner: -
 

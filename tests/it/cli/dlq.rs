@@ -1,5 +1,6 @@
 //! The commands on dead letters.
 
+mod captures;
 mod groups;
 mod letters;
 mod runs;

@@ -261,9 +261,7 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
 }
 
 fn id(captured: CaptureOutcome) -> JobId {
-    match captured {
-        CaptureOutcome::New(id) | CaptureOutcome::Known(id) => id,
-    }
+    captured.id()
 }
 
 /// Makes an open letter in the queue `orders`.

@@ -151,6 +151,7 @@ note_group               invoker volatile  pinned any       -
 open_breaker             invoker volatile  pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
+past_failures            invoker stable    pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
 policy_wait              invoker immutable parsed any       -
 preview_redrive          invoker stable    pinned any       -
@@ -173,6 +174,7 @@ remove_policy            invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
 remove_retention         invoker volatile  pinned any       -
 reopen                   invoker volatile  pinned any       -
+reopen_captured          invoker volatile  pinned any       -
 require_read_committed   invoker volatile  pinned any       -
 restore_letter           invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -

@@ -1,6 +1,7 @@
 //! Captures: foreign failures as letters, byte for byte, once per position.
 
 mod bulk;
+mod reopened;
 mod single;
 mod stream;
 

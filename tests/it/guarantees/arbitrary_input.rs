@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use postgres::Client;
 use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::TestRunner;
-use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterFilter, LetterState};
+use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{Database, Failure, JobId, NewJob, Operator};
 use redrive_tests::{TestDatabase, drained, ids, letters_in, stop, worker};
@@ -147,9 +147,7 @@ fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
             .detail(detail)
             .header(name, value);
         match (foreign.check(), db.dlq().capture(&foreign)) {
-            (Ok(()), Ok(CaptureOutcome::New(id) | CaptureOutcome::Known(id))) => {
-                taken.push((id, raw));
-            }
+            (Ok(()), Ok(captured)) => taken.push((captured.id(), raw)),
             (Ok(()), Err(error)) => panic!("checked, and refused by the server: {error:?}"),
             (Err(_), Err(error)) => assert!(error.is_invalid(), "{error:?}"),
             (Err(error), Ok(_)) => panic!("taken in spite of {error}"),

@@ -25,7 +25,8 @@ const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 /// Record failures of other systems as dead letters
 ///
 /// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue.
-/// Each position of a source is recorded once, so an interrupted capture can be repeated.
+/// Each position of a source is recorded once, so an interrupted capture can be repeated. If the
+/// letter of a position was recovered or discarded, it opens again with the new failure.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [BYTES]
@@ -99,17 +100,28 @@ impl CaptureFailures {
         .content_type(&*self.content_type)
         .error(&*self.error_class, &*self.error_message);
         let db = cx.database()?;
-        let (id, is_new) = match db.dlq().capture(&failure)? {
-            CaptureOutcome::New(id) => (id, true),
-            CaptureOutcome::Known(id) => (id, false),
-        };
+        let captured = db.dlq().capture(&failure)?;
+        let id = captured.id();
         if cx.global.json {
-            json_line(cx.out, &json!({ "id": id.get(), "new": is_new }))?;
+            json_line(
+                cx.out,
+                &json!({
+                    "id": id.get(),
+                    "new": matches!(captured, CaptureOutcome::New(_)),
+                    "reopened": matches!(captured, CaptureOutcome::Reopened(_)),
+                }),
+            )?;
         } else {
             writeln!(cx.out, "{id}")?;
         }
-        if !is_new {
-            cx.say(format!("this position was already captured as letter {id}"));
+        match captured {
+            CaptureOutcome::New(_) => {}
+            CaptureOutcome::Reopened(_) => cx.say(format!(
+                "letter {id} of this position was closed; it is open again with this failure"
+            )),
+            CaptureOutcome::Known(_) => {
+                cx.say(format!("this position was already captured as letter {id}"));
+            }
         }
         Ok(Ending::Done)
     }
@@ -136,6 +148,7 @@ impl CaptureFailures {
 #[derive(Debug, Default)]
 struct CaptureCounts {
     new: u64,
+    reopened: u64,
     known: u64,
     bad_lines: u64,
 }
@@ -170,7 +183,10 @@ fn capture_file(file: &Path, cx: &mut Context<'_>) -> Result<Ending> {
             capture_chunk(&db, &chunk, &mut counts)?;
             chunk.clear();
             chunk_start = lines.bytes();
-            progress.show(counted(counts.new + counts.known, "failure"));
+            progress.show(counted(
+                counts.new + counts.reopened + counts.known,
+                "failure",
+            ));
         }
         if at_end {
             break;
@@ -188,6 +204,7 @@ fn capture_chunk(
     for captured in db.dlq().capture_many(chunk)? {
         match captured {
             CaptureOutcome::New(_) => counts.new += 1,
+            CaptureOutcome::Reopened(_) => counts.reopened += 1,
             CaptureOutcome::Known(_) => counts.known += 1,
         }
     }
@@ -198,12 +215,21 @@ fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
         json_line(
             cx.out,
-            &json!({ "new": counts.new, "known": counts.known, "bad_lines": counts.bad_lines }),
+            &json!({
+                "new": counts.new,
+                "reopened": counts.reopened,
+                "known": counts.known,
+                "bad_lines": counts.bad_lines,
+            }),
         )?;
     } else {
+        let reopened = match counts.reopened {
+            0 => String::new(),
+            reopened => format!("{} reopened, ", counted(reopened, "letter")),
+        };
         writeln!(
             cx.out,
-            "{} captured, {} already known",
+            "{} captured, {reopened}{} already known",
             counted(counts.new, "failure"),
             grouped(counts.known)
         )?;

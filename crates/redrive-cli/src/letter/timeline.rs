@@ -62,12 +62,15 @@ pub(super) fn attempt(record: &AttemptRecord) -> Entry {
     let run_time = record
         .run_ms
         .map(|ms| format!(" after {}", short(Duration::from_millis(ms))));
-    let what = format!(
-        "attempt {}{generation}: {}{}",
-        record.attempt,
-        record.outcome,
-        run_time.unwrap_or_default()
-    );
+    let what = match &*record.outcome {
+        // The source of the failure made the attempt.
+        "captured" => format!("captured{generation}"),
+        outcome => format!(
+            "attempt {}{generation}: {outcome}{}",
+            record.attempt,
+            run_time.unwrap_or_default()
+        ),
+    };
     let error = [&record.error_class, &record.error_message];
     let parts: Vec<&str> = std::iter::once(&what)
         .chain(error.into_iter().flatten())

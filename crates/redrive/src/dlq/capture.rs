@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use postgres::Row;
 use postgres::error::SqlState;
 
 use crate::db::session::{Parameter, Session};
@@ -56,14 +57,37 @@ pub struct ForeignFailure {
 }
 
 /// The outcome of a capture.
-// Exhaustive: a position is new or known, and callers should handle both.
+// Exhaustive: callers should handle every outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureOutcome {
     /// A new letter.
     New(JobId),
+    /// This position was captured before, and its letter was recovered or discarded. The letter
+    /// is open again, in the next generation, with this failure. It keeps its history.
+    Reopened(JobId),
     /// This position was captured before, as this letter. Only its count increased,
     /// unless the letter is redriving.
     Known(JobId),
+}
+
+impl CaptureOutcome {
+    /// Returns the letter of the position.
+    pub fn id(self) -> JobId {
+        match self {
+            CaptureOutcome::New(id) | CaptureOutcome::Reopened(id) | CaptureOutcome::Known(id) => {
+                id
+            }
+        }
+    }
+
+    fn of(row: &Row) -> CaptureOutcome {
+        let id = JobId::new(row.get("id"));
+        match (row.get("is_new"), row.get("is_reopened")) {
+            (true, _) => CaptureOutcome::New(id),
+            (false, true) => CaptureOutcome::Reopened(id),
+            (false, false) => CaptureOutcome::Known(id),
+        }
+    }
 }
 
 impl ForeignFailure {
@@ -71,8 +95,8 @@ impl ForeignFailure {
     /// Describes a failure: its source, its position there, the queue and kind to redrive
     /// it to, and its bytes.
     ///
-    /// The position makes the capture idempotent: capturing it again only increments the count of
-    /// the letter.
+    /// The position makes the capture idempotent: while the letter waits or its job runs, capturing
+    /// it again adds no letter. A letter that was recovered or discarded opens again.
     pub fn new(
         source: impl Into<String>,
         position: impl Into<String>,
@@ -173,6 +197,9 @@ impl ForeignFailure {
 impl Dlq<'_> {
     /// Captures one failure, once per position of its source.
     ///
+    /// If the letter of the position was recovered or discarded, the capture is a new failure of
+    /// it: the letter opens again and counts as a death.
+    ///
     /// # Errors
     /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database rejects the
     /// statement or does not answer. Repeating the call is safe.
@@ -202,12 +229,7 @@ impl Dlq<'_> {
                     &foreign.group_key,
                 ],
             )?;
-            let id = JobId::new(row.get("id"));
-            Ok(if row.get("is_new") {
-                CaptureOutcome::New(id)
-            } else {
-                CaptureOutcome::Known(id)
-            })
+            Ok(CaptureOutcome::of(&row))
         })
     }
 
@@ -335,15 +357,6 @@ impl CaptureColumns {
                 "could not capture failures: the database returned a wrong number of rows",
             ));
         }
-        Ok(rows
-            .iter()
-            .map(|row| {
-                let id = JobId::new(row.get("id"));
-                match row.get("is_new") {
-                    true => CaptureOutcome::New(id),
-                    false => CaptureOutcome::Known(id),
-                }
-            })
-            .collect())
+        Ok(rows.iter().map(CaptureOutcome::of).collect())
     }
 }

@@ -11,9 +11,10 @@ use crate::job::payload::JsonText;
 pub struct AttemptRecord {
     /// The generation: how many times the job had been redriven.
     pub generation: u32,
-    /// The number of the attempt in its generation, from 1.
+    /// The number of the attempt in its generation, from 1; 0: a failure captured from its source.
     pub attempt: u32,
-    /// `failed`, or the cause of death if the attempt ended the job.
+    /// `failed`, or the cause of death if the attempt ended the job; `captured` for a failure
+    /// captured from its source.
     pub outcome: String,
     /// The run time, in milliseconds.
     pub run_ms: Option<u64>,

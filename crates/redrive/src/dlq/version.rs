@@ -11,7 +11,7 @@ use crate::job::job::JobId;
 use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
 
-/// A payload that an edit replaced.
+/// A payload that an edit replaced, or a failure captured again for a closed letter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PayloadVersion {

@@ -155,7 +155,7 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     let again = ran(&test, &["dlq", "capture", "--file", path, "--json"]).exits_with(1);
     assert_eq!(
         again.lines(),
-        [serde_json::json!({ "new": 0, "known": 4, "bad_lines": 3 })]
+        [serde_json::json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 3 })]
     );
     std::fs::remove_file(&file).unwrap();
     let found = test

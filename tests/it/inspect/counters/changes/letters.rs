@@ -41,6 +41,29 @@ pub(super) const LETTERS: &[Case] = &[
         changes: &[],
     },
     Case {
+        name: "failures are captured again after an operator discarded their letters",
+        given: |s| {
+            let dlq = s.queue.database().dlq();
+            let many = ["1", "2", "3"].map(|position| s.captured(position));
+            dlq.capture_many(&many).unwrap();
+            dlq.discard(&s.letters(), &Operator::default().reason("test"))
+                .unwrap();
+        },
+        change: |s| {
+            let dlq = s.queue.database().dlq();
+            dlq.capture(&s.captured("1")).unwrap();
+            let many = ["2", "3", "3", "1"].map(|position| s.captured(position));
+            dlq.capture_many(&many).unwrap();
+        },
+        changes: &[
+            ("jobs_dead_lettered_total{q,captured}", 3),
+            ("jobs_dead_lettered_by_kind_total{q,event}", 3),
+            ("dlq_errors_total{q,Broken}", 3),
+            ("dlq_letters{q,discarded}", -3),
+            ("dlq_letters{q,open}", 3),
+        ],
+    },
+    Case {
         name: "letters are redriven",
         given: |s| s.dead_letter(3),
         change: |s| s.redrive(),
