@@ -1712,11 +1712,17 @@ CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay inte
 DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
+    -- The stored text.
+    body text := enqueue.payload::text;
 BEGIN
     PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
     IF enqueue.payload IS NULL THEN
         RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
             USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF octet_length(body) > 1048576 THEN
+        RAISE EXCEPTION 'redrive: the payload is % bytes; the limit is 1048576', octet_length(body)
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.delay IS NULL OR enqueue.delay < '0' OR enqueue.delay > '3650 days' THEN
         RAISE EXCEPTION 'redrive: the delay is %; it must be between 0 and 3650 days', enqueue.delay
@@ -1748,11 +1754,11 @@ BEGIN
 
     IF enqueue.delay > '0' THEN
         INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key)
-        VALUES (new_id, enqueue.queue, enqueue.kind, enqueue.payload, enqueue.priority,
+        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
                 enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key);
     ELSE
         INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
-        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, enqueue.payload,
+        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
                 enqueue.priority, enqueue.max_attempts, enqueue.unique_key);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)

@@ -2,6 +2,9 @@
 
 use super::{Payloads, ready};
 
+use std::io::{ErrorKind, Write as _};
+use std::process::{Command, Output, Stdio};
+
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive_tests::TestDatabase;
 use serde_json::Value;
@@ -161,4 +164,42 @@ fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
     assert_eq!(output[0]["id"].to_string(), first.out.trim());
     redrive(&db, &["enqueue", "orders", "order", "{}", "--unique", ""]).exits_with(2);
     assert_eq!(ready(&db.queue("orders")), 1);
+}
+
+/// Enqueues a payload from stdin in a process.
+fn enqueue_from_stdin(db: &TestDatabase, payload: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_test_cli"))
+        .args(["enqueue", "orders", "order.placed", "-"])
+        .env("DATABASE_URL", db.url())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start the command");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A command that refuses the payload may not read it to the end.
+    if let Err(error) = stdin.write_all(payload) {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{error}");
+    }
+    drop(stdin);
+    child.wait_with_output().expect("the command")
+}
+
+#[test]
+fn a_payload_on_stdin_that_is_too_large_is_refused_with_the_limit() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let text = |length: usize| format!("\"{}\"\n", "x".repeat(length - 2));
+    for length in [1024 * 1024 + 1, 1_100_000, 3_000_000] {
+        let output = enqueue_from_stdin(&db, text(length).as_bytes());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{length}: {err}");
+        assert!(err.contains("the limit is 1"), "{length}: {err}");
+        assert!(!err.contains("not JSON"), "{length}: {err}");
+    }
+    assert_eq!(ready(&queue), 0);
+    let output = enqueue_from_stdin(&db, text(1024 * 1024).as_bytes());
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(ready(&queue), 1);
 }

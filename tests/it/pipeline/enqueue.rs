@@ -351,6 +351,11 @@ fn the_sql_function_rejects_invalid_arguments() {
             "the priority",
         ),
         (
+            "'q', 'k', to_jsonb(repeat('x', 1048575))",
+            SqlState::INVALID_PARAMETER_VALUE,
+            "the payload is 1048577 bytes; the limit is 1048576",
+        ),
+        (
             "'q', 'k', '{}', '0', 0, 0",
             SqlState::INVALID_PARAMETER_VALUE,
             "max_attempts is 0",
@@ -375,6 +380,10 @@ fn the_sql_function_rejects_invalid_arguments() {
         assert!(error.message().contains(why), "{arguments}: {error}");
     }
     assert_eq!(count(&test, "live_jobs"), 0);
+    // The largest payload.
+    let largest = "SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))";
+    client.batch_execute(largest).unwrap();
+    assert_eq!(count(&test, "live_jobs"), 1);
 }
 
 #[test]

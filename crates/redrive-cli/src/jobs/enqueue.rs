@@ -189,11 +189,18 @@ impl Enqueue {
 
 fn read_payload() -> Result<String> {
     let mut bytes = Vec::new();
+    // Blanks around the payload do not count.
     let max = MAX_PAYLOAD_BYTES as u64 + 1024;
     io::stdin()
-        .take(max)
+        .take(max + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| unreadable(Path::new("-"), error))?;
+    if bytes.len() as u64 > max {
+        return Err(Error::new(format!(
+            "the payload on stdin is too large; the limit is {} bytes",
+            grouped(MAX_PAYLOAD_BYTES as u64)
+        )));
+    }
     String::from_utf8(bytes)
         .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
 }
