@@ -105,40 +105,65 @@ AS $$
     FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
 $$;
 
--- Returns queues and kinds to which a redrive would send letters but that no live worker handles.
-CREATE FUNCTION redrive.unserved_letters(filter jsonb, to_queue text DEFAULT NULL, forced boolean DEFAULT false)
-    RETURNS TABLE (queue text, kind text, letters bigint)
+-- Returns queues and kinds in which the jobs of the letters in these states wait: behind a breaker that is
+-- not closed, or because no live worker handles them.
+CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}')
+    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, opened_at timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT g.queue, g.kind, g.letters FROM ('
-        ' SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
-        ' FROM redrive.dead_letters l'
-        ' WHERE (l.state = ''open'' OR $3 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
-        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
-        ' WHERE NOT EXISTS (SELECT FROM redrive.workers w WHERE w.queue = g.queue'
-        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds)))'
-        ' ORDER BY g.letters DESC, g.queue, g.kind'
-        USING filter, to_queue, forced;
+        'SELECT * FROM ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.opened_at, EXISTS ('
+        '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
+        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
+        ' FROM ('
+        '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
+        '  FROM redrive.dead_letters l'
+        '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
+        || ') AND l.payload IS NOT NULL AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        -- The condition of `is_gated`. The breaker of the queue comes first.
+        ' LEFT JOIN LATERAL ('
+        '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
+        '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
+        ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        USING filter, to_queue;
 END
 $$;
 
--- Returns what a redrive would send back, by failure group, largest first.
-CREATE FUNCTION redrive.preview_redrive(filter jsonb, forced boolean DEFAULT false)
-    RETURNS TABLE (group_id bigint, queue text, kind text, error_class text, title text, letters bigint)
+-- Returns what a redrive would do now with each letter that it would select: `sent`, or why it would be left
+-- out, as in `refused_letters`. It selects as `create_run` does: open letters, and quarantined ones if
+-- `forced`, at most `max_letters`, oldest death first. Of several letters with one unique key, the oldest
+-- gets it.
+CREATE FUNCTION redrive.preview_redrive(
+    filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL, max_letters bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT n.group_id, g.queue::text, g.kind::text, g.error_class, g.title, n.letters FROM ('
-        ' SELECT l.group_id, count(*) AS letters FROM redrive.dead_letters l'
-        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
-        || redrive.filter_letters(filter) || ' GROUP BY 1) n'
-        ' JOIN redrive.groups g ON g.id = n.group_id ORDER BY n.letters DESC, n.group_id'
-        USING filter, forced;
+        'WITH members AS MATERIALIZED ('
+        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
+        '  l.payload IS NOT NULL AS is_json'
+        ' FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
+        || redrive.filter_letters(filter)
+        -- Without a limit, sorting all of them would be wasted work.
+        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
+        'keyed AS ('
+        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
+        ' FROM members m WHERE m.is_json AND m.unique_key IS NOT NULL)'
+        'SELECT m.id, m.group_id, m.died_at, CASE WHEN m.is_json THEN ''sent'' ELSE ''no_json'' END'
+        ' FROM members m WHERE NOT m.is_json OR m.unique_key IS NULL'
+        ' UNION ALL '
+        'SELECT k.id, k.group_id, k.died_at, CASE'
+        ' WHEN k.place > 1 OR EXISTS ('
+        '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
+        ' ELSE ''sent'' END FROM keyed k'
+        USING filter, forced, to_queue, max_letters;
 END
 $$;
 

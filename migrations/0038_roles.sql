@@ -78,7 +78,7 @@ DECLARE
             'redrive.list_letters, '
             'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
-            'redrive.check_redrive, redrive.preview_redrive, redrive.unserved_letters, redrive.discard, '
+            'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.create_run, redrive.change_run, redrive.edit_letter, '
             'redrive.edit_letters, redrive.restore_letter, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '

@@ -479,6 +479,33 @@ BEGIN
 END
 $$;
 
+-- Name: blocked_letters(jsonb, text, text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, opened_at timestamp with time zone, is_served boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT * FROM ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.opened_at, EXISTS ('
+        '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
+        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
+        ' FROM ('
+        '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
+        '  FROM redrive.dead_letters l'
+        '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
+        || ') AND l.payload IS NOT NULL AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        -- The condition of `is_gated`. The breaker of the queue comes first.
+        ' LEFT JOIN LATERAL ('
+        '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
+        '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
+        ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        USING filter, to_queue;
+END
+$_$;
+
 -- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
@@ -2244,7 +2271,7 @@ DECLARE
             'redrive.list_letters, '
             'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
-            'redrive.check_redrive, redrive.preview_redrive, redrive.unserved_letters, redrive.discard, '
+            'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.create_run, redrive.change_run, redrive.edit_letter, '
             'redrive.edit_letters, redrive.restore_letter, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
@@ -3685,20 +3712,33 @@ CREATE FUNCTION redrive.policy_wait(every interval, growth double precision, max
          END AS "case";
 END;
 
--- Name: preview_redrive(jsonb, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: preview_redrive(jsonb, boolean, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.preview_redrive(filter jsonb, forced boolean DEFAULT false) RETURNS TABLE(group_id bigint, queue text, kind text, error_class text, title text, letters bigint)
+CREATE FUNCTION redrive.preview_redrive(filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL::text, max_letters bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, group_id bigint, died_at timestamp with time zone, result text)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT n.group_id, g.queue::text, g.kind::text, g.error_class, g.title, n.letters FROM ('
-        ' SELECT l.group_id, count(*) AS letters FROM redrive.dead_letters l'
-        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
-        || redrive.filter_letters(filter) || ' GROUP BY 1) n'
-        ' JOIN redrive.groups g ON g.id = n.group_id ORDER BY n.letters DESC, n.group_id'
-        USING filter, forced;
+        'WITH members AS MATERIALIZED ('
+        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
+        '  l.payload IS NOT NULL AS is_json'
+        ' FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
+        || redrive.filter_letters(filter)
+        -- Without a limit, sorting all of them would be wasted work.
+        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
+        'keyed AS ('
+        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
+        ' FROM members m WHERE m.is_json AND m.unique_key IS NOT NULL)'
+        'SELECT m.id, m.group_id, m.died_at, CASE WHEN m.is_json THEN ''sent'' ELSE ''no_json'' END'
+        ' FROM members m WHERE NOT m.is_json OR m.unique_key IS NULL'
+        ' UNION ALL '
+        'SELECT k.id, k.group_id, k.died_at, CASE'
+        ' WHEN k.place > 1 OR EXISTS ('
+        '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
+        ' ELSE ''sent'' END FROM keyed k'
+        USING filter, forced, to_queue, max_letters;
 END
 $_$;
 
@@ -5281,26 +5321,6 @@ BEGIN
     RETURN 'moved';
 END
 $$;
-
--- Name: unserved_letters(jsonb, text, boolean); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.unserved_letters(filter jsonb, to_queue text DEFAULT NULL::text, forced boolean DEFAULT false) RETURNS TABLE(queue text, kind text, letters bigint)
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-BEGIN
-    RETURN QUERY EXECUTE
-        'SELECT g.queue, g.kind, g.letters FROM ('
-        ' SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
-        ' FROM redrive.dead_letters l'
-        ' WHERE (l.state = ''open'' OR $3 AND l.state = ''quarantined'') AND l.payload IS NOT NULL AND '
-        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
-        ' WHERE NOT EXISTS (SELECT FROM redrive.workers w WHERE w.queue = g.queue'
-        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds)))'
-        ' ORDER BY g.letters DESC, g.queue, g.kind'
-        USING filter, to_queue, forced;
-END
-$_$;
 
 -- Name: vacuum_threshold(text[], double precision); Type: FUNCTION; Schema: redrive; Owner: -
 

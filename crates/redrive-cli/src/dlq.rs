@@ -2,6 +2,9 @@
 
 mod filter;
 mod selection;
+mod none_matched;
+mod left_out;
+mod blocked;
 mod letter_table;
 mod bulk;
 mod run_report;
@@ -28,6 +31,8 @@ use clap::{Args, Subcommand};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 
+pub(crate) use filter::quoted;
+pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use retention::{rule_cells, rule_json};
 
 /// Inspect dead letters, send them back, or discard them

@@ -41,7 +41,9 @@ pub use id::{GroupId, PolicyId, RedactionId};
 pub use letter::{Letter, LetterCount};
 pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
 pub use redaction::Redaction;
-pub use redrive::{PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved};
+pub use redrive::{
+    Blocked, Gated, LeftOut, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved,
+};
 pub use retention::{RetentionAction, RetentionDue, RetentionRule};
 pub use state::LetterState;
 pub use validate::{Validation, Validators};

@@ -2,5 +2,6 @@
 
 pub(crate) mod jobs;
 pub(crate) mod stats;
+pub(crate) mod queues;
 pub(crate) mod audit;
 pub(crate) mod counters;

@@ -45,6 +45,7 @@ pub mod admin {
     pub use crate::inspect::audit::{AuditFilter, AuditRecord};
     pub use crate::inspect::counters::{CountedSet, CounterAudit};
     pub use crate::inspect::jobs::{Cancelled, JobState, LiveJob};
+    pub use crate::inspect::queues::KnownQueues;
     pub use crate::inspect::stats::{FailureCount, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
 }

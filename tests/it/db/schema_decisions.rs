@@ -76,6 +76,7 @@ apply_retention          invoker volatile  pinned rows      enable_seqscan=on
 archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
+blocked_letters          invoker stable    pinned any       -
 capture                  invoker volatile  pinned any       -
 capture_letters          invoker volatile  pinned rows      -
 change_run               invoker volatile  pinned rows      -
@@ -201,7 +202,6 @@ tally_changed_letters    invoker volatile  pinned any       -
 tally_removed_letters    invoker volatile  pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
-unserved_letters         invoker stable    pinned any       -
 vacuum_threshold         invoker stable    pinned any       -
 wake                     invoker volatile  pinned any       -
 ";

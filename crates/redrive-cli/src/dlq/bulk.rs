@@ -6,11 +6,13 @@ use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::filter::quoted;
+use super::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
 use super::letter_table::letter_table;
+use super::none_matched::words;
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::terminal::{Progress, grouped, json_line};
 
 /// How many letters change between two updates of the progress bar.
 const BATCH: u64 = 500;
@@ -70,9 +72,32 @@ impl BulkSelection {
         self.selection.ids()
     }
 
-    /// The selected letters that are open.
-    pub(super) fn open_letters(&self) -> Result<LetterFilter> {
-        Ok(self.selection.letters()?.or_state(LetterState::Open))
+    /// The first argument, which may be a queue or a condition.
+    pub(super) fn queue(&self) -> Option<&str> {
+        self.selection.queue()
+    }
+
+    /// The states from which the selected letters may be closed: open, and quarantined if the
+    /// letters are given by id or by that state. Empty if the conditions name only other states.
+    pub(super) fn closable_states(&self) -> Result<Vec<LetterState>> {
+        let closable = [LetterState::Open, LetterState::Quarantined];
+        Ok(match self.selection.letters()?.named_states() {
+            Some(named) => named
+                .into_iter()
+                .filter(|state| closable.contains(state))
+                .collect(),
+            None if self.ids().is_empty() => vec![LetterState::Open],
+            None => closable.to_vec(),
+        })
+    }
+
+    /// The selected letters that may be closed; `None` if the conditions exclude them all.
+    pub(super) fn closable(&self) -> Result<Option<LetterFilter>> {
+        let states = self.closable_states()?;
+        Ok(match states.is_empty() {
+            true => None,
+            false => Some(self.selection.letters()?.states(states)),
+        })
     }
 
     /// The selected letters in any state. The action takes those whose state allows it.
@@ -85,34 +110,43 @@ impl BulkSelection {
         self.selection.limited(matching)
     }
 
-    /// Shows how many letters match, some of them, and the command that acts.
+    /// Shows how many letters match, some of them, those left out, and the command that acts.
+    /// Returns `None` if no letter matches.
     pub(super) fn dry_run(
         &self,
         action: &BulkAction<'_>,
         db: &Database,
         cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let count = db.dlq().count(&self.open_letters()?)?;
+    ) -> Result<Option<Ending>> {
+        let closable = self.closable()?;
+        let count = match &closable {
+            Some(closable) => db.dlq().count(closable)?,
+            None => LetterCount::default(),
+        };
         let affected = self.limited((action.affects)(&count));
+        let left_out = self.left_out(db)?;
         if cx.global.json {
             json_line(
                 cx.out,
-                &json!({ "dry_run": true, "matching": count.letters, "would_change": affected }),
+                &json!({
+                    "dry_run": true,
+                    "matching": count.letters,
+                    "would_change": affected,
+                    "left_out": left_out_json(&left_out),
+                }),
             )?;
-        } else if count.letters > 0 {
-            let matching = counted(count.letters, "open letter");
-            let verb = if count.letters == 1 {
-                "matches"
-            } else {
-                "match"
-            };
+        } else if let Some(closable) = closable
+            && count.letters > 0
+        {
             writeln!(
                 cx.out,
-                "{matching} {verb}; {} would be {}.\n",
+                "{}; {} would be {}.\n",
+                matching(count.letters, &words(&self.closable_states()?)),
                 grouped(affected),
                 action.participle
             )?;
-            let sample = db.dlq().list(&self.open_letters()?.limit(SAMPLE))?;
+            write_left_out(&left_out, cx.out)?;
+            let sample = db.dlq().list(&closable.limit(SAMPLE))?;
             letter_table(&sample).write(cx.out)?;
             writeln!(
                 cx.out,
@@ -120,11 +154,44 @@ impl BulkSelection {
                 self.command_line(action, &[])
             )?;
         }
-        if count.letters == 0 {
-            cx.say("no open letter matches");
-            return Ok(Ending::NothingMatched);
+        Ok(match count.letters {
+            0 => None,
+            _ => Some(Ending::Done),
+        })
+    }
+
+    /// The matching letters that are not closed because of their state.
+    fn left_out(&self, db: &Database) -> Result<Vec<LeftOutLine>> {
+        let letters = self.selection.letters()?;
+        let closable = self.closable_states()?;
+        let candidates = letters
+            .named_states()
+            .unwrap_or_else(|| vec![LetterState::Quarantined]);
+        let mut lines = Vec::new();
+        for state in candidates {
+            if closable.contains(&state) {
+                continue;
+            }
+            let letters = db.dlq().count(&letters.clone().state(state))?.letters;
+            if letters == 0 {
+                continue;
+            }
+            let (because, include) = match state == LetterState::Quarantined {
+                true => (
+                    state.to_string(),
+                    Some("the condition state=open,quarantined includes them".to_owned()),
+                ),
+                false => (format!("already {state}"), None),
+            };
+            lines.push(LeftOutLine {
+                letters,
+                reason: state.as_str(),
+                state: Some(state.as_str()),
+                because,
+                include,
+            });
         }
-        Ok(Ending::Done)
+        Ok(lines)
     }
 
     /// The command line that acts, with further options.
@@ -152,11 +219,14 @@ impl BulkSelection {
         db: &Database,
         mut batch: impl FnMut(&LetterFilter) -> Result<u64>,
     ) -> Result<u64> {
-        let total = self.limited((action.affects)(&db.dlq().count(&self.open_letters()?)?));
+        let Some(closable) = self.closable()? else {
+            return Ok(0);
+        };
+        let total = self.limited((action.affects)(&db.dlq().count(&closable)?));
         let progress = Progress::of(action.progressive, total);
         let mut changed = 0;
         while changed < total {
-            let now = batch(&self.open_letters()?.limit(BATCH.min(total - changed)))?;
+            let now = batch(&closable.clone().limit(BATCH.min(total - changed)))?;
             if now == 0 {
                 break;
             }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use redrive::Failure;
 use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
+use redrive::{Database, Failure};
 use serde_json::json;
 
 use super::filter::quoted;
 use super::letter_table::letter_table;
+use super::none_matched::{NoneMatched, list_command};
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
@@ -84,7 +85,7 @@ impl Deliver {
         let total = self.selection.limited(matching);
         if self.dry_run || (self.selection.ids().is_empty() && !self.yes) {
             let sample = db.dlq().list(&open.limit(SAMPLE.min(total.max(1))))?;
-            return self.dry_run(total, &sample, cx);
+            return self.dry_run(total, &sample, &db, cx);
         }
         let progress = Progress::of("delivering", total);
         let sink = ProgressSink {
@@ -133,13 +134,26 @@ impl Deliver {
         self.sink.as_deref().unwrap_or("command")
     }
 
-    fn dry_run(&self, total: u64, sample: &[Letter], cx: &mut Context<'_>) -> Result<Ending> {
+    fn dry_run(
+        &self,
+        total: u64,
+        sample: &[Letter],
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
         if cx.global.json {
             json_line(cx.out, &json!({ "dry_run": true, "would_deliver": total }))?;
         }
         if total == 0 {
-            cx.say("no open letter matches");
-            return Ok(Ending::NothingMatched);
+            let none = NoneMatched {
+                queue: self.selection.queue(),
+                filter: &self.selection.letters()?,
+                states: &[LetterState::Open],
+                what: "no open letter matches".to_owned(),
+                by_id: "deliver --id",
+                quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+            };
+            return none.say(db, cx);
         }
         if !cx.global.json {
             writeln!(

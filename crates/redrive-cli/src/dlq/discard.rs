@@ -1,10 +1,13 @@
 //! `redrive dlq discard`: closes letters without redriving them.
 
 use clap::{ArgGroup, Args};
+use redrive::dlq::LetterState;
 use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::bulk::{BulkAction, BulkPlan, BulkSelection};
+use super::filter::quoted;
+use super::none_matched::{NoneMatched, words};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
@@ -12,8 +15,8 @@ use crate::terminal::{counted, json_line};
 
 /// Close open letters without redriving them
 ///
-/// Without --yes this is a dry run. Letters given by --id are closed at once. Discarded letters
-/// keep the reason, and stay in the database until they are pruned.
+/// Without --yes this is a dry run. Letters given by --id are closed at once, quarantined ones too.
+/// Discarded letters keep the reason, and stay in the database until they are pruned.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("which").required(true)),
@@ -43,7 +46,10 @@ impl Discard {
         };
         let db = cx.database()?;
         match self.selection.plan() {
-            BulkPlan::DryRun => self.selection.dry_run(&action, &db, cx),
+            BulkPlan::DryRun => match self.selection.dry_run(&action, &db, cx)? {
+                Some(ending) => Ok(ending),
+                None => self.nothing_matched(&db, cx),
+            },
             BulkPlan::Ids => self.discard_ids(&db, cx),
             BulkPlan::Matching => {
                 let operator = operator::current(Some(&self.reason));
@@ -51,20 +57,41 @@ impl Discard {
                     Ok(db.dlq().discard(filter, &operator)?.len() as u64)
                 })?;
                 report(discarded, &[], cx)?;
-                Ok(if discarded > 0 {
-                    Ending::Done
-                } else {
-                    Ending::NothingMatched
-                })
+                match discarded {
+                    0 => self.nothing_matched(&db, cx),
+                    _ => Ok(Ending::Done),
+                }
             }
         }
     }
 
+    /// Says that no letter can be discarded, and why.
+    fn nothing_matched(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let states = self.selection.closable_states()?;
+        let what = match states.is_empty() {
+            true => "no letter in these states can be discarded".to_owned(),
+            false => format!("no {} letter matches", words(&states)),
+        };
+        let none = NoneMatched {
+            queue: self.selection.queue(),
+            filter: &self.selection.letters()?,
+            states: &states,
+            what,
+            by_id: "discard --reason TEXT --id",
+            quarantined: &|conditions| {
+                let reason = quoted(&self.reason);
+                format!("redrive dlq discard {conditions} state=quarantined --reason {reason}")
+            },
+        };
+        none.say(db, cx)
+    }
+
     fn discard_ids(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         let operator = operator::current(Some(&self.reason));
-        let discarded = db
-            .dlq()
-            .discard(&self.selection.open_letters()?, &operator)?;
+        let discarded = match self.selection.closable()? {
+            Some(closable) => db.dlq().discard(&closable, &operator)?,
+            None => Vec::new(),
+        };
         let skipped: Vec<JobId> = self
             .selection
             .ids()
@@ -74,9 +101,16 @@ impl Discard {
             .collect();
         report(discarded.len() as u64, &skipped, cx)?;
         for id in &skipped {
-            cx.say(format!(
-                "letter {id} was not discarded: no open letter with this id matches"
-            ));
+            let cause = match db.dlq().get(*id)? {
+                None => "it does not exist".to_owned(),
+                Some(letter)
+                    if [LetterState::Open, LetterState::Quarantined].contains(&letter.state) =>
+                {
+                    format!("it is {} and does not match the conditions", letter.state)
+                }
+                Some(letter) => format!("it is {}", letter.state),
+            };
+            cx.say(format!("letter {id} was not discarded: {cause}"));
         }
         Ok(if skipped.is_empty() {
             Ending::Done

@@ -107,13 +107,13 @@ impl FromStr for StateArg {
 }
 
 /// Whether an argument is a condition and not the name of a queue.
-fn is_condition(argument: &str) -> bool {
+pub(super) fn is_condition(argument: &str) -> bool {
     argument.contains(['=', '<', '>', '~'])
 }
 
 /// Quotes a word for a shell. Dangerous characters, which a name in the database may contain, are
 /// shown as escapes.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-./:@+,=".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -8,6 +8,7 @@ use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunState};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::blocked::{blocked_by, waits};
 use super::run_report::{RunLine, print_outcomes};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
@@ -19,6 +20,9 @@ const CHECK_SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// The interval between two looks at a run that another process drives, and between two attempts
 /// to reach the database.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// The interval between two looks at what the jobs of the run wait for.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// What to do after one step of a run.
 enum Progression {
@@ -44,11 +48,18 @@ pub(super) fn follow(
     let progress = Progress::of("redriving", total);
     let mut driver = driver;
     let mut reported = false;
+    let mut waiting = Waiting::default();
     loop {
         let step = match &mut driver {
             Some(driver) => drive(driver, &progress),
             None => watch(db, id, &progress),
         };
+        let step = step.and_then(|step| {
+            for wait in waiting.look(db, id)? {
+                progress.suspend(|| cx.say(format!("run {id} is waiting for {wait}")));
+            }
+            Ok(step)
+        });
         let pause = match step {
             Ok(Progression::Continue(pause)) => pause,
             Ok(Progression::DriverLost) => {
@@ -75,6 +86,38 @@ pub(super) fn follow(
     }
     drop(progress);
     report(db, id, cx)
+}
+
+/// What the jobs of the run wait for, as last reported.
+struct Waiting {
+    looked_at: Instant,
+    reported: Vec<String>,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting {
+            looked_at: Instant::now(),
+            reported: Vec::new(),
+        }
+    }
+}
+
+impl Waiting {
+    /// Looks from time to time. Returns what the jobs wait for if that changed.
+    fn look(&mut self, db: &Database, id: RunId) -> redrive::Result<Vec<String>> {
+        if self.looked_at.elapsed() < LOOK_EVERY {
+            return Ok(Vec::new());
+        }
+        self.looked_at = Instant::now();
+        let blocked = db.dlq().runs().blocked(id)?;
+        let what = blocked_by(&blocked);
+        if what == self.reported {
+            return Ok(Vec::new());
+        }
+        self.reported = what;
+        Ok(waits(&blocked))
+    }
 }
 
 fn drive(driver: &mut RunDriver, progress: &Progress) -> redrive::Result<Progression> {

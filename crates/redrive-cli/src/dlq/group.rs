@@ -20,6 +20,15 @@ pub(super) fn failure(group: &FailureGroup) -> String {
     }
 }
 
+/// The command that lists the letters of a group: the open ones, or the quarantined ones if none
+/// is open.
+pub(super) fn list_of(group: &FailureGroup) -> String {
+    match (group.open, group.quarantined) {
+        (0, 1..) => format!("redrive dlq list group={} state=quarantined", group.id),
+        _ => format!("redrive dlq list group={}", group.id),
+    }
+}
+
 /// A group as JSON.
 pub(super) fn group_json(group: &FailureGroup) -> serde_json::Value {
     serde_json::json!({

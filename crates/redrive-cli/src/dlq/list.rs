@@ -6,6 +6,7 @@ use redrive::dlq::LetterState;
 
 use super::filter::{FilterArgs, StateArg};
 use super::letter_table::letter_table;
+use super::none_matched::{NoneMatched, list_command};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::letter::LetterLine;
@@ -48,7 +49,8 @@ impl ListLetters {
         if let Some(after) = self.after {
             filter = filter.after(after);
         }
-        let letters = cx.database()?.dlq().list(&filter)?;
+        let db = cx.database()?;
+        let letters = db.dlq().list(&filter)?;
         if cx.global.json {
             for letter in &letters {
                 json_line(cx.out, &LetterLine::of(letter))?;
@@ -57,9 +59,22 @@ impl ListLetters {
             letter_table(&letters).write(cx.out)?;
         }
         match letters.last() {
-            None => {
+            // The page after the last letter says nothing about other states.
+            None if self.after.is_some() => {
                 cx.say(format!("no letter matches {filter}"));
                 return Ok(Ending::NothingMatched);
+            }
+            None => {
+                let states = filter.named_states().unwrap_or_default();
+                let none = NoneMatched {
+                    queue: self.queue.as_deref(),
+                    filter: &filter,
+                    states: &states,
+                    what: format!("no letter matches {filter}"),
+                    by_id: "show",
+                    quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+                };
+                return none.say(&db, cx);
             }
             Some(last) if letters.len() as u64 == self.limit => {
                 cx.out.flush()?;

@@ -13,7 +13,7 @@ use redrive::dlq::{FailureGroup, GroupFilter, GroupState, LetterFilter};
 use serde_json::{Value, json};
 
 use super::filter::quoted;
-use super::group::{failure, group_json, state};
+use super::group::{failure, group_json, list_of, state};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{
@@ -236,9 +236,13 @@ fn write_group(
     let line = sparkline(&group.hours, charset);
     let next = match group.is_regression() {
         true => format!("redrive dlq groups show {}", group.id),
-        false => format!("redrive dlq list group={}", group.id),
+        false => list_of(group),
     };
-    writeln!(out, "        |{line}| 24 h    {next}")?;
+    let line = format!("        |{line}| 24 h    ");
+    match width(&line) + width(&next) <= WIDTH {
+        true => writeln!(out, "{line}{next}")?,
+        false => writeln!(out, "{}\n        {next}", line.trim_end())?,
+    }
     Ok(())
 }
 

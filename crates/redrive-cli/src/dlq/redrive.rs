@@ -10,15 +10,17 @@ use redrive::dlq::{LetterState, RedriveOptions, Redriven, Skip};
 use redrive::{Database, JobId};
 use serde_json::json;
 
+use super::blocked::{gated_json, unserved_json, warn_blocked};
 use super::bulk::{BulkPlan, BulkSelection};
 use super::filter::quoted;
 use super::follow::follow;
+use super::none_matched::{NoneMatched, words};
 use super::run_report::RunLine;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
 use crate::terminal::{counted, json_line};
-use preview::{DryRun, preview, unserved_json, warn_unserved};
+use preview::{DryRun, preview};
 
 /// Send dead letters back to their queue as jobs
 ///
@@ -101,21 +103,43 @@ impl Redrive {
         let db = cx.database()?;
         match self.selection.plan() {
             BulkPlan::DryRun => {
-                let states: &[LetterState] = match self.job.force {
-                    true => &[LetterState::Open, LetterState::Quarantined],
-                    false => &[LetterState::Open],
-                };
                 let dry_run = DryRun {
                     selection: &self.selection,
                     options: self.options(),
-                    states,
+                    states: self.states(),
                     words: self.words(),
                 };
-                preview(&dry_run, &db, cx)
+                match preview(&dry_run, &db, cx)? {
+                    Some(ending) => Ok(ending),
+                    None => self.nothing_matched(&db, cx),
+                }
             }
             BulkPlan::Ids => self.redrive_ids(&db, cx),
             BulkPlan::Matching => self.start_run(&db, cx),
         }
+    }
+
+    /// The states from which letters are redriven.
+    fn states(&self) -> &'static [LetterState] {
+        match self.job.force {
+            true => &[LetterState::Open, LetterState::Quarantined],
+            false => &[LetterState::Open],
+        }
+    }
+
+    /// Says that no letter can be redriven, and why.
+    fn nothing_matched(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let none = NoneMatched {
+            queue: self.selection.queue(),
+            filter: &self.selection.letters()?,
+            states: self.states(),
+            what: format!("no {} letter matches", words(self.states())),
+            by_id: "redrive --id",
+            quarantined: &|conditions| {
+                format!("redrive dlq redrive {conditions} --force --reason TEXT")
+            },
+        };
+        none.say(db, cx)
     }
 
     fn options(&self) -> RedriveOptions {
@@ -180,11 +204,14 @@ impl Redrive {
                     "it is {} ({}, {})",
                     letter.state, letter.cause, letter.error_class
                 ),
+                (Skip::Quarantined, _) => {
+                    format!("{skip}: redrive dlq redrive --id {id} --force --reason TEXT")
+                }
                 _ => skip.to_string(),
             };
             cx.say(format!("letter {id} was not redriven: {cause}"));
         }
-        warn_unserved(&done.unserved, cx);
+        warn_blocked(&done.unserved, &done.gated, cx);
         Ok(if done.skipped.is_empty() {
             Ending::Done
         } else {
@@ -202,10 +229,10 @@ impl Redrive {
                 .create(&filter, &self.run_options(), &operator)?
             {
                 Some(run) => {
-                    warn_unserved(&run.unserved, cx);
+                    warn_blocked(&run.unserved, &run.gated, cx);
                     report_detached(&run, db, cx)
                 }
-                None => Ok(nothing_matched(cx)),
+                None => self.nothing_matched(db, cx),
             };
         }
         match db
@@ -214,10 +241,10 @@ impl Redrive {
             .start(&filter, &self.run_options(), &operator)?
         {
             Some((run, driver)) => {
-                warn_unserved(&run.unserved, cx);
+                warn_blocked(&run.unserved, &run.gated, cx);
                 follow(db, run.id, Some(driver), cx)
             }
-            None => Ok(nothing_matched(cx)),
+            None => self.nothing_matched(db, cx),
         }
     }
 }
@@ -239,11 +266,6 @@ fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Res
     Ok(Ending::Done)
 }
 
-fn nothing_matched(cx: &mut Context<'_>) -> Ending {
-    cx.say("no open letter matches");
-    Ending::NothingMatched
-}
-
 fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<()> {
     let redriven = done.redriven.len() as u64;
     if cx.global.json {
@@ -254,6 +276,7 @@ fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<()> {
                 "redriven": redriven,
                 "skipped": skipped,
                 "unserved": unserved_json(&done.unserved),
+                "gated": gated_json(&done.gated),
             }),
         );
     }

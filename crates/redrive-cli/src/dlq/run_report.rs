@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
-use redrive::dlq::Skip;
 use redrive::dlq::runs::{Rate, RedriveRun, RunState};
+use redrive::dlq::{Blocked, Skip};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::blocked::{gated_json, unserved_json};
 use crate::error::Result;
 use crate::terminal::{clean, counted, grouped};
 use crate::time::{ago, rfc3339};
@@ -38,9 +40,20 @@ pub(super) struct RunLine<'a> {
     created_at: String,
     started_at: Option<String>,
     ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unserved: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gated: Option<Vec<Value>>,
 }
 
 impl RunLine<'_> {
+    /// Adds what the jobs of the run wait for.
+    pub(super) fn with(mut self, blocked: &Blocked) -> Self {
+        self.unserved = Some(unserved_json(&blocked.unserved));
+        self.gated = Some(gated_json(&blocked.gated));
+        self
+    }
+
     pub(super) fn of(run: &RedriveRun) -> RunLine<'_> {
         RunLine {
             run: run.id.get(),
@@ -67,6 +80,8 @@ impl RunLine<'_> {
             created_at: rfc3339(run.created_at),
             started_at: run.started_at.map(rfc3339),
             ended_at: run.ended_at.map(rfc3339),
+            unserved: None,
+            gated: None,
         }
     }
 }

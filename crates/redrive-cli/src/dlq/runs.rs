@@ -2,14 +2,16 @@
 
 use clap::{Args, Subcommand};
 use redrive::Database;
+use redrive::dlq::Blocked;
 use redrive::dlq::runs::{RunChange, RunId, RunState};
 
+use super::blocked::waits;
 use super::follow::follow;
 use super::run_report::{RunLine, print_run};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, grouped, json_line};
+use crate::terminal::{Column, Table, clean, grouped, json_line};
 use crate::time::ago;
 
 /// List, show, pause, resume and cancel redrive runs
@@ -183,10 +185,17 @@ fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         cx.say(format!("run {id} does not exist"));
         return Ok(Ending::NothingMatched);
     };
+    let blocked = match run.still_running {
+        0 => Blocked::default(),
+        _ => db.dlq().runs().blocked(id)?,
+    };
     if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run))?;
+        json_line(cx.out, &RunLine::of(&run).with(&blocked))?;
     } else {
         print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
+        for wait in waits(&blocked) {
+            writeln!(cx.out, "  {:<16} {}", "waiting for", clean(&wait))?;
+        }
     }
     Ok(Ending::Done)
 }

@@ -40,6 +40,11 @@ impl Selection {
         })
     }
 
+    /// The first argument, which may be a queue or a condition.
+    pub(super) fn queue(&self) -> Option<&str> {
+        self.queue.as_deref()
+    }
+
     /// The ids on the command line.
     pub(super) fn ids(&self) -> &[JobId] {
         &self.ids

@@ -10,6 +10,7 @@ use redrive::JobId;
 use redrive::dlq::{Letter, LetterState, Validation, ValidationError, Validators};
 use serde_json::{Value, json};
 
+use super::none_matched::{NoneMatched, list_command, words};
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
@@ -61,8 +62,16 @@ impl Validate {
         let open = self.selection.letters()?.or_state(LetterState::Open);
         let validation = db.dlq().validate(&open, &validators)?;
         if validation.passed + validation.failed + validation.unchecked == 0 {
-            cx.say("no open letter matches");
-            return Ok(Ending::NothingMatched);
+            let states = open.named_states().unwrap_or_default();
+            let none = NoneMatched {
+                queue: self.selection.queue(),
+                filter: &open,
+                states: &states,
+                what: format!("no {} letter matches", words(&states)),
+                by_id: "validate --id",
+                quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+            };
+            return none.say(&db, cx);
         }
         report(&validation, cx)?;
         Ok(match validation.failed {

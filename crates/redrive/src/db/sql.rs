@@ -80,7 +80,7 @@ statements! {
     COUNT_LETTERS = "dlq" / "count_letters";
     REDRIVE = "dlq" / "redrive";
     REFUSED = "dlq" / "refused";
-    UNSERVED_LETTERS = "dlq" / "unserved_letters";
+    BLOCKED_LETTERS = "dlq" / "blocked_letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     CREATE_RUN = "dlq" / "create_run";
     TAKE_RUN = "dlq" / "take_run";
@@ -123,6 +123,7 @@ statements! {
     AUDIT = "inspect" / "audit";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
     STATS = "inspect" / "stats";
+    QUEUE_NAMES = "inspect" / "queue_names";
     STATS_FAILURES = "inspect" / "stats_failures";
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";

@@ -281,6 +281,13 @@ impl LetterFilter {
         self
     }
 
+    /// Selects letters in one of these states.
+    #[must_use]
+    pub fn states(mut self, states: impl IntoIterator<Item = LetterState>) -> LetterFilter {
+        self.filter.state = Some(states.into_iter().map(LetterState::as_str).collect());
+        self
+    }
+
     /// Selects letters in any state. [`or_state`](LetterFilter::or_state) then changes nothing.
     #[must_use]
     pub fn any_state(mut self) -> LetterFilter {
@@ -295,6 +302,17 @@ impl LetterFilter {
             Some(_) => self,
             None => self.state(state),
         }
+    }
+
+    /// Returns the states that the filter names; `None`: it names none.
+    pub fn named_states(&self) -> Option<Vec<LetterState>> {
+        let named = self.filter.state.as_ref()?;
+        let states = LetterState::ALL.into_iter();
+        Some(
+            states
+                .filter(|state| named.contains(&state.as_str()))
+                .collect(),
+        )
     }
 
     /// Selects letters that died more than `age` ago, by the database's clock.

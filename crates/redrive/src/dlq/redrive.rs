@@ -7,22 +7,23 @@
 //! [run](crate::dlq::runs::RedriveRun) survives a crash.
 
 mod options;
+mod blocked;
+mod preview;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::time::SystemTime;
 
-use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::id::GroupId;
 use crate::error::Result;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
+pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;
+pub use preview::{LeftOut, PreviewGroup, RedrivePreview};
 
 /// The letters per statement.
 const BATCH: u64 = 500;
@@ -38,6 +39,8 @@ pub struct Redriven {
     pub skipped: Vec<(JobId, Skip)>,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
+    /// Queues and kinds behind a breaker that is not closed.
+    pub gated: Vec<Gated>,
 }
 
 /// The reason why a letter was skipped.
@@ -98,53 +101,6 @@ impl fmt::Display for Skip {
     }
 }
 
-/// Letters that no live worker would run: no worker serves the queue or handles the kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unserved {
-    /// The queue they go to.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The number of letters.
-    pub letters: u64,
-}
-
-/// The effect that a redrive would have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RedrivePreview {
-    /// The letters by failure group, largest group first.
-    pub groups: Vec<PreviewGroup>,
-    /// Queues and kinds without a live worker.
-    pub unserved: Vec<Unserved>,
-}
-
-impl RedrivePreview {
-    /// Returns the number of letters.
-    pub fn letters(&self) -> u64 {
-        self.groups.iter().map(|group| group.letters).sum()
-    }
-}
-
-/// The letters of one failure group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PreviewGroup {
-    /// The group.
-    pub group: GroupId,
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The error class.
-    pub error_class: String,
-    /// The masked error message.
-    pub title: String,
-    /// The number of letters.
-    pub letters: u64,
-}
-
 impl Dlq<'_> {
     /// Redrives open letters, oldest death first.
     ///
@@ -173,8 +129,10 @@ impl Dlq<'_> {
         const DOING: &str = "redrive letters";
         filter.refuse_after()?;
         let how = options.parameters(operator)?;
+        let blocked = self.blocked(filter, options)?;
         let mut done = Redriven {
-            unserved: self.unserved(filter, options)?,
+            unserved: blocked.unserved,
+            gated: blocked.gated,
             ..Redriven::default()
         };
         let mut passed: Vec<i64> = Vec::new();
@@ -229,51 +187,6 @@ impl Dlq<'_> {
         Ok(done)
     }
 
-    /// Returns what a redrive would send, ignoring the limit. Changes nothing.
-    ///
-    /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
-    pub fn preview_redrive(
-        &self,
-        filter: &LetterFilter,
-        options: &RedriveOptions,
-    ) -> Result<RedrivePreview> {
-        const DOING: &str = "count what would be redriven";
-        filter.refuse_after()?;
-        let (parameter, forced) = (filter.parameter()?, options.is_forced());
-        let groups = self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::PREVIEW_REDRIVE, &[&parameter, &forced])?;
-            Ok(rows
-                .iter()
-                .map(|row| PreviewGroup {
-                    group: GroupId::new(row.get("group_id")),
-                    queue: row.get("queue"),
-                    kind: row.get("kind"),
-                    error_class: row.get("error_class"),
-                    title: row.get("title"),
-                    letters: row.get::<_, i64>("letters").unsigned_abs(),
-                })
-                .collect())
-        })?;
-        Ok(RedrivePreview {
-            groups,
-            unserved: self.unserved(filter, options)?,
-        })
-    }
-
-    pub(crate) fn unserved(
-        self,
-        filter: &LetterFilter,
-        options: &RedriveOptions,
-    ) -> Result<Vec<Unserved>> {
-        let (filter, forced) = (filter.parameter()?, options.is_forced());
-        let to_queue = options.to_queue.clone();
-        self.db
-            .call_bulk("find queues without workers", move |session| {
-                unserved(session, &filter, to_queue.as_deref(), forced)
-            })
-    }
-
     /// Adds the ids that were asked for but not sent, with the reason.
     fn add_skips(
         self,
@@ -304,25 +217,4 @@ impl Dlq<'_> {
         done.skipped.extend(why);
         Ok(())
     }
-}
-
-fn unserved(
-    session: &mut Session,
-    filter: &Json,
-    to_queue: Option<&str>,
-    forced: bool,
-) -> Result<Vec<Unserved>> {
-    let rows = session.query(
-        "find queues without workers",
-        &sql::UNSERVED_LETTERS,
-        &[filter, &to_queue, &forced],
-    )?;
-    Ok(rows
-        .iter()
-        .map(|row| Unserved {
-            queue: row.get("queue"),
-            kind: row.get("kind"),
-            letters: row.get::<_, i64>("letters").unsigned_abs(),
-        })
-        .collect())
 }

@@ -168,6 +168,7 @@ pub(super) const VERBS: &[Verb] = &[
     verb("show a job", &[Profession::Operator], |on| { on.db.admin().job(on.job())?; Ok(()) }),
     verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
     verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
+    verb("list the names of queues", BOTH, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
     verb("count jobs and letters", BOTH, |on| { on.db.admin().stats(None)?; Ok(()) }),
 
     // Letters.
@@ -220,6 +221,11 @@ pub(super) const VERBS: &[Verb] = &[
     verb("count what a run skipped", BOTH, |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         on.db.dlq().runs().skips(run)?;
+        Ok(())
+    }),
+    verb("see what a run waits for", &[Profession::Operator], |on| {
+        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
+        on.db.dlq().runs().blocked(run)?;
         Ok(())
     }),
 

@@ -4,7 +4,7 @@ use clap::Args;
 use redrive::dlq::{FailureGroup, GroupId};
 
 use crate::context::{Context, Ending};
-use crate::dlq::group::{group_json, state};
+use crate::dlq::group::{group_json, list_of, state};
 use crate::error::Result;
 use crate::terminal::{Charset, Style, clean, grouped, json_line, one_line, sparkline};
 use crate::time::ago;
@@ -40,7 +40,7 @@ impl ShowGroup {
             writeln!(cx.out, "\n{}", style.heading("Note:"))?;
             indented(note, cx)?;
         }
-        writeln!(cx.out, "\nLetters:\n  redrive dlq list group={}", group.id)?;
+        writeln!(cx.out, "\nLetters:\n  {}", list_of(&group))?;
         Ok(Ending::Done)
     }
 }

@@ -1,12 +1,15 @@
 //! The dry run of `redrive dlq redrive`.
 
 use redrive::Database;
-use redrive::dlq::{LetterState, RedriveOptions, RedrivePreview, Unserved};
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
+use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked};
 use crate::dlq::bulk::{BulkAction, BulkSelection};
+use crate::dlq::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
+use crate::dlq::none_matched::words;
 use crate::error::Result;
 use crate::terminal::{Column, Table, counted, grouped, json_line};
 
@@ -19,8 +22,6 @@ const ACTION: BulkAction<'static> = BulkAction {
 };
 /// How many groups are shown.
 const GROUPS: usize = 10;
-/// How many letters are shown.
-const SAMPLE: u64 = 5;
 
 /// A redrive that is only shown.
 pub(super) struct DryRun<'a> {
@@ -32,22 +33,26 @@ pub(super) struct DryRun<'a> {
     pub(super) words: Vec<String>,
 }
 
-/// Shows the letters that would be redriven, and the command that redrives them.
-pub(super) fn preview(dry_run: &DryRun<'_>, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+/// Shows the letters that would be redriven, those left out, and the command that acts. Returns
+/// `None` if no letter matches.
+pub(super) fn preview(
+    dry_run: &DryRun<'_>,
+    db: &Database,
+    cx: &mut Context<'_>,
+) -> Result<Option<Ending>> {
     let filter = dry_run.selection.letters()?;
     let preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
-    let mut matching = 0;
-    for state in dry_run.states {
-        matching += db.dlq().count(&filter.clone().state(*state))?.letters;
-    }
-    let affected = dry_run.selection.limited(preview.letters());
+    let matching_letters = matching_letters(dry_run, &filter, db)?;
+    let affected = preview.letters();
+    let left_out = left_out(&preview);
     if cx.global.json {
         json_line(
             cx.out,
             &json!({
                 "dry_run": true,
-                "matching": matching,
+                "matching": matching_letters,
                 "would_change": affected,
+                "left_out": left_out_json(&left_out),
                 "groups": preview.groups.iter().map(|group| json!({
                     "group": group.group.get(),
                     "queue": group.queue,
@@ -57,33 +62,77 @@ pub(super) fn preview(dry_run: &DryRun<'_>, db: &Database, cx: &mut Context<'_>)
                     "letters": group.letters,
                 })).collect::<Vec<_>>(),
                 "unserved": unserved_json(&preview.unserved),
+                "gated": gated_json(&preview.gated),
             }),
         )?;
-    } else if matching > 0 {
-        let states: Vec<&str> = dry_run.states.iter().map(|state| state.as_str()).collect();
-        let letters = counted(matching, &format!("{} letter", states.join(" or ")));
-        let verb = if matching == 1 { "matches" } else { "match" };
+    } else if matching_letters > 0 {
         writeln!(
             cx.out,
-            "{letters} {verb}; {} would be {}.\n",
+            "{}; {} would be {}.\n",
+            matching(matching_letters, &words(dry_run.states)),
             grouped(affected),
             ACTION.participle
         )?;
+        write_left_out(&left_out, cx.out)?;
         write_groups(&preview, cx)?;
-        let sample = filter.state(LetterState::Open).limit(SAMPLE);
-        letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
-        writeln!(
-            cx.out,
-            "\nNothing was changed. To act:\n  {}",
-            dry_run.selection.command_line(&ACTION, &dry_run.words)
-        )?;
+        if preview.sample.is_empty() {
+            writeln!(
+                cx.out,
+                "Nothing was changed, and nothing would be redriven."
+            )?;
+        } else {
+            let sample = LetterFilter::new().ids(preview.sample.iter().copied());
+            letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
+            writeln!(
+                cx.out,
+                "\nNothing was changed. To act:\n  {}",
+                dry_run.selection.command_line(&ACTION, &dry_run.words)
+            )?;
+        }
     }
-    warn_unserved(&preview.unserved, cx);
-    if matching == 0 {
-        cx.say("no open letter matches");
-        return Ok(Ending::NothingMatched);
+    warn_blocked(&preview.unserved, &preview.gated, cx);
+    Ok(match (matching_letters, affected) {
+        (0, _) => None,
+        (_, 0) => Some(Ending::NothingMatched),
+        _ => Some(Ending::Done),
+    })
+}
+
+/// How many letters match, without the limit, in the states from which letters are redriven.
+fn matching_letters(dry_run: &DryRun<'_>, filter: &LetterFilter, db: &Database) -> Result<u64> {
+    let named = filter.named_states();
+    let mut letters = 0;
+    for state in dry_run.states {
+        if named.as_ref().is_none_or(|named| named.contains(state)) {
+            letters += db.dlq().count(&filter.clone().state(*state))?.letters;
+        }
     }
-    Ok(Ending::Done)
+    Ok(letters)
+}
+
+fn left_out(preview: &RedrivePreview) -> Vec<LeftOutLine> {
+    let lines = preview.left_out.iter().map(|left_out| {
+        let (because, include) = match (left_out.reason, left_out.state) {
+            (Skip::Quarantined, _) => (
+                "quarantined".to_owned(),
+                Some("--force --reason TEXT includes them".to_owned()),
+            ),
+            (_, Some(state)) => (format!("{state}; only open letters are redriven"), None),
+            (Skip::NoJson, None) => (
+                "the captured bytes are not JSON".to_owned(),
+                Some("`redrive dlq edit` replaces them".to_owned()),
+            ),
+            (reason, None) => (reason.to_string(), None),
+        };
+        LeftOutLine {
+            letters: left_out.letters,
+            reason: left_out.reason.as_str(),
+            state: left_out.state.map(LetterState::as_str),
+            because,
+            include,
+        }
+    });
+    lines.collect()
 }
 
 fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
@@ -113,29 +162,4 @@ fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
     }
     writeln!(cx.out)?;
     Ok(())
-}
-
-/// Warns about jobs whose queue has no worker for their kind.
-pub(super) fn warn_unserved(unserved: &[Unserved], cx: &mut Context<'_>) {
-    for waiting in unserved {
-        cx.say(format!(
-            "warning: no live worker of queue `{}` handles kind `{}`: {} would wait there",
-            waiting.queue,
-            waiting.kind,
-            counted(waiting.letters, "letter")
-        ));
-    }
-}
-
-pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<serde_json::Value> {
-    unserved
-        .iter()
-        .map(|waiting| {
-            json!({
-                "queue": waiting.queue,
-                "kind": waiting.kind,
-                "letters": waiting.letters,
-            })
-        })
-        .collect()
 }

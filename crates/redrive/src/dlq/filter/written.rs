@@ -15,6 +15,20 @@ impl fmt::Display for LetterFilter {
     }
 }
 
+impl LetterFilter {
+    /// Returns the conditions, each as text. Leaves out `after` and the limit.
+    ///
+    /// ```
+    /// use redrive::dlq::LetterFilter;
+    ///
+    /// let filter = LetterFilter::new().queue("orders").error_class("exit 1");
+    /// assert_eq!(filter.conditions(), ["queue=orders", r#"class="exit 1""#]);
+    /// ```
+    pub fn conditions(&self) -> Vec<String> {
+        conditions(&self.filter)
+    }
+}
+
 fn conditions(filter: &Filter) -> Vec<String> {
     let mut conditions = Vec::new();
     let mut say = |key: &str, values: Option<Vec<String>>| {

@@ -16,7 +16,8 @@ use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
-use crate::dlq::redrive::{Skip, Unserved};
+use crate::dlq::redrive::{Blocked, Gated, Skip, Unserved};
+use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
@@ -85,6 +86,8 @@ pub struct CreatedRun {
     pub letters: u64,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
+    /// Queues and kinds behind a breaker that is not closed.
+    pub gated: Vec<Gated>,
 }
 
 /// The effect of a pause, resume or cancel.
@@ -149,7 +152,7 @@ impl Runs<'_> {
         filter.refuse_after()?;
         let how = options.letters.parameters(operator)?;
         let rate = options.rate.per_second()?;
-        let unserved = self.db.dlq().unserved(filter, &options.letters)?;
+        let blocked = self.db.dlq().blocked(filter, &options.letters)?;
         let most = filter
             .limit
             .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
@@ -185,7 +188,8 @@ impl Runs<'_> {
         Ok(id.map(|id| CreatedRun {
             id: RunId::new(id),
             letters,
-            unserved,
+            unserved: blocked.unserved,
+            gated: blocked.gated,
         }))
     }
 
@@ -226,6 +230,18 @@ impl Runs<'_> {
                 })
                 .collect())
         })
+    }
+
+    /// Returns why jobs of a run wait: behind a breaker, or without a worker. Empty if none waits
+    /// for these.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn blocked(&self, id: RunId) -> Result<Blocked> {
+        let letters = LetterFilter::new().run(id);
+        self.db
+            .dlq()
+            .blocked_in(&letters, None, &[LetterState::Redriving])
     }
 
     /// Pauses a run after the current batch. Returns `None` if the run does not exist.

@@ -178,6 +178,9 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Runs::skips", |scene| {
         scene.db.dlq().runs().skips(RunId::new(1)).map(drop)
     }),
+    bulk("Runs::blocked", |scene| {
+        scene.db.dlq().runs().blocked(RunId::new(1)).map(drop)
+    }),
     usual("Runs::pause", |scene| {
         scene
             .db

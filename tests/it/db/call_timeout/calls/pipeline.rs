@@ -131,6 +131,9 @@ pub(super) const CALLS: &[Call] = &[
             .set_priority(JobId::new(1 << 40), 3)
             .map(drop)
     }),
+    usual("Admin::queue_names", |scene| {
+        scene.db.admin().queue_names("orders", 5).map(drop)
+    }),
     bulk("Admin::stats", |scene| {
         scene.db.admin().stats(None).map(drop)
     }),

@@ -1,0 +1,108 @@
+//! Warnings about letters whose jobs would wait: behind a breaker, or for a worker.
+
+use redrive::dlq::{Blocked, Gated, Unserved};
+use serde_json::json;
+
+use super::filter::quoted;
+use crate::context::Context;
+use crate::terminal::counted;
+use crate::time::{ago, rfc3339};
+
+/// Warns about jobs whose queue has no worker for their kind, and about jobs behind a breaker.
+pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
+    for waiting in unserved {
+        cx.say(format!(
+            "warning: no live worker of queue `{}` handles kind `{}`: {} would wait there",
+            waiting.queue,
+            waiting.kind,
+            counted(waiting.letters, "letter")
+        ));
+    }
+    for (breaker, letters) in by_breaker(gated) {
+        cx.say(format!(
+            "warning: breaker {} is open for {}: {} would wait until it closes: {}",
+            breaker.breaker,
+            ago(breaker.opened_at),
+            counted(letters, "letter"),
+            close(breaker)
+        ));
+    }
+}
+
+/// What the jobs of a run wait for, a line each.
+pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
+    let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, jobs)| {
+        format!(
+            "breaker {}, open for {}: {}; {}",
+            gated.breaker,
+            ago(gated.opened_at),
+            counted(jobs, "job"),
+            close(gated)
+        )
+    });
+    let workers = blocked.unserved.iter().map(|unserved| {
+        format!(
+            "a worker of queue `{}` for kind `{}`: {}",
+            unserved.queue,
+            unserved.kind,
+            counted(unserved.letters, "job")
+        )
+    });
+    breakers.chain(workers).collect()
+}
+
+/// The breakers, queues and kinds that the jobs of a run wait for, without numbers and times.
+pub(super) fn blocked_by(blocked: &Blocked) -> Vec<String> {
+    let breakers = by_breaker(&blocked.gated).into_iter();
+    let breakers = breakers.map(|(gated, _)| gated.breaker.clone());
+    let workers = blocked.unserved.iter();
+    let workers = workers.map(|unserved| format!("{} {}", unserved.queue, unserved.kind));
+    breakers.chain(workers).collect()
+}
+
+fn close(gated: &Gated) -> String {
+    format!("redrive breaker close {}", quoted(&gated.breaker))
+}
+
+/// Each breaker once, with the letters of all queues and kinds behind it.
+fn by_breaker(gated: &[Gated]) -> Vec<(&Gated, u64)> {
+    let mut breakers: Vec<(&Gated, u64)> = Vec::new();
+    for each in gated {
+        match breakers
+            .iter_mut()
+            .find(|(known, _)| known.breaker == each.breaker)
+        {
+            Some((_, letters)) => *letters += each.letters,
+            None => breakers.push((each, each.letters)),
+        }
+    }
+    breakers
+}
+
+pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<serde_json::Value> {
+    unserved
+        .iter()
+        .map(|waiting| {
+            json!({
+                "queue": waiting.queue,
+                "kind": waiting.kind,
+                "letters": waiting.letters,
+            })
+        })
+        .collect()
+}
+
+pub(super) fn gated_json(gated: &[Gated]) -> Vec<serde_json::Value> {
+    gated
+        .iter()
+        .map(|waiting| {
+            json!({
+                "breaker": waiting.breaker,
+                "opened_at": rfc3339(waiting.opened_at),
+                "queue": waiting.queue,
+                "kind": waiting.kind,
+                "letters": waiting.letters,
+            })
+        })
+        .collect()
+}

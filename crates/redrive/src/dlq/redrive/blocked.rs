@@ -1,0 +1,101 @@
+//! Letters whose jobs would wait: behind a breaker, or for a worker.
+
+use std::time::SystemTime;
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::redrive::options::RedriveOptions;
+use crate::dlq::state::LetterState;
+use crate::error::Result;
+
+/// Letters that no live worker would run: no worker serves the queue or handles the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unserved {
+    /// The queue they go to.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+/// Letters whose jobs wait until a breaker closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gated {
+    /// The breaker.
+    pub breaker: String,
+    /// When it opened.
+    pub opened_at: SystemTime,
+    /// The queue they go to.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+/// Why the jobs of letters wait. Both lists are empty if nothing blocks them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// Queues and kinds without a live worker.
+    pub unserved: Vec<Unserved>,
+    /// Queues and kinds behind a breaker that is not closed.
+    pub gated: Vec<Gated>,
+}
+
+impl Dlq<'_> {
+    /// Returns what would block the jobs of letters that a redrive would send.
+    pub(crate) fn blocked(
+        self,
+        filter: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<Blocked> {
+        let states: &[LetterState] = match options.is_forced() {
+            true => &[LetterState::Open, LetterState::Quarantined],
+            false => &[LetterState::Open],
+        };
+        self.blocked_in(filter, options.to_queue.clone(), states)
+    }
+
+    /// Returns what blocks the jobs of the letters in these states.
+    pub(crate) fn blocked_in(
+        self,
+        filter: &LetterFilter,
+        to_queue: Option<String>,
+        states: &[LetterState],
+    ) -> Result<Blocked> {
+        const DOING: &str = "find breakers and queues without workers";
+        let filter = filter.parameter()?;
+        let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        self.db.call_bulk(DOING, move |session| {
+            let rows =
+                session.query(DOING, &sql::BLOCKED_LETTERS, &[&filter, &to_queue, &states])?;
+            let mut blocked = Blocked::default();
+            for row in &rows {
+                let (queue, kind): (String, String) = (row.get("queue"), row.get("kind"));
+                let letters = row.get::<_, i64>("letters").unsigned_abs();
+                if !row.get::<_, bool>("is_served") {
+                    blocked.unserved.push(Unserved {
+                        queue: queue.clone(),
+                        kind: kind.clone(),
+                        letters,
+                    });
+                }
+                if let Some(breaker) = row.get("breaker") {
+                    blocked.gated.push(Gated {
+                        breaker,
+                        opened_at: row.get("opened_at"),
+                        queue,
+                        kind,
+                        letters,
+                    });
+                }
+            }
+            Ok(blocked)
+        })
+    }
+}

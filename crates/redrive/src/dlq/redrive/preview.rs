@@ -1,0 +1,182 @@
+//! What a redrive would do.
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::dlq::id::GroupId;
+use crate::dlq::redrive::Skip;
+use crate::dlq::redrive::blocked::{Gated, Unserved};
+use crate::dlq::redrive::options::RedriveOptions;
+use crate::dlq::state::LetterState;
+use crate::error::Result;
+use crate::job::job::JobId;
+
+/// How many letters a preview names.
+const SAMPLE: i64 = 5;
+
+/// The effect that a redrive would have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedrivePreview {
+    /// The letters that would be redriven, by failure group, largest group first.
+    pub groups: Vec<PreviewGroup>,
+    /// The letters that match the filter and would be left out, by reason.
+    pub left_out: Vec<LeftOut>,
+    /// The oldest letters that would be redriven, at most five.
+    pub sample: Vec<JobId>,
+    /// Queues and kinds without a live worker.
+    pub unserved: Vec<Unserved>,
+    /// Queues and kinds behind a breaker that is not closed.
+    pub gated: Vec<Gated>,
+}
+
+impl RedrivePreview {
+    /// Returns the number of letters that would be redriven.
+    pub fn letters(&self) -> u64 {
+        self.groups.iter().map(|group| group.letters).sum()
+    }
+}
+
+/// The letters of one failure group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PreviewGroup {
+    /// The group.
+    pub group: GroupId,
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The error class.
+    pub error_class: String,
+    /// The masked error message.
+    pub title: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+/// Matching letters that a redrive leaves out for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The reason.
+    pub reason: Skip,
+    /// The state that excludes them; `None`: another reason does.
+    pub state: Option<LetterState>,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+/// A row of the statement: what a redrive does with the letters of one group.
+struct Judged {
+    result: String,
+    group: PreviewGroup,
+}
+
+impl Dlq<'_> {
+    /// Returns what a redrive would do. Changes nothing.
+    ///
+    /// It selects the letters that a [run](crate::dlq::runs::Runs::create) would select
+    /// now, with the limit of the filter. Letters in other states appear in
+    /// [`left_out`](RedrivePreview::left_out): quarantined ones unless the filter names other
+    /// states, and those of each state that it names.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn preview_redrive(
+        &self,
+        filter: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<RedrivePreview> {
+        filter.refuse_after()?;
+        let blocked = self.blocked(filter, options)?;
+        let mut preview = RedrivePreview {
+            unserved: blocked.unserved,
+            gated: blocked.gated,
+            ..RedrivePreview::default()
+        };
+        let (judged, sample) = self.judged(filter, options)?;
+        preview.sample = sample;
+        for Judged { result, group } in judged {
+            match &*result {
+                "sent" => preview.groups.push(group),
+                reason => preview.leave_out(Skip::of(reason), None, group.letters),
+            }
+        }
+        for state in filter
+            .named_states()
+            .unwrap_or_else(|| vec![LetterState::Quarantined])
+        {
+            let reason = match state {
+                LetterState::Open => continue,
+                LetterState::Quarantined if options.is_forced() => continue,
+                LetterState::Quarantined => Skip::Quarantined,
+                LetterState::Redriving | LetterState::Recovered | LetterState::Discarded => {
+                    Skip::NotOpen
+                }
+            };
+            let letters = self.count(&filter.clone().state(state))?.letters;
+            preview.leave_out(reason, Some(state), letters);
+        }
+        Ok(preview)
+    }
+
+    fn judged(
+        self,
+        filter: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<(Vec<Judged>, Vec<JobId>)> {
+        const DOING: &str = "count what would be redriven";
+        let (parameter, forced) = (filter.parameter()?, options.is_forced());
+        let to_queue = options.to_queue.clone();
+        let limit = filter
+            .limit
+            .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(
+                DOING,
+                &sql::PREVIEW_REDRIVE,
+                &[&parameter, &forced, &to_queue, &limit, &SAMPLE],
+            )?;
+            let sample: Vec<i64> = rows
+                .first()
+                .map(|row| row.get("sample"))
+                .unwrap_or_default();
+            let judged = rows
+                .iter()
+                .map(|row| Judged {
+                    result: row.get("result"),
+                    group: PreviewGroup {
+                        group: GroupId::new(row.get("group_id")),
+                        queue: row.get("queue"),
+                        kind: row.get("kind"),
+                        error_class: row.get("error_class"),
+                        title: row.get("title"),
+                        letters: row.get::<_, i64>("letters").unsigned_abs(),
+                    },
+                })
+                .collect();
+            Ok((judged, sample.into_iter().map(JobId::new).collect()))
+        })
+    }
+}
+
+impl RedrivePreview {
+    fn leave_out(&mut self, reason: Skip, state: Option<LetterState>, letters: u64) {
+        if letters == 0 {
+            return;
+        }
+        let known = self
+            .left_out
+            .iter_mut()
+            .find(|left_out| (left_out.reason, left_out.state) == (reason, state));
+        match known {
+            Some(known) => known.letters += letters,
+            None => self.left_out.push(LeftOut {
+                reason,
+                state,
+                letters,
+            }),
+        }
+    }
+}
