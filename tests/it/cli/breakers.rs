@@ -9,6 +9,7 @@ use super::redrive;
 fn breakers_are_opened_listed_and_closed() {
     let db = TestDatabase::migrated();
     redrive(&db, &["breaker", "list"]).exits_with(1);
+    redrive(&db, &["enqueue", "orders", "order.placed", "1"]).exits_with(0);
     let open = [
         "breaker",
         "open",
@@ -68,4 +69,46 @@ fn breakers_are_opened_listed_and_closed() {
     let who = "SELECT count(*) FROM redrive.audit WHERE person LIKE '%@%'";
     let acts: i64 = db.client().query_one(who, &[]).unwrap().get(0);
     assert_eq!(acts, 3);
+}
+
+#[test]
+fn a_breaker_that_pauses_nothing_is_refused_or_explained() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "orders", "order.placed", "1"]).exits_with(0);
+    let refused = redrive(&db, &["breaker", "open", "orders"]).exits_with(1);
+    assert!(
+        refused.err.contains("redrive breaker open queue:orders"),
+        "{}",
+        refused.err
+    );
+    let refused = redrive(&db, &["breaker", "open", "queue:nosuch"]).exits_with(1);
+    assert!(
+        refused
+            .err
+            .contains("there is no queue `nosuch`; the only queue is `orders`"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("--any-name"), "{}", refused.err);
+    redrive(&db, &["breaker", "list"]).exits_with(1);
+
+    // A queue may be paused before it exists.
+    redrive(&db, &["breaker", "open", "queue:nosuch", "--any-name"]).exits_with(0);
+    let unknown = redrive(&db, &["breaker", "open", "payments-api"]).exits_with(0);
+    assert!(
+        unknown.err.contains("no handler has reported an outage"),
+        "{}",
+        unknown.err
+    );
+    // Once workers have reported its kinds, the dependency is known.
+    db.client()
+        .execute(
+            "UPDATE redrive.breakers SET kinds = '{order.placed}' WHERE name = 'payments-api'",
+            &[],
+        )
+        .unwrap();
+    let known = redrive(&db, &["breaker", "open", "payments-api"]).exits_with(0);
+    assert_eq!(known.err, "");
+    let open = redrive(&db, &["breaker", "list", "--json"]).exits_with(0);
+    assert_eq!(open.lines().len(), 2);
 }

@@ -4,10 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use redrive::Database;
-use redrive::admin::{Breaker, BreakerState};
+use redrive::admin::{Breaker, BreakerState, KnownQueues};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
+use crate::dlq::{QUEUES, no_queue, quoted};
 use crate::error::Result;
 use crate::operator;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
@@ -40,11 +41,17 @@ Example:
         all: bool,
     },
     /// Open a breaker, so that its jobs wait; running jobs continue
-    #[command(before_help = "\
+    #[command(
+        before_help = "\
 Examples:
   redrive breaker open queue:orders --reason 'gateway upgrade'
   redrive breaker open payments-api --for 30m
-")]
+",
+        after_help = "\
+A queue exists if it has jobs, letters or a worker. The exit code is 1 if there is
+no such queue, or if a queue is named without `queue:`. --any-name opens the
+breaker all the same."
+    )]
     Open {
         /// Dependency, or `queue:` and the name of a queue.
         #[arg(value_name = "NAME")]
@@ -52,6 +59,9 @@ Examples:
         /// Time until a job probes the dependency [default: until the breaker is closed].
         #[arg(long = "for", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
         duration: Option<Duration>,
+        /// Open the breaker of a queue that does not exist yet.
+        #[arg(long)]
+        any_name: bool,
         /// The reason, for the audit log.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -82,8 +92,19 @@ impl BreakerCommand {
             BreakerSubcommand::Open {
                 name,
                 duration,
+                any_name,
                 reason,
             } => {
+                let queue = name.strip_prefix("queue:").unwrap_or(name);
+                let queues = db.admin().queue_names(queue, QUEUES)?;
+                match check_name(name, &queues, &db.admin().breakers()?) {
+                    Some(Misnamed::Refused(problem)) if !any_name => {
+                        cx.say(format!("{problem}; to open it anyway, add --any-name"));
+                        return Ok(Ending::NothingMatched);
+                    }
+                    Some(Misnamed::NoKinds(warning)) => cx.say(warning),
+                    Some(Misnamed::Refused(_)) | None => {}
+                }
                 db.admin()
                     .open_breaker(name, *duration, &operator::current(reason.as_deref()))?;
                 if cx.global.json {
@@ -100,6 +121,40 @@ impl BreakerCommand {
             BreakerSubcommand::Close { name, reason } => close(&db, name, reason.as_deref(), cx),
         }
     }
+}
+
+/// What is wrong with the name of a breaker to open.
+#[derive(Debug, PartialEq)]
+enum Misnamed {
+    /// It would never stop a job.
+    Refused(String),
+    /// It stops no job yet.
+    NoKinds(String),
+}
+
+/// Checks the name of a breaker against the queues and the dependencies that exist.
+fn check_name(name: &str, queues: &KnownQueues, breakers: &[Breaker]) -> Option<Misnamed> {
+    // The database refuses an empty name.
+    if let Some(queue) = name.strip_prefix("queue:") {
+        let is_fine = queues.is_known || queue.is_empty();
+        return (!is_fine).then(|| Misnamed::Refused(no_queue(queue, &queues.names)));
+    }
+    // A breaker that an operator opened has no kinds until a handler reports an outage.
+    let mut known = breakers.iter().filter(|breaker| !breaker.kinds.is_empty());
+    if known.any(|breaker| breaker.name == name) {
+        return None;
+    }
+    let shown = one_line(name);
+    if queues.is_known {
+        let breaker = quoted(&format!("queue:{name}"));
+        return Some(Misnamed::Refused(format!(
+            "there is no dependency `{shown}`, but a queue: redrive breaker open {breaker}"
+        )));
+    }
+    Some(Misnamed::NoKinds(format!(
+        "warning: no handler has reported an outage of a dependency `{shown}`, so no job waits for \
+         it yet"
+    )))
 }
 
 fn close(db: &Database, name: &str, reason: Option<&str>, cx: &mut Context<'_>) -> Result<Ending> {
