@@ -143,6 +143,7 @@ metrics_job_queues       invoker stable    pinned any       enable_bitmapscan=of
 metrics_letter_queues    invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 metrics_letters          definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 metrics_operations       definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+metrics_priorities       invoker immutable parsed any       -
 metrics_queues           definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 metrics_server           invoker stable    pinned any       jit=off
 metrics_tables           definer stable    pinned any       jit=off
