@@ -123,7 +123,7 @@ impl BreakerCommand {
     }
 }
 
-/// What is wrong with the name of a breaker to open.
+/// A problem with the name of a breaker to open.
 #[derive(Debug, PartialEq)]
 enum Misnamed {
     /// It would never stop a job.

@@ -29,7 +29,7 @@ pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Cont
     }
 }
 
-/// What the jobs of a run wait for, a line each.
+/// Describes each breaker and each missing worker that the jobs of a run wait for.
 pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
     let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, jobs)| {
         format!(

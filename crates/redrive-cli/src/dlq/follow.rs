@@ -88,7 +88,7 @@ pub(super) fn follow(
     report(db, id, cx)
 }
 
-/// What the jobs of the run wait for, as last reported.
+/// The last report of what the jobs of the run wait for.
 struct Waiting {
     looked_at: Instant,
     reported: Vec<String>,

@@ -16,7 +16,7 @@ pub(super) struct LeftOutLine {
     pub(super) state: Option<&'static str>,
     /// The reason as text.
     pub(super) because: String,
-    /// What includes them; `None`: nothing does.
+    /// The option or condition that includes them; `None`: there is none.
     pub(super) include: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct NoneMatched<'a> {
     pub(super) filter: &'a LetterFilter,
     /// The states of the letters that the command takes.
     pub(super) states: &'a [LetterState],
-    /// What to say first, such as `no open letter matches`.
+    /// The first words of the message, such as `no open letter matches`.
     pub(super) what: String,
     /// The subcommand for a letter given by id, such as `redrive`.
     pub(super) by_id: &'a str,

@@ -147,11 +147,11 @@ fn letters_given_by_id_are_named_with_their_state() {
             break;
         }
     }
-    let unknown = redrive(&db, &["dlq", "list", "oders"]).exits_with(1);
+    let unknown = redrive(&db, &["dlq", "list", "bills"]).exits_with(1);
     assert!(
         unknown
             .err
-            .contains("there is no queue `oders`; the only queue is `orders`"),
+            .contains("there is no queue `bills`; the only queue is `orders`"),
         "{}",
         unknown.err
     );

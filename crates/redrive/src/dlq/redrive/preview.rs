@@ -1,4 +1,4 @@
-//! What a redrive would do.
+//! The preview of a redrive.
 
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;

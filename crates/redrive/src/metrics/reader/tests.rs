@@ -1,4 +1,4 @@
-//! What a reader publishes as its values age.
+//! Tests of the series that a reader publishes as its values age.
 
 use super::*;
 
