@@ -9,6 +9,7 @@ import '@fontsource/inter/latin-500.css';
 import 'uplot/dist/uPlot.min.css';
 
 import { fieldOptions, framesOf } from './frames.mjs';
+import { opened } from './layout.mjs';
 import { Panel } from './panel.jsx';
 
 // The grid of Grafana.
@@ -115,11 +116,6 @@ function Title() {
 
 function RowHead({ title }) {
   return <div style={{ height: '100%', display: 'flex', alignItems: 'center', paddingLeft: 6, fontSize: 16, fontWeight: 500 }}>⌄&nbsp; {title}</div>;
-}
-
-// Opens folded rows, so that each panel is drawn.
-function opened(panels) {
-  return panels.flatMap((panel) => (panel.type === 'row' && panel.collapsed ? [panel, ...panel.panels] : [panel]));
 }
 
 async function main() {

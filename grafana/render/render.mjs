@@ -15,6 +15,7 @@ import { build } from 'esbuild';
 
 import { Ranges } from '../check/ranges.mjs';
 import { PATIENCE, browse } from './browser.mjs';
+import { opened } from './layout.mjs';
 import { pack } from './png.mjs';
 
 // The axes alone have more pixels.
@@ -147,8 +148,7 @@ async function draw(dashboard, mode, picture) {
 }
 
 function heightOf({ panels }) {
-  const all = panels.flatMap((panel) => [panel, ...(panel.panels ?? [])]);
-  return 56 + 38 * Math.max(...all.map(({ gridPos }) => gridPos.y + gridPos.h)) + 4;
+  return 56 + 38 * Math.max(...opened(panels).map(({ gridPos }) => gridPos.y + gridPos.h)) + 4;
 }
 
 async function serve(request, response, assignment, settle) {
