@@ -1,5 +1,7 @@
 //! Slots: a worker runs several jobs at a time, and several workers share a queue.
 
+use std::time::Duration;
+
 use redrive::{Job, JobId, NewJob, Payload};
 use redrive_tests::{
     Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, statement, stats, stop,
@@ -184,4 +186,39 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
     stop(worker);
     let letter = queue.database().dlq().get(bomb).unwrap().expect("a letter");
     assert_eq!(letter.error_class, "panic");
+}
+
+#[test]
+fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(2)
+        .hold_for(Duration::from_hours(1))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    // Fast jobs first, so that the slots take chunks.
+    queue.enqueue_many(&Order::up_to(500)).unwrap();
+    counted(&worker, "the warm-up to be done", |counts| {
+        counts.done == 500
+    });
+    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
+    jobs.resize(401, NewJob::new(&Order { number: 1 }).unwrap());
+    queue.enqueue_jobs(&jobs).unwrap();
+    gate.wait_for(1);
+    counted(&worker, "every other job to be done", |counts| {
+        counts.done == 900
+    });
+    gate.open();
+    drained(&queue);
+    stop(worker);
 }
