@@ -11,16 +11,33 @@ pub(crate) fn current(reason: Option<&str>) -> Operator {
     }
 }
 
-/// `user@host`, or `uid 1000@host` when no variable names the user.
+/// `user@host`. Without a variable that names the user, the name comes from `/etc/passwd`; without an
+/// entry there, it is `uid 1000`.
 fn name() -> String {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let user = variable("USER").or_else(|| variable("LOGNAME"));
-    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    let uid = rustix::process::getuid().as_raw();
+    let from_passwd = || {
+        let entries = std::fs::read_to_string("/etc/passwd").ok()?;
+        user_of(uid, &entries).map(str::to_owned)
+    };
+    let user = variable("USER")
+        .or_else(|| variable("LOGNAME"))
+        .or_else(from_passwd)
+        .unwrap_or_else(|| format!("uid {uid}"));
     let host = rustix::system::uname()
         .nodename()
         .to_string_lossy()
         .into_owned();
     format!("{user}@{host}")
+}
+
+/// Returns the name of a user from the lines of `/etc/passwd`: `name:password:uid:…`.
+fn user_of(uid: u32, entries: &str) -> Option<&str> {
+    entries.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+    })
 }
 
 #[cfg(test)]
@@ -32,5 +49,15 @@ mod tests {
         let name = name();
         let (user, host) = name.rsplit_once('@').expect("a user and a host");
         assert!(!user.is_empty() && !host.is_empty(), "{name}");
+    }
+
+    #[test]
+    fn a_user_is_found_by_its_number() {
+        let entries =
+            "root:x:0:0:root:/root:/bin/sh\n\n:x:7:7::/:\n# x:0\nmaria:x:1000:1000::/srv/maria:";
+        assert_eq!(user_of(0, entries), Some("root"));
+        assert_eq!(user_of(1000, entries), Some("maria"));
+        assert_eq!(user_of(7, entries), None, "an empty name");
+        assert_eq!(user_of(10, entries), None);
     }
 }

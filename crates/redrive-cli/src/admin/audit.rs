@@ -1,5 +1,7 @@
 //! `redrive audit`: the audit log, and the check of the counters.
 
+mod lines;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -10,10 +12,12 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{self, rfc3339};
+use lines::lines;
 
 /// Show the audit log: operations on letters with their operator and reason, newest first
 ///
-/// The log is append-only. Each record is written in the transaction of its operation.
+/// The log is append-only. Each record is written in the transaction of its operation. The records of a
+/// redrive run share a line; --json shows each of them.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -101,18 +105,13 @@ fn record_table(records: &[AuditRecord]) -> Table {
         Column::Text("OPERATOR"),
         Column::Text("DETAILS AND REASON"),
     ]);
-    for record in records {
-        let details = [&record.filter, &record.about].into_iter().flatten();
-        let mut parts: Vec<&str> = details.map(|json| json.get()).collect();
-        parts.extend(record.reason.as_deref());
-        let at = rfc3339(record.at);
+    for line in lines(records) {
         table.row([
-            // Up to seconds; --json has the rest.
-            at.get(..19).unwrap_or(&at).to_owned(),
-            record.verb.clone(),
-            grouped(record.letters),
-            record.person.clone().unwrap_or_else(|| record.role.clone()),
-            parts.join(" "),
+            line.at,
+            line.verb,
+            grouped(line.letters),
+            line.operator,
+            line.details,
         ]);
     }
     table

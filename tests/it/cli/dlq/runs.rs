@@ -73,3 +73,36 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
         redrive(&db, wrong).exits_with(2);
     }
 }
+
+#[test]
+fn the_audit_shows_a_run_on_one_line() {
+    let db = TestDatabase::migrated();
+    let records = r#"
+        INSERT INTO redrive.audit (verb, person, reason, filter, letters, about) VALUES
+            ('redrive', 'maria', 'INC-42', '{"group": [5]}', 100, '{"run": 4}'),
+            ('discard', 'maria', 'old', '{"queue": "orders", "state": ["open"]}', 7, NULL),
+            ('redrive', 'maria', 'INC-42', '{"group": [5]}', 1000, '{"run": 4}'),
+            ('redrive', 'maria', 'INC-43', '{"group": [6]}', 1, '{"run": 5}'),
+            ('halt_run', 'maria', 'too many deaths', '{"group": [5]}', 0, '{"run": 4}')"#;
+    db.client().batch_execute(records).expect("records");
+    let shown = redrive(&db, &["audit"]).exits_with(0).out;
+    let lines: Vec<Vec<&str>> = shown
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().skip(1).collect())
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            vec![
+                "halt_run", "0", "maria", "run=4", "group=5", "too", "many", "deaths"
+            ],
+            vec!["redrive", "1", "maria", "run=5", "group=6", "INC-43"],
+            vec!["redrive", "1,100", "maria", "run=4", "group=5", "INC-42"],
+            vec!["discard", "7", "maria", "queue=orders", "state=open", "old"],
+        ],
+        "{shown}"
+    );
+    let json = redrive(&db, &["audit", "--json"]).exits_with(0).lines();
+    assert_eq!(json.len(), 5);
+}
