@@ -4,6 +4,8 @@ mod preview;
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use redrive::dlq::Edited;
@@ -15,7 +17,9 @@ use super::validate::{error_json, print_errors};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
+use crate::shell::{Interrupt, Shell};
 use crate::terminal::{counted, grouped, json_line};
+use crate::time;
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -35,6 +39,7 @@ Examples:
   redrive dlq edit orders --merge '{\"currency\": \"EUR\"}' --reason 'bug 812' --yes
   redrive dlq edit --id 42 --patch '[{\"op\": \"remove\", \"path\": \"/items/3\"}]'
   redrive dlq edit --id 42 --set @fixed.json --reason 'the payload was truncated'
+  redrive dlq edit orders --exec \"jq -c '.currency |= ascii_upcase'\" --yes
   redrive dlq edit --id 42 --undo
 ",
     after_help = "The exit code is 1 if a letter could not be changed or none matches."
@@ -69,6 +74,13 @@ struct EditArgs {
     /// The whole payload; also for captured bytes that are not JSON.
     #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
     set: Option<String>,
+    /// Command that `sh -c` runs for each letter: the payload on stdin, the new payload on stdout. A letter
+    /// for which it does not exit with 0 stays unchanged. It also runs in the dry run.
+    #[arg(long, value_name = "COMMAND", group = "how")]
+    exec: Option<String>,
+    /// Time limit of the command.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
+    deadline: Duration,
     /// Restore the payload before the last edit, as a new version.
     #[arg(long, group = "how", conflicts_with = "queue")]
     undo: bool,
@@ -79,7 +91,8 @@ struct EditArgs {
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let Some(edit) = self.change.read()? else {
+        let (edit, _interrupt) = self.change.read()?;
+        let Some(edit) = edit else {
             let db = cx.database()?;
             return self.restore(&db, cx);
         };
@@ -122,13 +135,24 @@ impl Edit {
 
 impl EditArgs {
     /// The edit, or `None` to restore an old version.
-    fn read(&self) -> Result<Option<redrive::dlq::Edit>> {
-        Ok(match (&self.patch, &self.merge, &self.set) {
+    fn read(&self) -> Result<(Option<redrive::dlq::Edit>, Option<Interrupt>)> {
+        if let Some(command) = &self.exec {
+            let deadline = self.deadline;
+            let shell = Arc::new(Shell::new(command, Some(deadline)));
+            let interrupt = Interrupt::of(&shell)?;
+            let edit = redrive::dlq::Edit::transform(move |payload| {
+                let edited = shell.transform(payload, deadline);
+                edited.map_err(|failure| failure.message().to_owned())
+            });
+            return Ok((Some(edit), Some(interrupt)));
+        }
+        let edit = match (&self.patch, &self.merge, &self.set) {
             (Some(patch), ..) => Some(redrive::dlq::Edit::patch(&text(patch)?)?),
             (_, Some(merge), _) => Some(redrive::dlq::Edit::merge(&text(merge)?)?),
             (.., Some(set)) => Some(redrive::dlq::Edit::set(text(set)?.trim())?),
             (None, None, None) => None,
-        })
+        };
+        Ok((edit, None))
     }
 }
 

@@ -15,6 +15,10 @@ use super::stderr::Stderr;
 
 /// The interval between two checks of a running command: the delay of a cancellation.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// The longest output that is kept, in bytes: more than the largest payload.
+pub(super) const MAX_STDOUT: usize = 2 * redrive::limits::MAX_PAYLOAD_BYTES;
+/// How long to wait for the rest of stdout if a background process keeps it open.
+const STDOUT_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the rest of stderr if a background process keeps it open.
 const STDERR_GRACE: Duration = Duration::from_millis(200);
 
@@ -25,6 +29,8 @@ pub(crate) enum Stdout {
     Inherit,
     /// Discarded.
     Null,
+    /// Kept, for [`Process::stdout`].
+    Keep,
 }
 
 /// How a command ended.
@@ -41,16 +47,30 @@ pub(super) struct Process {
     stderr: Arc<Mutex<Stderr>>,
 }
 
+/// The output of a command.
+pub(super) struct Output {
+    /// Disconnects when the command closes its stderr.
+    pub(super) stderr_closed: Receiver<()>,
+    /// Its stdout, once the command closes it; `None`: it is not kept.
+    stdout: Option<Receiver<Vec<u8>>>,
+}
+
+impl Output {
+    /// The command's stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a
+    /// background process keeps it open.
+    pub(super) fn stdout(&self) -> Option<Vec<u8>> {
+        self.stdout.as_ref()?.recv_timeout(STDOUT_GRACE).ok()
+    }
+}
+
 impl Process {
     /// Starts `sh -c command`, and writes `input` to its stdin on a thread.
-    ///
-    /// The receiver disconnects when the command closes its stderr.
     pub(super) fn start(
         command: &str,
         environment: &[(&'static str, String)],
         input: Vec<u8>,
         stdout: Stdout,
-    ) -> io::Result<(Process, Receiver<()>)> {
+    ) -> io::Result<(Process, Output)> {
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(command)
@@ -59,6 +79,7 @@ impl Process {
             .stdout(match stdout {
                 Stdout::Inherit => Stdio::inherit(),
                 Stdout::Null => Stdio::null(),
+                Stdout::Keep => Stdio::piped(),
             })
             .stderr(Stdio::piped())
             // Ctrl-C must reach only this process, which then decides how the command ends.
@@ -67,11 +88,15 @@ impl Process {
         write_input(&mut child, input);
         let stderr = Arc::new(Mutex::new(Stderr::default()));
         let stderr_closed = read_stderr(&mut child, &stderr);
+        let output = Output {
+            stderr_closed,
+            stdout: read_stdout(&mut child),
+        };
         let process = Process {
             child: Arc::new(Mutex::new(child)),
             stderr,
         };
-        Ok((process, stderr_closed))
+        Ok((process, output))
     }
 
     /// Waits until the command ends. A cancelled command gets SIGTERM, and SIGKILL after the grace.
@@ -186,6 +211,26 @@ fn write_input(child: &mut Child, input: Vec<u8>) {
             _ = stdin.write_all(&input);
         });
     }
+}
+
+/// Reads the command's stdout on a thread, if it is piped.
+fn read_stdout(child: &mut Child) -> Option<Receiver<Vec<u8>>> {
+    let mut stream = child.stdout.take()?;
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut start = stream.by_ref().take(MAX_STDOUT as u64 + 1);
+        // The rest is read, so that the command does not fail for writing too much.
+        let read = start
+            .read_to_end(&mut bytes)
+            .and_then(|_| io::copy(&mut stream, &mut io::sink()));
+        // Output that cannot be read to its end is not output.
+        if read.is_ok() {
+            // Fails if nobody waits for it any more.
+            _ = sender.send(bytes);
+        }
+    });
+    Some(receiver)
 }
 
 /// Reads the command's stderr on a thread. The receiver disconnects at its end.

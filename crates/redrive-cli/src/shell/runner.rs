@@ -7,7 +7,7 @@ use redrive::{Failure, Job};
 use serde_json::value::RawValue;
 
 use super::exit::outcome;
-use super::process::{Ended, Process, Running, Stdout};
+use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
 use crate::time::rfc3339;
 
 /// The longest time between SIGTERM and SIGKILL.
@@ -66,6 +66,7 @@ impl Shell {
             is_cancelled: &|| job.is_cancelled(),
             on_kill: || Failure::snooze(Duration::ZERO).class("cancelled"),
         })
+        .map(drop)
     }
 
     /// Runs the command for a letter, which fails when it exceeds the deadline.
@@ -86,8 +87,30 @@ impl Shell {
             }),
             stdout,
             is_cancelled: &|| begin.elapsed() > deadline,
-            on_kill: || Failure::retry("the command exceeded its deadline").class("timeout"),
+            on_kill: overran,
         })
+        .map(drop)
+    }
+
+    /// Runs the command with a payload on stdin and returns its stdout.
+    pub(crate) fn transform(&self, payload: &str, deadline: Duration) -> Result<String, Failure> {
+        let begin = Instant::now();
+        let output = self.run(Task {
+            subject: "edit".to_owned(),
+            environment: Vec::new(),
+            input: format!("{payload}\n").into_bytes(),
+            stdout: Stdout::Keep,
+            is_cancelled: &|| begin.elapsed() > deadline,
+            on_kill: overran,
+        })?;
+        let bytes = output.ok_or_else(|| Failure::retry("the command left its stdout open"))?;
+        if bytes.len() > MAX_STDOUT {
+            return Err(Failure::retry(
+                "the command wrote more than a payload can hold",
+            ));
+        }
+        String::from_utf8(bytes)
+            .map_err(|_| Failure::retry("the command wrote bytes that are not UTF-8"))
     }
 
     /// Kills every running command and its process group.
@@ -95,22 +118,24 @@ impl Shell {
         self.running.kill_all();
     }
 
-    fn run(&self, task: Task<'_>) -> Result<(), Failure> {
-        let (process, stderr_closed) =
+    fn run(&self, task: Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        let (process, output) =
             Process::start(&self.command, &task.environment, task.input, task.stdout).map_err(
                 |error| Failure::retry(format!("could not start `sh`: {error}")).class("spawn"),
             )?;
         self.running.add(&process);
         let ended = process.wait(
-            &stderr_closed,
+            &output.stderr_closed,
             task.is_cancelled,
             &self.running,
             self.term_grace,
         );
         self.running.remove(&process);
-        let stderr = process.stderr(&stderr_closed);
+        let stderr = process.stderr(&output.stderr_closed);
         match ended {
-            Ok(Ended::Exited(status)) => outcome(status, stderr, &task.subject),
+            Ok(Ended::Exited(status)) => {
+                outcome(status, stderr, &task.subject).map(|()| output.stdout())
+            }
             Ok(Ended::Killed) => {
                 let failure = (task.on_kill)();
                 Err(match stderr.is_empty() {
@@ -123,6 +148,11 @@ impl Shell {
             ),
         }
     }
+}
+
+/// The failure of a command that was killed at its deadline.
+fn overran() -> Failure {
+    Failure::retry("the command exceeded its deadline").class("timeout")
 }
 
 fn letter_environment(letter: &Letter) -> Vec<(&'static str, String)> {

@@ -104,6 +104,63 @@ fn the_command_shows_the_difference_before_it_acts() {
 }
 
 #[test]
+fn a_command_edits_each_letter_by_its_payload() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 3);
+    let command = "read payload
+        case $payload in *2*) echo 'not this one' >&2; exit 1;; esac
+        echo \"$payload\" | sed 's/: /: 10/'";
+    let edit = ["dlq", "edit", "orders", "--exec", command];
+    let dry = ran(&test, &edit).exits_with(1);
+    assert!(
+        dry.out
+            .contains("  -   \"number\": 1\n  +   \"number\": 101\n")
+            && dry
+                .out
+                .contains("2 letters would be edited, 0 would not change, 1 cannot be edited.")
+            && dry.err.contains("not this one"),
+        "{}{}",
+        dry.out,
+        dry.err
+    );
+    assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
+    let done = ran(&test, &[&edit[..], &["--yes"]].concat()).exits_with(1);
+    assert!(
+        done.out.starts_with("2 letters edited, 1 invalid\n"),
+        "{}",
+        done.out
+    );
+    for (id, number) in [(ids[0], 101), (ids[1], 2), (ids[2], 103)] {
+        assert_eq!(payload(&queue, id), json!({ "number": number }));
+    }
+    ran(
+        &test,
+        &["dlq", "edit", "--id", &ids[0].to_string(), "--undo"],
+    )
+    .exits_with(0);
+    assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
+    for (command, deadline, error) in [
+        ("echo '{'", "1m", "JSON"),
+        ("head -c 3000000 /dev/zero", "1m", "more than a payload"),
+        ("printf '\\377'", "1m", "UTF-8"),
+        ("sleep 600", "100ms", "deadline"),
+    ] {
+        let edit = [
+            "dlq",
+            "edit",
+            "orders",
+            "--deadline",
+            deadline,
+            "--exec",
+            command,
+        ];
+        let failed = ran(&test, &edit).exits_with(1);
+        assert!(failed.err.contains(error), "{command}: {}", failed.err);
+    }
+}
+
+#[test]
 fn bad_edits_are_rejected_and_letters_that_cannot_be_edited_are_reported() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");

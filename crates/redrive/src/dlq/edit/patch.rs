@@ -1,5 +1,8 @@
 //! An edit as a pure function of a payload.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::dlq::json_number;
@@ -29,6 +32,19 @@ enum How {
     Patch(json_patch::Patch),
     Merge(Value),
     Set(Json),
+    Transform(Transform),
+}
+
+/// A function from the JSON text of a payload to the text of the new one.
+#[derive(Clone)]
+struct Transform(Arc<Change>);
+
+type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+impl fmt::Debug for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transform(_)")
+    }
 }
 
 /// The result of an edit.
@@ -69,12 +85,39 @@ impl Edit {
         Ok(Edit(How::Set(Json::parse(json)?)))
     }
 
+    /// Replaces each payload by the result of a function of its JSON text.
+    ///
+    /// A letter for which the function returns an error stays unchanged and is reported with the error. The
+    /// function runs in previews too, and again if another operator edits the letter at the same time, so
+    /// it must not have side effects.
+    ///
+    /// ```
+    /// use redrive::dlq::Edit;
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct Order { currency: String }
+    ///
+    /// // A faulty client appended a blank to currencies.
+    /// let trim = Edit::transform(|payload| -> serde_json::Result<String> {
+    ///     let mut order: Order = serde_json::from_str(payload)?;
+    ///     order.currency.truncate(order.currency.trim_end().len());
+    ///     serde_json::to_string(&order)
+    /// });
+    /// # let _ = trim;
+    /// ```
+    pub fn transform<E: fmt::Display>(
+        change: impl Fn(&str) -> Result<String, E> + Send + Sync + 'static,
+    ) -> Edit {
+        let change = move |payload: &str| change(payload).map_err(|error| error.to_string());
+        Edit(How::Transform(Transform(Arc::new(change))))
+    }
+
     /// Returns the name used in the audit log.
     pub(super) fn word(&self) -> &'static str {
         match self.0 {
             How::Patch(_) => "patch",
             How::Merge(_) => "merge",
             How::Set(_) => "set",
+            How::Transform(_) => "transform",
         }
     }
 
@@ -85,17 +128,11 @@ impl Edit {
             (_, None) => {
                 return Err("its captured bytes are not JSON; set a whole payload".to_owned());
             }
-            (How::Set(json), Some(payload)) => {
-                // Numbers that do not fit a double count as changed; an extra
-                // version is harmless.
-                let is_same = json_number::rounded(payload).is_none()
-                    && json_number::rounded(json.as_str()).is_none()
-                    && value(payload)? == value(json.as_str())?;
-                return Ok(if is_same {
-                    Made::Same
-                } else {
-                    Made::New(json.clone())
-                });
+            (How::Set(json), Some(payload)) => return replaced(payload, json.clone()),
+            (How::Transform(Transform(change)), Some(payload)) => {
+                let json =
+                    Json::parse(change(payload)?.trim()).map_err(|error| error.to_string())?;
+                return replaced(payload, json);
             }
             (How::Patch(patch), Some(payload)) => {
                 let mut edited = exact_value(payload)?;
@@ -117,6 +154,18 @@ impl Edit {
             .map(Made::New)
             .map_err(|error| error.to_string())
     }
+}
+
+/// Returns a whole new payload, or that it is the same. Numbers that do not fit a double count as changed;
+/// an extra version is harmless.
+fn replaced(payload: &str, json: Json) -> Result<Made, String> {
+    let is_same = json_number::rounded(payload).is_none()
+        && json_number::rounded(json.as_str()).is_none()
+        && value(payload)? == value(json.as_str())?;
+    Ok(match is_same {
+        true => Made::Same,
+        false => Made::New(json),
+    })
 }
 
 /// Rejects numbers that a double would round.
@@ -184,6 +233,27 @@ mod tests {
             made(merge(), Some(r#"{"a":{"c":3}}"#)).as_deref(),
             Ok("same")
         );
+    }
+
+    #[test]
+    fn a_function_computes_each_payload_from_the_old_one() {
+        let count = || {
+            let add = |payload: &str| -> Result<String, std::num::ParseIntError> {
+                Ok(format!(" {}\n", payload.parse::<u64>()? + 1))
+            };
+            Ok(Edit::transform(add))
+        };
+        assert_eq!(made(count(), Some("41")).as_deref(), Ok("42"));
+        let refused = made(count(), Some("true")).expect_err("no number");
+        assert!(refused.contains("invalid digit"), "{refused}");
+        let same = |payload: &str| Ok::<_, String>(payload.to_owned());
+        assert_eq!(
+            made(Ok(Edit::transform(same)), Some("[1]")).as_deref(),
+            Ok("same")
+        );
+        let broken = |_: &str| Ok::<_, String>("{".to_owned());
+        assert!(made(Ok(Edit::transform(broken)), Some("1")).is_err());
+        assert!(made(count(), None).is_err());
     }
 
     #[test]
