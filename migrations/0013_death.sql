@@ -85,6 +85,7 @@ BEGIN
             redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
+    NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id));

@@ -1,4 +1,4 @@
--- Purpose: Views for people and tools: `live_jobs`, `letters`, `dlq_events`, `queues`.
+-- Purpose: Views for people and tools: `live_jobs`, `letters`, `queues`.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -46,46 +46,6 @@ CREATE VIEW redrive.letters AS
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 
 COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
-
--- Everything that failed at least once, one row per event, in the terms of the well-known `dlq_events`
--- table: PENDING will be attempted, PROCESSING is being attempted, SUCCEEDED recovered after a redrive,
--- FAILED_PERMANENTLY waits for an operator. A letter that is being redriven appears as a live job.
-CREATE VIEW redrive.dlq_events AS
-    SELECT j.id,
-           j.kind AS event_type,
-           j.payload,
-           coalesce(j.history -> -1 ->> 'error_message', j.history -> -1 ->> 'outcome', l.error_message, '') AS error_reason,
-           NULL::text AS error_stacktrace,
-           CASE j.state WHEN 'leased' THEN 'PROCESSING' ELSE 'PENDING' END AS status,
-           CASE j.state WHEN 'leased' THEN j.attempt - 1 ELSE j.attempt END AS retry_count,
-           j.run_at AS retry_after,
-           -- A record of an attempt is an object or an array; see `history_before`.
-           coalesce((coalesce(e.history -> 0 ->> 'ended_at', e.history -> 0 ->> 2))::timestamptz, l.died_at, j.enqueued_at) AS created_at,
-           coalesce((j.history -> -1 ->> 'ended_at')::timestamptz, l.changed_at, j.enqueued_at) AS updated_at
-    FROM redrive.live_jobs j
-    -- The letter has the attempts before the redrive.
-    LEFT JOIN redrive.dead_letters l ON j.generation > 0 AND l.id = j.id
-    CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN j.history ELSE l.history END AS history) e
-    WHERE j.history IS NOT NULL OR j.generation > 0
-    UNION ALL
-    SELECT l.id,
-           l.kind::text,
-           coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json,
-           l.error_message,
-           l.error_detail,
-           CASE l.state
-               WHEN 'recovered' THEN 'SUCCEEDED'
-               WHEN 'open' THEN CASE l.cause WHEN 'captured' THEN 'PENDING' ELSE 'FAILED_PERMANENTLY' END
-               ELSE 'FAILED_PERMANENTLY'
-           END,
-           l.attempts,
-           l.died_at,
-           l.died_at,
-           l.changed_at
-    FROM redrive.dead_letters l
-    WHERE l.state <> 'redriving';
-
-COMMENT ON VIEW redrive.dlq_events IS 'Failed events in the columns and states of the classic PostgreSQL dead letter table.';
 
 -- The numbers of every queue, as `redrive stats` shows them. It exposes no payload or error text.
 CREATE VIEW redrive.queues AS

@@ -3,6 +3,26 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
+-- Returns a text of at most `longest` characters. A longer one is cut and ends with a hash of the whole, so
+-- that different texts stay different.
+CREATE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
+END;
+
+-- Returns the headers of a capture with the start of every value that is shortened. They stay as they are if
+-- there is no room.
+CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE headers_with_long.headers END
+    FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
+        'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
+        'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
+        'redrive-kind', CASE WHEN length(kind) > 100 THEN left(kind, 4096) END)::jsonb)) AS w (headers);
+END;
+
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
 -- `captured`, once per position of its source. Any bytes are accepted; bytes that are JSON are also stored
 -- as jsonb.
@@ -10,6 +30,11 @@
 -- Capturing a position again reopens a recovered or discarded letter with the new failure; see
 -- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
+--
+-- A source or kind of more than 100 characters and a position of more than 500 are shortened; the header
+-- `redrive-source`, `redrive-kind` or `redrive-position` has the original. No failure is refused for its length.
+--
+-- It runs with the owner's privileges, so that a source can capture without the privilege to read letters.
 CREATE FUNCTION redrive.capture(
     source        text,
     "position"    text,
@@ -26,7 +51,7 @@ CREATE FUNCTION redrive.capture(
     OUT is_new    boolean,
     OUT is_reopened boolean
 )
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -34,6 +59,12 @@ DECLARE
     parsed jsonb;
     known_state text;
 BEGIN
+    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
+        capture.headers := redrive.headers_with_long(capture.headers, capture.source, capture."position", capture.kind);
+        capture.source := redrive.shortened(capture.source, 100);
+        capture."position" := redrive.shortened(capture."position", 500);
+        capture.kind := redrive.shortened(capture.kind, 100);
+    END IF;
     PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
@@ -93,7 +124,7 @@ CREATE FUNCTION redrive.capture_letters(
     content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
     group_keys text[]
 ) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -107,6 +138,18 @@ BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF EXISTS (
+        SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
+        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 100)
+    THEN
+        SELECT array_agg(redrive.headers_with_long(g.headers, g.source, g."position", g.kind) ORDER BY g.place),
+               array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
+               array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
+               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place)
+        INTO headers, sources, positions, kinds
+        FROM unnest(headers, sources, positions, kinds) WITH ORDINALITY
+            AS g (headers, source, "position", kind, place);
     END IF;
     LOOP
         WITH given AS MATERIALIZED (
@@ -231,6 +274,7 @@ BEGIN
     NEW.history := redrive.past_failures(earlier);
     NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
     NEW.deaths := earlier.deaths + 1;
+    NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
         'error_class', earlier.error_class, 'group', earlier.group_id));

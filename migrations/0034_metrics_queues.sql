@@ -90,12 +90,24 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at AS next_at,
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, head.ready_at AS next_at,
                least(head.ready_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs
-            FROM (SELECT FROM redrive.jobs j WHERE j.queue = k.queue LIMIT cap + 1) few
+            SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
+                   coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
+            FROM redrive.workers w
+            LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
+            WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
+        ) handled
+        CROSS JOIN LATERAL (
+            -- In the order of claims: jobs that nobody takes are left behind, at its start.
+            SELECT count(*) AS jobs,
+                   count(*) FILTER (WHERE NOT handled.takes_all AND few.kind <> ALL (handled.kinds)) AS unhandled
+            FROM (
+                SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
+                ORDER BY (-j.priority), j.id LIMIT cap + 1
+            ) few
         ) ready
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
@@ -146,6 +158,7 @@ BEGIN
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
+        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], least(coalesce(c.unhandled, 0), cap)),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
         ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
@@ -157,7 +170,7 @@ BEGIN
 END
 $$;
 
--- Returns the ages of the open letters of each queue, and their retention.
+-- Returns the ages of the open letters of each queue, and their retention. Letters of ignored groups do not count.
 CREATE FUNCTION redrive.metrics_letters()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -171,6 +184,7 @@ DECLARE
     queues text[] := redrive.metrics_letter_queues();
     -- Letters are large, so a page holds few of them.
     cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
+    ignored bigint[] := ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored');
 BEGIN
     RETURN QUERY
     SELECT v.metric, v.labels, v.value::double precision
@@ -179,18 +193,33 @@ BEGIN
         SELECT l.died_at FROM redrive.dead_letters l
         WHERE l.state = 'open' AND l.queue = q.queue
         ORDER BY l.died_at LIMIT 1
-    ) oldest ON true
+    ) first ON true
+    -- If the first one may be ignored. The last one stands for those behind it, which are not searched.
+    LEFT JOIN LATERAL (
+        SELECT min(n.died_at) AS died_at
+        FROM (
+            SELECT l.died_at, l.group_id, row_number() OVER (ORDER BY l.died_at) AS place
+            FROM redrive.dead_letters l
+            WHERE cardinality(ignored) > 0 AND l.state = 'open' AND l.queue = q.queue
+            ORDER BY l.died_at LIMIT cap
+        ) n
+        WHERE n.group_id <> ALL (ignored) OR n.place = cap
+    ) relevant ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN cardinality(ignored) > 0 THEN relevant.died_at ELSE first.died_at END AS died_at
+    ) oldest
     -- One pass over the oldest letters: those older than a week are also older than a day.
     CROSS JOIN LATERAL (
         SELECT count(*) AS hour,
                count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '1 day') AS day,
                count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '7 days') AS week
         FROM (
-            SELECT l.died_at FROM redrive.dead_letters l
+            SELECT l.died_at, l.group_id FROM redrive.dead_letters l
             WHERE l.state = 'open' AND l.queue = q.queue
                 AND l.died_at < statement_timestamp() - interval '1 hour'
             ORDER BY l.died_at LIMIT cap
         ) few
+        WHERE few.group_id <> ALL (ignored)
     ) older
     LEFT JOIN LATERAL (
         SELECT r.keep FROM redrive.retention r

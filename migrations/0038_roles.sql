@@ -6,6 +6,7 @@
 -- Grants a role what a profession needs:
 --   enqueuer  enqueues, and reads no payload
 --   worker    runs jobs and does chores; enqueues only if it is an enqueuer too
+--   capturer  captures failures, and reads nothing
 --   operator  acts on letters, runs, policies, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
 --   reader    sees numbers and the states of jobs and letters, but no payload or error text
@@ -65,6 +66,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
+    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -85,7 +87,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed'];
+            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
@@ -101,7 +103,7 @@ DECLARE
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables'];
+            'redrive.metrics_operations, redrive.metrics_tables, redrive.letters_with_policy'];
     granted text[];
     each_grant text;
 BEGIN
@@ -115,13 +117,14 @@ BEGIN
     granted := CASE grant_role.profession
         WHEN 'enqueuer' THEN enqueuer
         WHEN 'worker' THEN letters || worker
+        WHEN 'capturer' THEN capturer
         WHEN 'operator' THEN letters || operator
         WHEN 'reader' THEN reader
     END;
     IF granted IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'Expected enqueuer, worker, operator, reader or exporter.';
+                  HINT = 'Expected enqueuer, worker, capturer, operator, reader or exporter.';
     END IF;
     FOREACH each_grant IN ARRAY everybody || granted LOOP
         EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);

@@ -258,6 +258,7 @@ CREATE TABLE redrive.dead_letters (
     seen bigint DEFAULT 1 NOT NULL,
     priority smallint DEFAULT 0 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
+    earlier_attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 5 NOT NULL,
     generation integer DEFAULT 0 NOT NULL,
     crashes smallint DEFAULT 0 NOT NULL,
@@ -289,6 +290,7 @@ CREATE TABLE redrive.dead_letters (
     CONSTRAINT dead_letters_crashes_check CHECK ((crashes >= 0)),
     CONSTRAINT dead_letters_deaths_check CHECK ((deaths > 0)),
     CONSTRAINT dead_letters_discarded_have_a_reason CHECK (((state = 'discarded'::text) = (discard_reason IS NOT NULL))),
+    CONSTRAINT dead_letters_earlier_attempts_check CHECK ((earlier_attempts >= 0)),
     CONSTRAINT dead_letters_edits_check CHECK ((edits >= 0)),
     CONSTRAINT dead_letters_events_check CHECK ((jsonb_typeof(events) = 'array'::text)),
     CONSTRAINT dead_letters_generation_check CHECK ((generation >= 0)),
@@ -321,6 +323,10 @@ COMMENT ON COLUMN redrive.dead_letters."position" IS 'Where in the source it was
 -- Name: COLUMN dead_letters.seen; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.dead_letters.seen IS 'How many times this position was captured while its job was not live.';
+
+-- Name: COLUMN dead_letters.earlier_attempts; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.earlier_attempts IS 'Attempts of all earlier generations; `attempts` counts those of this one.';
 
 -- Name: COLUMN dead_letters.history; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -509,7 +515,7 @@ $_$;
 -- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
@@ -517,6 +523,12 @@ DECLARE
     parsed jsonb;
     known_state text;
 BEGIN
+    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
+        capture.headers := redrive.headers_with_long(capture.headers, capture.source, capture."position", capture.kind);
+        capture.source := redrive.shortened(capture.source, 100);
+        capture."position" := redrive.shortened(capture."position", 500);
+        capture.kind := redrive.shortened(capture.kind, 100);
+    END IF;
     PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
@@ -571,7 +583,7 @@ $$;
 -- Name: capture_letters(text[], text[], text[], text[], bytea[], jsonb[], text[], jsonb[], text[], text[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
@@ -585,6 +597,18 @@ BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF EXISTS (
+        SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
+        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 100)
+    THEN
+        SELECT array_agg(redrive.headers_with_long(g.headers, g.source, g."position", g.kind) ORDER BY g.place),
+               array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
+               array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
+               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place)
+        INTO headers, sources, positions, kinds
+        FROM unnest(headers, sources, positions, kinds) WITH ORDINALITY
+            AS g (headers, source, "position", kind, place);
     END IF;
     LOOP
         WITH given AS MATERIALIZED (
@@ -2258,6 +2282,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
+    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -2278,7 +2303,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed'];
+            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
@@ -2294,7 +2319,7 @@ DECLARE
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables'];
+            'redrive.metrics_operations, redrive.metrics_tables, redrive.letters_with_policy'];
     granted text[];
     each_grant text;
 BEGIN
@@ -2308,13 +2333,14 @@ BEGIN
     granted := CASE grant_role.profession
         WHEN 'enqueuer' THEN enqueuer
         WHEN 'worker' THEN letters || worker
+        WHEN 'capturer' THEN capturer
         WHEN 'operator' THEN letters || operator
         WHEN 'reader' THEN reader
     END;
     IF granted IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'Expected enqueuer, worker, operator, reader or exporter.';
+                  HINT = 'Expected enqueuer, worker, capturer, operator, reader or exporter.';
     END IF;
     FOREACH each_grant IN ARRAY everybody || granted LOOP
         EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
@@ -2452,6 +2478,31 @@ BEGIN
     RETURN refused IS NOT NULL;
 END
 $$;
+
+-- Name: headers_with_long(jsonb, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (octet_length((w.headers)::text) <= 65536) THEN w.headers
+             ELSE headers_with_long.headers
+         END AS headers
+    FROM ( SELECT (COALESCE(headers_with_long.headers, '{}'::jsonb) || jsonb_strip_nulls((json_build_object('redrive-source',
+                 CASE
+                     WHEN (length(headers_with_long.source) > 100) THEN "left"(headers_with_long.source, 4096)
+                     ELSE NULL::text
+                 END, 'redrive-position',
+                 CASE
+                     WHEN (length(headers_with_long."position") > 500) THEN "left"(headers_with_long."position", 4096)
+                     ELSE NULL::text
+                 END, 'redrive-kind',
+                 CASE
+                     WHEN (length(headers_with_long.kind) > 100) THEN "left"(headers_with_long.kind, 4096)
+                     ELSE NULL::text
+                 END))::jsonb)) AS "?column?") w(headers);
+END;
 
 -- Name: is_compaction_due(); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -2638,6 +2689,26 @@ EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded
     raw := convert_to(job_payload::text, 'UTF8');
 END
 $$;
+
+-- Name: letters_with_policy(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.letters_with_policy() RETURNS TABLE(letter_id bigint, retry_after timestamp with time zone)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    policy redrive.policies;
+BEGIN
+    FOR policy IN SELECT p.* FROM redrive.policies p WHERE p.mode = 'active' LOOP
+        RETURN QUERY EXECUTE
+            'SELECT l.id, greatest($2, l.died_at + redrive.policy_wait($3, $4, $5, l.generation))'
+            ' FROM redrive.dead_letters l'
+            ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.generation < $6'
+            '    AND ' || redrive.filter_letters(policy.filter)
+            USING policy.filter, policy.next_at, policy.every, policy.growth, policy.max_delay, policy.generations;
+    END LOOP;
+END
+$_$;
 
 -- Name: details; Type: TABLE; Schema: redrive; Owner: -
 
@@ -3046,6 +3117,7 @@ DECLARE
     queues text[] := redrive.metrics_letter_queues();
     -- Letters are large, so a page holds few of them.
     cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
+    ignored bigint[] := ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored');
 BEGIN
     RETURN QUERY
     SELECT v.metric, v.labels, v.value::double precision
@@ -3054,18 +3126,33 @@ BEGIN
         SELECT l.died_at FROM redrive.dead_letters l
         WHERE l.state = 'open' AND l.queue = q.queue
         ORDER BY l.died_at LIMIT 1
-    ) oldest ON true
+    ) first ON true
+    -- If the first one may be ignored. The last one stands for those behind it, which are not searched.
+    LEFT JOIN LATERAL (
+        SELECT min(n.died_at) AS died_at
+        FROM (
+            SELECT l.died_at, l.group_id, row_number() OVER (ORDER BY l.died_at) AS place
+            FROM redrive.dead_letters l
+            WHERE cardinality(ignored) > 0 AND l.state = 'open' AND l.queue = q.queue
+            ORDER BY l.died_at LIMIT cap
+        ) n
+        WHERE n.group_id <> ALL (ignored) OR n.place = cap
+    ) relevant ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN cardinality(ignored) > 0 THEN relevant.died_at ELSE first.died_at END AS died_at
+    ) oldest
     -- One pass over the oldest letters: those older than a week are also older than a day.
     CROSS JOIN LATERAL (
         SELECT count(*) AS hour,
                count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '1 day') AS day,
                count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '7 days') AS week
         FROM (
-            SELECT l.died_at FROM redrive.dead_letters l
+            SELECT l.died_at, l.group_id FROM redrive.dead_letters l
             WHERE l.state = 'open' AND l.queue = q.queue
                 AND l.died_at < statement_timestamp() - interval '1 hour'
             ORDER BY l.died_at LIMIT cap
         ) few
+        WHERE few.group_id <> ALL (ignored)
     ) older
     LEFT JOIN LATERAL (
         SELECT r.keep FROM redrive.retention r
@@ -3215,12 +3302,24 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, late.jobs AS delayed, head.ready_at AS next_at,
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, head.ready_at AS next_at,
                least(head.ready_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs
-            FROM (SELECT FROM redrive.jobs j WHERE j.queue = k.queue LIMIT cap + 1) few
+            SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
+                   coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
+            FROM redrive.workers w
+            LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
+            WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
+        ) handled
+        CROSS JOIN LATERAL (
+            -- In the order of claims: jobs that nobody takes are left behind, at its start.
+            SELECT count(*) AS jobs,
+                   count(*) FILTER (WHERE NOT handled.takes_all AND few.kind <> ALL (handled.kinds)) AS unhandled
+            FROM (
+                SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
+                ORDER BY (-j.priority), j.id LIMIT cap + 1
+            ) few
         ) ready
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
@@ -3271,6 +3370,7 @@ BEGIN
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
+        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], least(coalesce(c.unhandled, 0), cap)),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
         ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
@@ -4204,6 +4304,7 @@ BEGIN
             redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
+    NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id));
@@ -4242,6 +4343,7 @@ BEGIN
     NEW.history := redrive.past_failures(earlier);
     NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
     NEW.deaths := earlier.deaths + 1;
+    NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
         'error_class', earlier.error_class, 'group', earlier.group_id));
@@ -4841,6 +4943,18 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- Name: shortened(text, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (length(value) <= longest) THEN value
+             ELSE (("left"(value, (longest - 33)) || '~'::text) || md5(value))
+         END AS "case";
+END;
 
 -- Name: some_jobs_of(redrive.leases, bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -5628,20 +5742,22 @@ CREATE VIEW redrive.dlq_events AS
     j.kind AS event_type,
     j.payload,
     COALESCE(((j.history -> '-1'::integer) ->> 'error_message'::text), ((j.history -> '-1'::integer) ->> 'outcome'::text), l.error_message, ''::text) AS error_reason,
-    NULL::text AS error_stacktrace,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
         CASE j.state
             WHEN 'leased'::text THEN 'PROCESSING'::text
             ELSE 'PENDING'::text
         END AS status,
+    (COALESCE((l.earlier_attempts + l.attempts), 0) +
         CASE j.state
             WHEN 'leased'::text THEN (j.attempt - 1)
             ELSE j.attempt
-        END AS retry_count,
+        END) AS retry_count,
     j.run_at AS retry_after,
     COALESCE((COALESCE(((e.history -> 0) ->> 'ended_at'::text), ((e.history -> 0) ->> 2)))::timestamp with time zone, l.died_at, j.enqueued_at) AS created_at,
     COALESCE((((j.history -> '-1'::integer) ->> 'ended_at'::text))::timestamp with time zone, l.changed_at, j.enqueued_at) AS updated_at
-   FROM ((redrive.live_jobs j
+   FROM (((redrive.live_jobs j
      LEFT JOIN redrive.dead_letters l ON (((j.generation > 0) AND (l.id = j.id))))
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
      CROSS JOIN LATERAL ( SELECT
                 CASE
                     WHEN (l.id IS NULL) THEN j.history
@@ -5653,22 +5769,77 @@ UNION ALL
     (l.kind)::text AS event_type,
     (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
     l.error_message AS error_reason,
-    l.error_detail AS error_stacktrace,
-        CASE l.state
-            WHEN 'recovered'::text THEN 'SUCCEEDED'::text
-            WHEN 'open'::text THEN
-            CASE l.cause
-                WHEN 'captured'::text THEN 'PENDING'::text
-                ELSE 'FAILED_PERMANENTLY'::text
-            END
-            ELSE 'FAILED_PERMANENTLY'::text
-        END AS status,
-    l.attempts AS retry_count,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
+    'PENDING'::text AS status,
+    (l.earlier_attempts + l.attempts) AS retry_count,
+    p.retry_after,
+    l.died_at AS created_at,
+    l.changed_at AS updated_at
+   FROM ((( SELECT w.letter_id,
+            min(w.retry_after) AS retry_after
+           FROM redrive.letters_with_policy() w(letter_id, retry_after)
+          GROUP BY w.letter_id) p
+     JOIN redrive.dead_letters l ON ((l.id = p.letter_id)))
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
+  WHERE (l.state = 'open'::text)
+UNION ALL
+ SELECT l.id,
+    (l.kind)::text AS event_type,
+    (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
+    l.error_message AS error_reason,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
+    'PENDING'::text AS status,
+    (l.earlier_attempts + l.attempts) AS retry_count,
     l.died_at AS retry_after,
     l.died_at AS created_at,
     l.changed_at AS updated_at
-   FROM redrive.dead_letters l
-  WHERE (l.state <> 'redriving'::text);
+   FROM (redrive.dead_letters l
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
+  WHERE ((l.state = 'open'::text) AND (l.cause = 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+           FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
+UNION ALL
+ SELECT l.id,
+    (l.kind)::text AS event_type,
+    (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
+    l.error_message AS error_reason,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
+    'FAILED_PERMANENTLY'::text AS status,
+    (l.earlier_attempts + l.attempts) AS retry_count,
+    l.died_at AS retry_after,
+    l.died_at AS created_at,
+    l.changed_at AS updated_at
+   FROM (redrive.dead_letters l
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
+  WHERE ((l.state = 'open'::text) AND (l.cause <> 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+           FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
+UNION ALL
+ SELECT l.id,
+    (l.kind)::text AS event_type,
+    (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
+    l.error_message AS error_reason,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
+    'FAILED_PERMANENTLY'::text AS status,
+    (l.earlier_attempts + l.attempts) AS retry_count,
+    l.died_at AS retry_after,
+    l.died_at AS created_at,
+    l.changed_at AS updated_at
+   FROM (redrive.dead_letters l
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
+  WHERE (l.state = ANY (ARRAY['quarantined'::text, 'discarded'::text]))
+UNION ALL
+ SELECT l.id,
+    (l.kind)::text AS event_type,
+    (COALESCE(l.payload, to_jsonb(encode(l.raw, 'base64'::text))))::json AS payload,
+    l.error_message AS error_reason,
+    COALESCE(l.error_detail, d.detail) AS error_stacktrace,
+    'SUCCEEDED'::text AS status,
+    (l.earlier_attempts + l.attempts) AS retry_count,
+    l.died_at AS retry_after,
+    l.died_at AS created_at,
+    l.changed_at AS updated_at
+   FROM (redrive.dead_letters l
+     LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
+  WHERE (l.state = 'recovered'::text);
 
 -- Name: VIEW dlq_events; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -6767,17 +6938,25 @@ CREATE INDEX archived_letters_by_queue ON redrive.archived_letters USING btree (
 
 CREATE INDEX dead_letters_by_group ON redrive.dead_letters USING btree (group_id, state, died_at, id) WHERE (state <> 'redriving'::text);
 
+-- Name: dead_letters_by_kind; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_by_kind ON redrive.dead_letters USING btree (kind) WHERE (state <> 'redriving'::text);
+
+-- Name: dead_letters_by_state; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_by_state ON redrive.dead_letters USING btree (state, queue, changed_at, id) WHERE (state = ANY (ARRAY['recovered'::text, 'discarded'::text, 'quarantined'::text]));
+
 -- Name: dead_letters_captured_once; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE UNIQUE INDEX dead_letters_captured_once ON redrive.dead_letters USING btree (source, "position") WHERE (source IS NOT NULL);
 
--- Name: dead_letters_closed_by_queue; Type: INDEX; Schema: redrive; Owner: -
-
-CREATE INDEX dead_letters_closed_by_queue ON redrive.dead_letters USING btree (state, queue, changed_at, id) WHERE (state = ANY (ARRAY['recovered'::text, 'discarded'::text]));
-
 -- Name: dead_letters_for_list; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX dead_letters_for_list ON redrive.dead_letters USING btree (died_at, id) WHERE (state <> 'redriving'::text);
+
+-- Name: dead_letters_open_captured; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_open_captured ON redrive.dead_letters USING btree (died_at) WHERE ((state = 'open'::text) AND (cause = 'captured'::text));
 
 -- Name: dead_letters_open_for_redrive; Type: INDEX; Schema: redrive; Owner: -
 

@@ -44,6 +44,7 @@ const STILL = {
   'redrive_table_vacuums_total kind=auto': 'autovacuum may not run in time',
   'redrive_table_last_vacuum_timestamp_seconds kind=auto': 'autovacuum may not run in time',
   'redrive_queue_overdue_leases': 'reaped within a second',
+  'redrive_queue_unhandled_jobs': 'every kind has a worker',
   'redrive_breakers state=half_open': 'over within a second',
   'redrive_dlq_letters state=redriving': 'over within a second without a backlog',
   'redrive_run_letters_unsettled': 'over within a second without a backlog',

@@ -2,6 +2,7 @@
 
 mod audit;
 mod counters;
+mod dlq_events;
 mod jobs;
 mod stats;
 mod views;

@@ -38,7 +38,8 @@ pub(crate) use retention::{rule_cells, rule_json};
 /// Inspect dead letters, send them back, or discard them
 ///
 /// Without a subcommand, this prints the on-call screen: queue depths, the most frequent failures,
-/// the oldest letter, active runs and open breakers, each with the command to type next.
+/// the oldest letter, ready jobs without a worker, active runs and open breakers, each with the command
+/// to type next.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\

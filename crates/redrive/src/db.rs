@@ -14,4 +14,5 @@ pub(crate) mod pool;
 pub(crate) mod database;
 pub(crate) mod admin;
 pub mod migrate;
+pub(crate) mod drift;
 pub(crate) mod durability;

@@ -41,12 +41,13 @@ pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
 /// Start at [`Database::admin`].
 pub mod admin {
     pub use crate::db::admin::Admin;
+    pub use crate::db::drift::{DriftKind, SchemaDrift};
     pub use crate::db::durability::DurabilityWarning;
     pub use crate::inspect::audit::{AuditFilter, AuditRecord};
     pub use crate::inspect::counters::{CountedSet, CounterAudit};
     pub use crate::inspect::jobs::{Cancelled, JobState, LiveJob};
     pub use crate::inspect::queues::KnownQueues;
-    pub use crate::inspect::stats::{FailureCount, QueueStats};
+    pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
 }
 

@@ -20,6 +20,44 @@ fn migrate_reports_a_missing_schema_and_creates_it() {
 }
 
 #[test]
+fn migrate_check_reports_what_was_changed_by_hand() {
+    let db = TestDatabase::migrated();
+    let change = |sql: &str| db.client().batch_execute(sql).unwrap();
+    let check = |problems: &[&str]| {
+        let text = redrive(&db, &["migrate", "--check"]).exits_with(1);
+        let json = redrive(&db, &["migrate", "--check", "--json"]).exits_with(1);
+        let found = json.lines()[0]["drift"].as_array().unwrap().len();
+        assert_eq!(found, problems.len(), "{}", text.out);
+        for problem in problems {
+            assert!(text.out.contains(problem), "{problem}: {}", text.out);
+        }
+    };
+    change("CREATE INDEX mine ON redrive.dead_letters (host)");
+    redrive(&db, &["migrate", "--check"]).exits_with(0);
+    change("DROP INDEX redrive.dead_letters_by_kind");
+    check(&["index dead_letters_by_kind is missing"]);
+    change("ALTER TABLE redrive.dead_letters DISABLE TRIGGER bury");
+    change("ALTER TABLE redrive.leases ALTER COLUMN queue DROP NOT NULL");
+    change(
+        "CREATE OR REPLACE FUNCTION redrive.refuse_death() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    );
+    check(&[
+        "index dead_letters_by_kind is missing",
+        "trigger bury on dead_letters is disabled",
+        "column leases.queue differs from the migrations",
+        "function refuse_death() differs from the migrations",
+    ]);
+    let migrated = redrive(&db, &["migrate"]).exits_with(0);
+    assert!(
+        migrated.err.contains("dead_letters_by_kind is missing"),
+        "{}",
+        migrated.err
+    );
+    change("INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)");
+    redrive(&db, &["migrate", "--check"]).exits_with(0);
+}
+
+#[test]
 fn bad_arguments_exit_with_code_2() {
     let db = TestDatabase::migrated();
     let long = "x".repeat(101);

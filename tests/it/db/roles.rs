@@ -3,7 +3,7 @@
 mod operations;
 mod worker;
 
-use Profession::{Enqueuer, Exporter, Nobody, Reader};
+use Profession::{Capturer, Enqueuer, Exporter, Nobody, Reader};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::{CaptureOutcome, ForeignFailure};
@@ -15,6 +15,7 @@ use redrive_tests::TestDatabase;
 enum Profession {
     Enqueuer,
     Worker,
+    Capturer,
     Operator,
     Reader,
     Exporter,
@@ -23,9 +24,10 @@ enum Profession {
 }
 
 impl Profession {
-    const ALL: [Profession; 6] = [
+    const ALL: [Profession; 7] = [
         Enqueuer,
         Profession::Worker,
+        Capturer,
         Profession::Operator,
         Reader,
         Exporter,
@@ -36,6 +38,7 @@ impl Profession {
         match self {
             Enqueuer => "enqueuer",
             Profession::Worker => "worker",
+            Capturer => "capturer",
             Profession::Operator => "operator",
             Reader => "reader",
             Exporter => "exporter",
@@ -222,8 +225,11 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
         closed,
         [
             "audit_counters",
+            "capture",
+            "capture_letters",
             "compact",
             "fold_metrics",
+            "letters_with_policy",
             "metric_totals",
             "metrics_bloat",
             "metrics_letters",

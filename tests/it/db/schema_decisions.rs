@@ -59,7 +59,7 @@ workers              key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor
 /// Each function: whose rights it has, what it may do, how its names are resolved, its isolation level, and
 /// its settings.
 ///
-/// `definer` functions may truncate or count what their callers may not read. Names are `pinned` to
+/// `definer` functions may truncate, count or store what their callers may not read. Names are `pinned` to
 /// `pg_catalog, pg_temp` or were `parsed` when the function was created, so that no role can put its
 /// own functions in between. Nothing else is allowed.
 ///
@@ -77,8 +77,8 @@ archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
 blocked_letters          invoker stable    pinned any       -
-capture                  invoker volatile  pinned any       -
-capture_letters          invoker volatile  pinned rows      -
+capture                  definer volatile  pinned any       -
+capture_letters          definer volatile  pinned rows      -
 change_run               invoker volatile  pinned rows      -
 check_breaker_name       invoker immutable pinned any       -
 check_name               invoker immutable pinned any       -
@@ -121,6 +121,7 @@ grant_metrics            invoker volatile  pinned any       -
 grant_role               invoker volatile  pinned any       -
 group_of                 invoker volatile  pinned any       -
 has_refused_death        invoker volatile  pinned any       -
+headers_with_long        invoker immutable parsed any       -
 history_before           invoker immutable pinned any       -
 is_compaction_due        invoker volatile  pinned any       -
 is_drained               invoker volatile  pinned committed enable_bitmapscan=off enable_seqscan=off jit=off
@@ -132,6 +133,7 @@ is_seen_drained          invoker volatile  pinned any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 letter_payload           invoker immutable pinned any       -
+letters_with_policy      definer stable    pinned any       -
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
 lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
@@ -192,6 +194,7 @@ set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
 set_retention            invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
+shortened                invoker immutable parsed any       -
 some_jobs_of             invoker stable    parsed any       -
 table_bytes              invoker volatile  pinned any       -
 table_holders            invoker volatile  pinned any       -

@@ -1,4 +1,4 @@
-//! The snapshot of the schema: what the migrations create, as one readable file.
+//! The snapshots of the schema: what the migrations create, as one readable file and as a list of objects.
 
 use std::fs;
 use std::path::Path;
@@ -48,6 +48,41 @@ fn the_schema_snapshot_is_what_the_migrations_create() {
         "migrations/schema.sql is out of date from line {}; update it with\n    \
          {UPDATE}=1 cargo nextest run -p redrive-tests schema_snapshot",
         difference.unwrap_or_else(|| snapshot.lines().count().min(schema.lines().count())) + 1
+    );
+}
+
+const OBJECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations/objects.tsv");
+const LIST: &str = include_str!("../../../crates/redrive/sql/db/schema_objects.sql");
+
+#[test]
+fn the_list_of_objects_is_what_the_migrations_create_on_every_version() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute("SET search_path = pg_catalog, pg_temp")
+        .unwrap();
+    let objects: String = client
+        .query(LIST, &[])
+        .unwrap()
+        .iter()
+        .map(|row| format!("{}\t{}\n", row.get::<_, &str>(0), row.get::<_, &str>(1)))
+        .collect();
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(OBJECTS, &objects).unwrap();
+    }
+    let expected = fs::read_to_string(OBJECTS).unwrap_or_default();
+    let (expected, objects): (Vec<_>, Vec<_>) =
+        (expected.lines().collect(), objects.lines().collect());
+    let only = |these: &[&str], others: &[&str]| -> Vec<String> {
+        let missing = these.iter().filter(|line| !others.contains(line));
+        missing.map(ToString::to_string).collect()
+    };
+    assert!(
+        expected == objects,
+        "migrations/objects.tsv is out of date; update it with\n    \
+         {UPDATE}=1 cargo nextest run -p redrive-tests schema_snapshot\nonly there: {:#?}\nnew: {:#?}",
+        only(&expected, &objects),
+        only(&objects, &expected)
     );
 }
 

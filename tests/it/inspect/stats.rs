@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::dlq::LetterFilter;
+use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
 use redrive::{Failure, Job, NewJob, Operator};
 use redrive_tests::{Gate, Hold, Order, TestDatabase, drained, stop, worker};
 
@@ -89,6 +89,18 @@ fn stats_count_each_job_and_letter_by_state() {
         (1, 2),
         "open ones only"
     );
+    let kinds: Vec<_> = numbers
+        .kinds
+        .iter()
+        .map(|kind| {
+            let jobs = [kind.ready, kind.delayed, kind.leased];
+            (&*kind.kind, jobs, kind.is_handled)
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [("hold", [1, 0, 2], true), ("order", [1, 1, 0], false)]
+    );
     let age = all[0].oldest_ready.expect("a ready job").as_secs();
     assert!((3600..3700).contains(&age), "{age} s");
     assert_eq!(db.admin().stats(Some("another")).unwrap().len(), 1);
@@ -120,4 +132,62 @@ fn a_worker_that_does_not_renew_is_not_counted() {
             .all(|queue| queue.workers == 0)
     );
     stop(worker);
+}
+
+#[test]
+fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let workers = |values: &str| {
+        let sql = format!(
+            "TRUNCATE redrive.workers; INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+             SELECT gen_random_uuid(), w.queue, 'h', 1, '1', 1, w.kinds::text[], now() + w.expires::interval
+             FROM (VALUES {values}) w (queue, kinds, expires)"
+        );
+        test.client().batch_execute(&sql).unwrap();
+        let stats = queue.database().admin().stats(Some("orders")).unwrap();
+        stats[0].kinds[0].is_handled
+    };
+    assert!(workers("('orders', '{order,mail}', '1h')"));
+    assert!(workers("('orders', NULL, '1h')"), "all kinds");
+    assert!(!workers("('orders', '{mail}', '1h')"));
+    assert!(!workers("('orders', '{order}', '-1s')"), "it has expired");
+    assert!(!workers("('others', '{order}', '1h')"));
+}
+
+#[test]
+fn letters_of_ignored_groups_are_not_the_oldest() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            let gone = job.payload().number == 1;
+            Err(Failure::reject(if gone { "gone" } else { "no money" }))
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(2)).unwrap();
+    drained(&queue);
+    stop(worker);
+    let oldest = || {
+        let stats = queue.database().admin().stats(Some("orders")).unwrap();
+        stats[0].oldest_open
+    };
+    let mut client = test.client();
+    let mut died = |message: &str| -> std::time::SystemTime {
+        let sql = "SELECT died_at FROM redrive.dead_letters WHERE error_message = $1";
+        client.query_one(sql, &[&message]).unwrap().get(0)
+    };
+    let (gone, no_money) = (died("gone"), died("no money"));
+    assert_eq!(oldest(), Some(gone.min(no_money)));
+    let groups = queue.database().dlq().groups();
+    for (message, left) in [("gone", Some(no_money)), ("no money", None)] {
+        let found = groups.list(&GroupFilter::new()).unwrap();
+        let group = found.iter().find(|group| group.title == message).unwrap();
+        groups
+            .set_state(group.id, GroupState::Ignored, &Operator::default())
+            .unwrap();
+        assert_eq!(oldest(), left);
+    }
 }

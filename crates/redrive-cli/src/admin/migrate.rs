@@ -2,6 +2,7 @@
 
 use clap::Args;
 use redrive::Database;
+use redrive::admin::SchemaDrift;
 use serde_json::json;
 
 use crate::context::{Context, Ending};
@@ -19,7 +20,7 @@ Examples:
   redrive migrate --print > redrive.sql
 ")]
 pub(crate) struct Migrate {
-    /// Change nothing; exit with 1 if migrations are missing.
+    /// Change nothing; exit with 1 if migrations are missing, or if an object of the schema is missing, disabled or changed.
     #[arg(long, conflicts_with = "print")]
     check: bool,
     /// Print the SQL of all migrations, for another migration tool. Needs no database.
@@ -46,6 +47,9 @@ impl Migrate {
         if applied.is_empty() && !cx.global.json {
             writeln!(cx.out, "the schema is up to date")?;
         }
+        for drift in db.admin().schema_drift()? {
+            cx.say(format!("warning: {drift}"));
+        }
         warn_about_durability(&db, cx);
         Ok(Ending::Done)
     }
@@ -55,12 +59,7 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     match db.check_schema() {
         Ok(()) => {
             warn_about_durability(db, cx);
-            print(
-                &json!({ "up_to_date": true }),
-                "the schema is up to date",
-                cx,
-            )?;
-            Ok(Ending::Done)
+            report(&db.admin().schema_drift()?, cx)
         }
         Err(error) if error.is_migration_required() => {
             print(&json!({ "up_to_date": false }), &error.to_string(), cx)?;
@@ -68,6 +67,30 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Reports the differences between the schema and the migrations.
+fn report(drifts: &[SchemaDrift], cx: &mut Context<'_>) -> Result<Ending> {
+    let objects: Vec<_> = drifts
+        .iter()
+        .map(|drift| json!({ "object": drift.object, "problem": drift.kind.as_str() }))
+        .collect();
+    let text = match drifts {
+        [] => "the schema is up to date".to_owned(),
+        _ => {
+            let lines = drifts.iter().map(|drift| format!("\n  {drift}"));
+            format!(
+                "the migrations are applied, but the schema was changed afterwards:{}\n\
+                 `redrive migrate --print` has the definitions",
+                lines.collect::<String>()
+            )
+        }
+    };
+    print(&json!({ "up_to_date": true, "drift": objects }), &text, cx)?;
+    Ok(match drifts {
+        [] => Ending::Done,
+        _ => Ending::NothingMatched,
+    })
 }
 
 /// Warns if the server may lose committed data. An error here does not affect the schema.

@@ -1,9 +1,11 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
-//! It shows queue depths, the most frequent failures, the oldest letter, active runs and open
-//! breakers, each with the command to type next, in 80 columns and without colors.
+//! It shows queue depths, the most frequent failures, the oldest letter, ready jobs without a worker,
+//! active runs and open breakers, each with the command to type next, in 80 columns and without
+//! colors.
 
 mod activity;
+mod unhandled;
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -17,10 +19,12 @@ use super::group::{failure, group_json, list_of, state};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{
-    Charset, Column, Style, Table, cut, grouped, json_line, one_line, sparkline, width, wrap,
+    Charset, Column, Style, Table, counted, cut, grouped, json_line, one_line, sparkline, width,
+    wrap,
 };
 use crate::time::{ago, rfc3339, short};
 use activity::{Activity, breakers, runs};
+use unhandled::{Unhandled, unhandled, unhandled_kinds};
 
 /// How many groups are shown.
 const GROUPS: u64 = 5;
@@ -78,6 +82,7 @@ impl Screen {
         self.depths().write(out)?;
         self.write_failures(out, style, charset)?;
         self.write_oldest(out, style)?;
+        self.write_unhandled(out, style)?;
         write_activities("Redrive runs in progress", &self.runs, out, style)?;
         write_activities("Open breakers", &self.breakers, out, style)?;
         self.write_durability_warnings(out, style)
@@ -111,7 +116,22 @@ impl Screen {
 
     fn write_failures(&self, out: &mut dyn Write, style: Style, charset: Charset) -> Result<()> {
         if self.groups.is_empty() {
-            writeln!(out, "\nNo letters are waiting.")?;
+            match self
+                .queues
+                .iter()
+                .map(|queue| queue.open + queue.quarantined)
+                .sum()
+            {
+                0 => writeln!(out, "\nNo letters are waiting.")?,
+                ignored => {
+                    writeln!(
+                        out,
+                        "\nNo letters are waiting, except {} of ignored groups:",
+                        counted(ignored, "letter")
+                    )?;
+                    writeln!(out, "        redrive dlq groups --state ignored")?;
+                }
+            }
             return Ok(());
         }
         writeln!(out, "\n{}", style.heading("Most frequent failures"))?;
@@ -139,6 +159,20 @@ impl Screen {
             quoted(&filter),
             quoted(&died)
         )?;
+        Ok(())
+    }
+
+    /// Writes which ready jobs no live worker takes.
+    fn write_unhandled(&self, out: &mut dyn Write, style: Style) -> Result<()> {
+        let found: Vec<Unhandled<'_>> = self.queues.iter().filter_map(unhandled).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n{}", style.heading("Ready jobs without a worker"))?;
+        for queue in found {
+            writeln!(out, "  {}", cut(&one_line(&queue.to_string()), WIDTH - 2))?;
+            writeln!(out, "        redrive stats {}", quoted(queue.queue))?;
+        }
         Ok(())
     }
 
@@ -180,6 +214,7 @@ impl Screen {
                     "workers": queue.workers,
                     "open": queue.open,
                     "quarantined": queue.quarantined,
+                    "unhandled_kinds": unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
                     "oldest_open_died_at": queue.oldest_open.map(rfc3339),
                 })
             })

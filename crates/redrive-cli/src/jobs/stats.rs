@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::terminal::{Column, Table, grouped, json_line};
 use crate::time::{ago, rfc3339, short};
 
-/// Show how many jobs and letters the queues hold, and the most frequent failures
+/// Show how many jobs and letters the queues hold, the jobs by kind, and the most frequent failures
 ///
 /// This counts every row. For monitoring, use the exporter.
 #[derive(Args, Debug)]
@@ -41,6 +41,10 @@ impl Stats {
             return Ok(Ending::Done);
         }
         jobs(&stats).write(cx.out)?;
+        if stats.iter().any(|queue| !queue.kinds.is_empty()) {
+            writeln!(cx.out)?;
+            kinds(&stats).write(cx.out)?;
+        }
         if stats.iter().any(has_letters) {
             writeln!(cx.out)?;
             letters(&stats).write(cx.out)?;
@@ -73,6 +77,31 @@ fn jobs(stats: &[QueueStats]) -> Table {
             grouped(queue.workers),
             grouped(queue.slots),
         ]);
+    }
+    table
+}
+
+fn kinds(stats: &[QueueStats]) -> Table {
+    let mut table = Table::new([
+        Column::Text("JOBS OF"),
+        Column::Text("KIND"),
+        Column::Number("READY"),
+        Column::Number("DELAYED"),
+        Column::Number("LEASED"),
+        Column::Text(""),
+    ]);
+    for queue in stats {
+        for kind in &queue.kinds {
+            let worker = if kind.is_handled { "" } else { "no worker" };
+            table.row([
+                queue.queue.clone(),
+                kind.kind.clone(),
+                grouped(kind.ready),
+                grouped(kind.delayed),
+                grouped(kind.leased),
+                worker.to_owned(),
+            ]);
+        }
     }
     table
 }
@@ -145,6 +174,19 @@ fn queue_json(queue: &QueueStats) -> serde_json::Value {
             })
         })
         .collect();
+    let kinds: Vec<_> = queue
+        .kinds
+        .iter()
+        .map(|kind| {
+            json!({
+                "kind": kind.kind,
+                "ready": kind.ready,
+                "delayed": kind.delayed,
+                "leased": kind.leased,
+                "handled": kind.is_handled,
+            })
+        })
+        .collect();
     json!({
         "queue": queue.queue,
         "ready": queue.ready,
@@ -159,6 +201,7 @@ fn queue_json(queue: &QueueStats) -> serde_json::Value {
         "discarded": queue.discarded,
         "quarantined": queue.quarantined,
         "oldest_open_died_at": queue.oldest_open.map(rfc3339),
+        "kinds": kinds,
         "failures": failures,
     })
 }

@@ -5,6 +5,6 @@
 -- $3 text      operator       $4 text  reason
 -- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks,
 --        so that one call runs at a time.
--- Index relied on: dead_letters_closed_by_queue, dead_letters_open_for_redrive.
+-- Index relied on: dead_letters_by_state, dead_letters_open_for_redrive.
 -- Rows: always one: the number of letters deleted or archived; NULL: another call is running.
 SELECT redrive.apply_retention($1, $2, $3, $4) AS taken

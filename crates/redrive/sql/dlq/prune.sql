@@ -5,6 +5,6 @@
 -- $2 bigint    maximum number of letters
 -- $3 text      operator       $4 text  reason
 -- Locks: the rows it deletes; locked rows are skipped.
--- Index relied on: dead_letters_closed_by_queue.
+-- Index relied on: dead_letters_by_state.
 -- Rows: always one: the number of letters deleted. Zero: no closed letter is old enough.
 SELECT redrive.prune_letters($1::bigint * interval '1 millisecond', $2, $3, $4) AS pruned

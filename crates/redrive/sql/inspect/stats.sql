@@ -45,7 +45,9 @@ SELECT queue,
        coalesce(dead.quarantined, 0)::bigint AS quarantined,
        CASE WHEN dead.open > 0 THEN
            (SELECT l.died_at FROM redrive.dead_letters l
-            WHERE l.queue = dead.queue AND l.state = 'open' ORDER BY l.queue, l.died_at, l.id LIMIT 1)
+            WHERE l.queue = dead.queue AND l.state = 'open'
+                AND l.group_id <> ALL (ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored'))
+            ORDER BY l.queue, l.died_at, l.id LIMIT 1)
        END AS oldest_open
 FROM ready
 FULL JOIN delayed USING (queue)

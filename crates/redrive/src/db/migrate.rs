@@ -80,6 +80,7 @@ migrations! {
     37 "0037_metrics_server";
     38 "0038_roles";
     39 "0039_compaction";
+    40 "0040_dlq_events";
 }
 
 /// The ledger of applied migrations.
@@ -209,6 +210,13 @@ fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
         answer => answer?,
     };
     Ok(entries(&rows))
+}
+
+/// Returns whether the schema has migrations that this library does not know.
+pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
+    let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    let ledger = ledger(session)?;
+    Ok(ledger.iter().any(|entry| entry.version > last))
 }
 
 fn entries(rows: &[Row]) -> Vec<Entry> {

@@ -50,6 +50,7 @@ macro_rules! statements {
 
 statements! {
     SCHEMA_VERSION = "db" / "schema_version";
+    SCHEMA_OBJECTS = "db" / "schema_objects";
     DURABILITY = "db" / "durability";
     ENQUEUE = "pipeline" / "enqueue";
     ENQUEUE_ONE = "pipeline" / "enqueue_one";
@@ -125,6 +126,7 @@ statements! {
     STATS = "inspect" / "stats";
     QUEUE_NAMES = "inspect" / "queue_names";
     STATS_FAILURES = "inspect" / "stats_failures";
+    STATS_KINDS = "inspect" / "stats_kinds";
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
     SETTLE_OWN = "worker" / "settle_own";

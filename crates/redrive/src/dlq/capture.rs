@@ -21,6 +21,9 @@ pub const MAX_CAPTURE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 const MAX_GROUP_KEY_BYTES: usize = 200;
 
+/// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
+const KEPT_CHARS: usize = 67;
+
 /// How many captures one statement writes.
 const BATCH: usize = 1000;
 /// The approximate bytes per statement.
@@ -95,6 +98,10 @@ impl ForeignFailure {
     /// Describes a failure: its source, its position there, the queue and kind to redrive
     /// it to, and its bytes.
     ///
+    /// A source or kind of more than 100 characters and a position of more than 500 are shortened: the
+    /// start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
+    /// of the letter has the original.
+    ///
     /// The position makes the capture idempotent: while the letter waits or its job runs, capturing
     /// it again adds no letter. A letter that was recovered or discarded opens again.
     pub fn new(
@@ -161,10 +168,17 @@ impl ForeignFailure {
     /// # Errors
     /// *Invalid* when a name is invalid, the source or position contains a NUL character, the bytes
     /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, or the group key is not 1 to 200
-    /// bytes.
+    /// bytes. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
         name::check("queue", &self.queue)?;
-        name::check("kind", &self.kind)?;
+        match self.kind.char_indices().nth(name::MAX_NAME_CHARS) {
+            None => name::check("kind", &self.kind)?,
+            // The server keeps the start and appends a hash.
+            Some(_) => {
+                let kept: String = self.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
+                name::check("kind", &kept)?;
+            }
+        }
         if self.source.contains('\0') || self.position.contains('\0') {
             return Err(Error::invalid(
                 "the source or position of a capture contains NUL",

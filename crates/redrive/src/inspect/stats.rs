@@ -37,10 +37,28 @@ pub struct QueueStats {
     pub discarded: u64,
     /// Quarantined letters.
     pub quarantined: u64,
-    /// When the oldest open letter last died.
+    /// When the oldest open letter last died. Letters of ignored groups do not count.
     pub oldest_open: Option<SystemTime>,
+    /// Live jobs by kind, most jobs first.
+    pub kinds: Vec<KindStats>,
     /// Open letters by failure group, most letters first.
     pub failures: Vec<FailureCount>,
+}
+
+/// The live jobs of one kind in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// The kind.
+    pub kind: String,
+    /// Ready jobs.
+    pub ready: u64,
+    /// Delayed jobs.
+    pub delayed: u64,
+    /// Leased jobs.
+    pub leased: u64,
+    /// Whether a live worker of the queue handles the kind.
+    pub is_handled: bool,
 }
 
 /// The open letters of one failure group.
@@ -75,6 +93,7 @@ impl Admin<'_> {
                 |row: &postgres::Row, column: &str| row.get::<_, i64>(column).unsigned_abs();
             let rows = session.query("count jobs and letters", &sql::STATS, &[&queue])?;
             let failures = session.query("count failures", &sql::STATS_FAILURES, &[&queue])?;
+            let kinds = session.query("count jobs by kind", &sql::STATS_KINDS, &[&queue])?;
             let failures = failures
                 .iter()
                 .map(|row| {
@@ -97,12 +116,26 @@ impl Admin<'_> {
                     .map(|(_, failure)| failure.clone())
                     .collect()
             };
+            let kinds_of = |queue: &str| {
+                kinds
+                    .iter()
+                    .filter(|row| row.get::<_, &str>("queue") == queue)
+                    .map(|row| KindStats {
+                        kind: row.get("kind"),
+                        ready: count(row, "ready"),
+                        delayed: count(row, "delayed"),
+                        leased: count(row, "leased"),
+                        is_handled: row.get("is_handled"),
+                    })
+                    .collect()
+            };
             Ok(rows
                 .iter()
                 .map(|row| {
                     let queue: String = row.get("queue");
                     QueueStats {
                         failures: of_queue(&queue),
+                        kinds: kinds_of(&queue),
                         queue,
                         ready: count(row, "ready"),
                         delayed: count(row, "delayed"),

@@ -1,6 +1,7 @@
 //! Commands on groups, and the screen for the person on call.
 
-use redrive_tests::TestDatabase;
+use redrive::Job;
+use redrive_tests::{Hold, Order, TestDatabase, stop, worker};
 use serde_json::Value;
 
 use super::super::{letters, redrive};
@@ -113,4 +114,59 @@ fn the_on_call_screen_says_what_to_type_next() {
     assert_eq!(json[0]["queues"][0]["open"], 5);
     assert_eq!(json[0]["groups"][0]["regression"], true);
     assert!(json[0]["runs"].is_array() && json[0]["breakers"].is_array());
+}
+
+#[test]
+fn the_screen_names_ready_jobs_that_no_worker_takes() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    orders.enqueue_many(&Order::up_to(3)).expect("three jobs");
+    let screen = || redrive(&db, &["dlq"]).exits_with(0).out;
+    let alone = screen();
+    assert!(alone.contains("orders: no live worker, 3 ready"), "{alone}");
+    let stats = redrive(&db, &["stats", "orders"]).exits_with(0);
+    assert!(stats.out.contains("no worker"), "{}", stats.out);
+    let worker = worker(&orders)
+        .handle(|_: &Job<Hold>| Ok(()))
+        .start()
+        .expect("a worker of another kind");
+    let named = screen();
+    assert!(
+        named.contains("orders: no live worker for 1 kind with 3 ready: order")
+            && named.contains("redrive stats orders"),
+        "{named}"
+    );
+    let json = redrive(&db, &["dlq", "--json"]).exits_with(0).lines();
+    assert_eq!(json[0]["queues"][0]["unhandled_kinds"][0], "order");
+    stop(worker);
+    let stats = redrive(&db, &["stats", "--json"]).exits_with(0).lines();
+    assert_eq!(
+        (
+            &stats[0]["kinds"][0]["kind"],
+            &stats[0]["kinds"][0]["handled"]
+        ),
+        (&Value::from("order"), &Value::from(false))
+    );
+}
+
+#[test]
+fn the_screen_says_that_only_ignored_letters_wait() {
+    let db = TestDatabase::migrated();
+    let orders = db.queue("orders");
+    letters(&db, &orders, 3);
+    let groups = redrive(&db, &["dlq", "groups", "--json"])
+        .exits_with(0)
+        .lines();
+    redrive(
+        &db,
+        &["dlq", "groups", "ignore", &groups[0]["id"].to_string()],
+    )
+    .exits_with(0);
+    let screen = redrive(&db, &["dlq"]).exits_with(0).out;
+    assert!(
+        screen.contains("No letters are waiting, except 3 letters of ignored groups")
+            && !screen.contains("Oldest letter"),
+        "{screen}"
+    );
+    redrive(&db, &["dlq", "groups", "--state", "ignored"]).exits_with(0);
 }

@@ -12,7 +12,7 @@ use redrive::dlq::{
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Finish, Order, SOON, worker};
 
-use super::Profession::{self, Enqueuer, Exporter, Reader, Worker};
+use super::Profession::{self, Capturer, Enqueuer, Exporter, Reader, Worker};
 use super::letter;
 
 /// The role that acts, and its database.
@@ -100,11 +100,20 @@ const fn verb(
 }
 
 /// Every role.
-const ALL: &[Profession] = &[Enqueuer, Worker, Profession::Operator, Reader, Exporter];
+const ALL: &[Profession] = &[
+    Enqueuer,
+    Worker,
+    Capturer,
+    Profession::Operator,
+    Reader,
+    Exporter,
+];
 /// The roles that write letters.
 const BOTH: &[Profession] = &[Worker, Profession::Operator];
 /// The roles that make jobs: an operator can redrive an edited letter, and so make any job.
 const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
+/// The roles that capture failures.
+const CAPTURERS: &[Profession] = &[Capturer, Profession::Operator];
 const NOBODY: &[Profession] = &[];
 
 fn job(number: i64) -> NewJob {
@@ -182,13 +191,13 @@ pub(super) const VERBS: &[Verb] = &[
     verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &operator())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
     verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &Operator::default())?; Ok(()) }),
-    verb("capture a failure", &[Profession::Operator], |on| { letter_by(on)?; Ok(()) }),
-    verb("capture many failures", &[Profession::Operator], |on| {
+    verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
+    verb("capture many failures", CAPTURERS, |on| {
         let all = [ForeignFailure::new("a", "1", "orders", "order", "{"), ForeignFailure::new("a", "2", "orders", "order", "{}")];
         on.db.dlq().capture_many(&all)?;
         Ok(())
     }),
-    verb("capture from SQL", &[Profession::Operator], |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
+    verb("capture from SQL", CAPTURERS, |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
     verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
     verb("preview an edit", &[Profession::Operator], |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
     verb("restore a version", &[Profession::Operator], |on| {

@@ -226,3 +226,58 @@ fn huge_texts_and_odd_headers_can_be_captured() {
         assert!(db.dlq().capture(&bad).expect_err("a bad name").is_invalid());
     }
 }
+
+#[test]
+fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    // Random, so that the index cannot compress it.
+    let random = || -> String { (0..300).map(|_| uuid::Uuid::new_v4().to_string()).collect() };
+    let (position, kind, source) = (random(), random(), random());
+    let other = format!("{position}!");
+    let event = |position: &str| {
+        ForeignFailure::new(&*source, position, "orders", &*kind, b"{}".as_slice())
+            .header("trace", "7")
+    };
+    let CaptureOutcome::New(id) = db.dlq().capture(&event(&position)).unwrap() else {
+        panic!("not new")
+    };
+    let again = db.dlq().capture(&event(&position)).unwrap();
+    assert_eq!(again, CaptureOutcome::Known(id));
+    let many = [event(&position), event(&other), captured("1", b"{}")];
+    let many = db.dlq().capture_many(&many).unwrap();
+    assert_eq!(many[0], CaptureOutcome::Known(id));
+    assert!(
+        matches!(many[1], CaptureOutcome::New(_)),
+        "another position"
+    );
+    for id in [id, many[1].id()] {
+        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        assert_eq!(letter.kind.len(), 100);
+        assert!(letter.kind.starts_with(&kind[..67]), "{}", letter.kind);
+        let headers: serde_json::Value =
+            serde_json::from_str(letter.headers.expect("headers").get()).unwrap();
+        assert_eq!(headers["redrive-kind"], kind[..4096]);
+        assert_eq!(headers["redrive-position"], position[..4096]);
+        assert_eq!(headers["redrive-source"], source[..4096]);
+        assert_eq!(headers["trace"], "7");
+    }
+    let short = db.dlq().get(many[2].id()).unwrap().expect("a letter");
+    assert_eq!(
+        (&*short.kind, short.position.as_deref()),
+        ("order", Some("1"))
+    );
+    let exact = "k".repeat(100);
+    let exact = ForeignFailure::new("s", "1", "orders", &*exact, b"{}".as_slice());
+    let id = db.dlq().capture(&exact).unwrap().id();
+    assert_eq!(
+        db.dlq().get(id).unwrap().expect("a letter").kind,
+        "k".repeat(100)
+    );
+    let bad = ForeignFailure::new("s", "2", "orders", format!("\0{kind}"), b"{}".as_slice());
+    assert!(
+        db.dlq()
+            .capture(&bad)
+            .is_err_and(|error| error.is_invalid())
+    );
+}

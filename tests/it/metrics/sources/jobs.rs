@@ -48,6 +48,36 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
 }
 
 #[test]
+fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
+    const UNHANDLED: &str = "redrive_queue_unhandled_jobs";
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload, priority) \
+             SELECT n % 8, q, k, '{}', n % 3 \
+             FROM generate_series(1, 5) n, unnest('{one,many,all,none}'::text[]) q, unnest('{a,b,c}'::text[]) k; \
+             INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
+             SELECT gen_random_uuid(), q, 'h', 1, '1', 1, k::text[], now() + e::interval \
+             FROM (VALUES ('one', '{a}', '1h'), ('one', '{b}', '-1s'), ('many', '{a}', '1h'), ('many', '{c,x}', '1h'), \
+                          ('all', '{a}', '1h'), ('all', NULL, '1h')) v (q, k, e)",
+        )
+        .unwrap();
+    let found = reading(&mut client);
+    for (queue, jobs) in [("one", 10.0), ("many", 5.0), ("all", 0.0), ("none", 15.0)] {
+        reads(&found, UNHANDLED, &[queue], jobs);
+    }
+    // They stay behind while others come and go, so they are found before a backlog.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'one', 'a', '{}' FROM generate_series(1, 20000)",
+        )
+        .unwrap();
+    reads(&reading(&mut client), UNHANDLED, &["one"], 10.0);
+}
+
+#[test]
 fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment() {
     const OLDEST: &str = "redrive_queue_oldest_ready_age_seconds";
     const NEXT: &str = "redrive_queue_next_ready_age_seconds";

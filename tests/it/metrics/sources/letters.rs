@@ -1,7 +1,8 @@
 //! Letters, groups, runs and operations.
 
 use super::reading;
-use redrive_tests::{TestDatabase, reads};
+use postgres::Client;
+use redrive_tests::{TestDatabase, number, reads};
 
 use super::{LIVE, about};
 
@@ -55,6 +56,46 @@ fn letters_are_published_by_age_with_their_retention() {
         &["mail"],
         2_592_000.0,
     );
+}
+
+#[test]
+fn letters_of_ignored_groups_do_not_count_as_old() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let age = |client: &mut Client| {
+        let reading = reading(client);
+        let value = |name: &str, labels: &[&str]| number(&reading.families, name, labels).unwrap();
+        (
+            value("redrive_dlq_oldest_age_seconds", &["orders"]) / 3600.0,
+            value("redrive_dlq_letters_older_than", &["orders", "1h"]),
+        )
+    };
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
+             SELECT 'orders', 'order', 'rejected', c, 'e', '{}', now(), now() - h * interval '1 hour' \
+             FROM (VALUES (50, 'Known'), (20, 'Known'), (10, 'New'), (0, 'New')) v (h, c)",
+        )
+        .unwrap();
+    let (hours, old) = age(&mut client);
+    assert!(
+        (49.9..50.1).contains(&hours) && (2.9..3.1).contains(&old),
+        "{hours} {old}"
+    );
+    let mut set = |sql: &str| client.batch_execute(sql).unwrap();
+    set("UPDATE redrive.groups SET state = 'ignored' WHERE error_class = 'Known'");
+    let (hours, old) = age(&mut test.client());
+    assert!(
+        (9.9..10.1).contains(&hours) && (0.9..1.1).contains(&old),
+        "{hours} {old}"
+    );
+    // More ignored letters than a reading looks at: a wait behind them may be as long as theirs.
+    set("ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER; \
+         INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, group_id) \
+         SELECT 'orders', 'order', 'rejected', 'Known', 'e', '{}', now(), now() - interval '15 hours', g.id \
+         FROM redrive.groups g, generate_series(1, 3000) WHERE g.error_class = 'Known'");
+    let (hours, _) = age(&mut test.client());
+    assert!((14.9..15.1).contains(&hours), "{hours}");
 }
 
 #[test]

@@ -1,0 +1,405 @@
+//! The view `dlq_events`: the usual analysis queries, and the status of each failure.
+
+use std::time::{Duration, SystemTime};
+
+use postgres::Client;
+use redrive::dlq::{ForeignFailure, LetterFilter};
+use redrive::{Backoff, Failure, Job, NewJob, Operator};
+use redrive_tests::{Gate, Order, TestDatabase, counted, drained, ids, stop, worker};
+
+// The queries are the specification and run unchanged.
+const FAILURES_BY_REASON: &str = "\
+-- Failures by error reason in the last 24 hours
+SELECT error_reason, COUNT(*) as count
+FROM dlq_events
+WHERE created_at > NOW() - INTERVAL '24 hours'
+GROUP BY error_reason
+ORDER BY count DESC;";
+
+const FAILURE_RATE_BY_TYPE: &str = "\
+-- Failure rate by event type
+SELECT event_type,
+COUNT(*) FILTER (WHERE status = 'SUCCEEDED') as succeeded,
+COUNT(*) FILTER (WHERE status = 'PENDING') as pending,
+COUNT(*) FILTER (WHERE status = 'FAILED_PERMANENTLY') as failed
+FROM dlq_events
+GROUP BY event_type;";
+
+const STUCK_IN_RETRY_LOOP: &str = "\
+-- Events stuck in retry loop
+SELECT *
+FROM dlq_events
+WHERE retry_count > 5
+AND status = 'PENDING'
+ORDER BY created_at;";
+
+/// Fails orders by number.
+fn fail(job: &Job<Order>) -> Result<(), Failure> {
+    match job.payload().number {
+        1..=4 => Err(Failure::reject("card declined")),
+        5..=6 => Err(Failure::reject("no such customer")),
+        7 if job.generation() > 0 => Ok(()),
+        7 => Err(Failure::reject("gateway down")),
+        8..=9 => Err(Failure::retry("gateway timeout")),
+        _ => Ok(()),
+    }
+}
+
+/// A database with failures of many kinds, made by a worker.
+fn friday_evening() -> TestDatabase {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        // Six quick attempts, then a wait.
+        .backoff(Backoff::custom(|attempt| {
+            Duration::from_secs(if attempt < 6 { 0 } else { 3600 })
+        }))
+        .handle(fail)
+        .start()
+        .unwrap();
+    let jobs: Vec<_> = Order::up_to(12)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().max_attempts(20))
+        .collect();
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    counted(&worker, "all to have ended or to wait", |counts| {
+        (counts.dead, counts.retried, counts.done) == (7, 12, 3)
+    });
+    // One is fixed, and one is a week old.
+    let db = queue.database();
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([ids[6]]), &Operator::default())
+        .unwrap();
+    counted(&worker, "the redriven one to be done", |counts| {
+        counts.done == 4
+    });
+    stop(worker);
+    test.client()
+        .execute(
+            "UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1",
+            &[&ids[3].get()],
+        )
+        .unwrap();
+    db.dlq()
+        .capture(
+            &ForeignFailure::new("webhook", "1", "orders", "webhook", b"{broken".as_slice())
+                .error("C", "card declined"),
+        )
+        .unwrap();
+    test
+}
+
+fn with_search_path(test: &TestDatabase) -> Client {
+    let mut client = test.client();
+    client.batch_execute("SET search_path = redrive").unwrap();
+    client
+}
+
+#[test]
+fn the_failures_view_counts_the_last_24_hours_by_cause() {
+    let test = friday_evening();
+    let rows = with_search_path(&test)
+        .query(FAILURES_BY_REASON, &[])
+        .unwrap();
+    let mut found: Vec<(String, i64)> = rows
+        .iter()
+        .map(|row| (row.get("error_reason"), row.get("count")))
+        .collect();
+    assert!(found.is_sorted_by_key(|(_, count)| -count), "{found:?}");
+    found.sort();
+    let expected = [
+        ("card declined", 4),
+        ("gateway down", 1),
+        ("gateway timeout", 2),
+        ("no such customer", 2),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(reason, count)| (reason.to_owned(), count))
+    );
+}
+
+#[test]
+fn the_failure_rate_view_groups_by_event_type() {
+    let test = friday_evening();
+    let rows = with_search_path(&test)
+        .query(FAILURE_RATE_BY_TYPE, &[])
+        .unwrap();
+    let mut found: Vec<(String, [i64; 3])> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.get("event_type"),
+                [row.get("succeeded"), row.get("pending"), row.get("failed")],
+            )
+        })
+        .collect();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            ("order".to_owned(), [1, 2, 6]),
+            ("webhook".to_owned(), [0, 1, 0])
+        ]
+    );
+}
+
+#[test]
+fn the_retry_loop_view_lists_events_that_keep_failing() {
+    let test = friday_evening();
+    let rows = with_search_path(&test)
+        .query(STUCK_IN_RETRY_LOOP, &[])
+        .unwrap();
+    assert_eq!(rows.len(), 2);
+    let columns: Vec<&str> = rows[0]
+        .columns()
+        .iter()
+        .map(postgres::Column::name)
+        .collect();
+    let published = [
+        "id",
+        "event_type",
+        "payload",
+        "error_reason",
+        "error_stacktrace",
+        "status",
+        "retry_count",
+        "retry_after",
+        "created_at",
+        "updated_at",
+    ];
+    assert_eq!(columns, published);
+    for row in &rows {
+        assert_eq!(
+            (
+                row.get::<_, &str>("event_type"),
+                row.get::<_, i32>("retry_count")
+            ),
+            ("order", 6)
+        );
+        assert_eq!(row.get::<_, &str>("error_reason"), "gateway timeout");
+        let number = row.get::<_, serde_json::Value>("payload")["number"].as_i64();
+        assert!(matches!(number, Some(8 | 9)), "{number:?}");
+        assert!(row.get::<_, SystemTime>("retry_after") > row.get::<_, SystemTime>("created_at"));
+    }
+    let created = |at: usize| rows[at].get::<_, SystemTime>("created_at");
+    assert!(created(0) <= created(1));
+}
+
+#[test]
+fn a_job_running_after_a_failure_is_shown_as_processing() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                if job.attempt() == 1 {
+                    return Err(Failure::retry("once"));
+                }
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let row = with_search_path(&test)
+        .query_one(
+            "SELECT status, retry_count, error_reason FROM dlq_events",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(
+        (
+            row.get::<_, &str>(0),
+            row.get::<_, i32>(1),
+            row.get::<_, &str>(2)
+        ),
+        ("PROCESSING", 1, "once")
+    );
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    let rows = with_search_path(&test)
+        .query("SELECT FROM dlq_events", &[])
+        .unwrap();
+    assert_eq!(
+        rows.len(),
+        0,
+        "what was done in the end never needed a letter"
+    );
+}
+
+/// The status and the retries of an event.
+fn event(test: &TestDatabase, id: i64) -> (String, i32) {
+    let row = with_search_path(test)
+        .query_one(
+            "SELECT status, retry_count FROM dlq_events WHERE id = $1",
+            &[&id],
+        )
+        .unwrap();
+    (row.get("status"), row.get("retry_count"))
+}
+
+/// Enqueues an order that fails, waits for its death, and returns its id.
+fn one_death(test: &TestDatabase, failure: fn() -> Failure) -> i64 {
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .backoff(Backoff::fixed(Duration::ZERO))
+        .handle(move |_: &Job<Order>| Err(failure()))
+        .start()
+        .unwrap();
+    let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(3);
+    let id = ids(&queue.enqueue_jobs(&[job]).unwrap())[0].get();
+    counted(&worker, "it to die", |counts| counts.dead == 1);
+    stop(worker);
+    id
+}
+
+#[test]
+fn a_long_stack_trace_is_in_the_failures_view() {
+    let test = TestDatabase::migrated();
+    let id = one_death(&test, || {
+        Failure::reject("broken").detail("at frame\n".repeat(100))
+    });
+    let trace = || -> Option<String> {
+        let query = "SELECT error_stacktrace FROM dlq_events WHERE id = $1";
+        with_search_path(&test)
+            .query_one(query, &[&id])
+            .unwrap()
+            .get(0)
+    };
+    let detail = "at frame\n".repeat(100);
+    assert_eq!(trace().as_deref(), Some(&*detail));
+    let filter = LetterFilter::new().ids([redrive::JobId::new(id)]);
+    let queue = test.queue("orders");
+    queue
+        .database()
+        .dlq()
+        .redrive(&filter, &Operator::default())
+        .unwrap();
+    assert_eq!(trace().as_deref(), Some(&*detail), "of a live job");
+}
+
+#[test]
+fn the_retries_of_all_generations_are_counted() {
+    let test = TestDatabase::migrated();
+    let id = one_death(&test, || Failure::retry("down"));
+    assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 3));
+    let redrive = || {
+        let filter = LetterFilter::new().ids([redrive::JobId::new(id)]);
+        test.queue("orders")
+            .database()
+            .dlq()
+            .redrive(&filter, &Operator::default())
+            .unwrap();
+    };
+    redrive();
+    assert_eq!(event(&test, id), ("PENDING".to_owned(), 3));
+    let worker = worker(&test.queue("orders"))
+        .backoff(Backoff::fixed(Duration::ZERO))
+        .handle(|_: &Job<Order>| Err(Failure::reject("down")))
+        .start()
+        .unwrap();
+    counted(&worker, "it to die again", |counts| counts.dead == 1);
+    stop(worker);
+    assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 4));
+    redrive();
+    assert_eq!(event(&test, id), ("PENDING".to_owned(), 4));
+}
+
+#[test]
+fn a_letter_is_pending_while_a_policy_will_redrive_it() {
+    let test = TestDatabase::migrated();
+    let id = one_death(&test, || Failure::retry("down"));
+    let mut client = test.client();
+    let mut set = |sql: &str| client.batch_execute(sql).unwrap();
+    let failed = ("FAILED_PERMANENTLY".to_owned(), 3);
+    let pending = ("PENDING".to_owned(), 3);
+    set(
+        "SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', 50, 240, mode => 'dry_run')",
+    );
+    assert_eq!(event(&test, id), failed, "a dry run redrives nothing");
+    set("SELECT redrive.set_policy_mode('s', 'active')");
+    assert_eq!(event(&test, id), pending);
+    set("SELECT redrive.set_policy('t', '{}', '1 hour')");
+    assert_eq!(event(&test, id), pending, "two policies, one event");
+    set(
+        "UPDATE redrive.policies SET next_at = CASE name WHEN 's' THEN '2100-01-02' ELSE '2100-01-01' END::timestamptz",
+    );
+    let query = "SELECT retry_after = '2100-01-01'::timestamptz FROM dlq_events";
+    let mut events = with_search_path(&test);
+    assert!(
+        events.query_one(query, &[]).unwrap().get::<_, bool>(0),
+        "the earlier tick"
+    );
+    set(
+        "UPDATE redrive.policies SET generations = 1; UPDATE redrive.dead_letters SET generation = 1",
+    );
+    assert_eq!(
+        event(&test, id),
+        failed,
+        "it was redriven as often as allowed"
+    );
+    set(
+        "SELECT redrive.set_policy('s', '{\"queue\": \"others\"}', '6 hours', 50, 240);
+         SELECT redrive.remove_policy('t')",
+    );
+    assert_eq!(event(&test, id), failed, "the filter leaves it out");
+}
+
+/// Letters in the shares of a queue that has run for a while: most recovered, some open, few of them captured.
+const MANY_LETTERS: &str = "
+    ALTER TABLE redrive.dead_letters DISABLE TRIGGER USER;
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, group_id, enqueued_at, died_at, state, source, position,
+         discard_reason)
+    SELECT n, 'orders', CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'order' END,
+           CASE WHEN n % 500 = 0 THEN 'captured' ELSE 'rejected' END, 'E', 'e', '{}', 1, now(),
+           now() - n * interval '1 minute', s.state, CASE WHEN n % 500 = 0 THEN 's' END,
+           CASE WHEN n % 500 = 0 THEN n::text END, CASE WHEN s.state = 'discarded' THEN 'old' END
+    FROM generate_series(1, 200000) n
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN n % 500 < 2 THEN 'open' WHEN n % 500 = 2 THEN 'quarantined' WHEN n % 500 < 8 THEN 'discarded'
+        ELSE 'recovered' END AS state) s;
+    ANALYZE redrive.dead_letters";
+
+#[test]
+fn the_usual_queries_use_indexes_among_many_letters() {
+    let test = TestDatabase::migrated();
+    test.client().batch_execute(MANY_LETTERS).unwrap();
+    let mut client = with_search_path(&test);
+    for (condition, count) in [
+        ("status = 'PENDING'", 400),
+        ("status = 'PENDING' AND retry_after <= NOW()", 400),
+        ("status = 'FAILED_PERMANENTLY'", 2800),
+        ("event_type = 'rare'", 200),
+        ("created_at > NOW() - INTERVAL '24 hours'", 1439),
+    ] {
+        let query = format!("SELECT * FROM dlq_events WHERE {condition}");
+        let plan: String = client
+            .query(&format!("EXPLAIN {query}"), &[])
+            .unwrap()
+            .iter()
+            .map(|row| row.get::<_, String>(0) + "\n")
+            .collect();
+        assert!(
+            !plan.contains("Seq Scan on dead_letters"),
+            "{condition}:\n{plan}"
+        );
+        let found = client.query(&query, &[]).unwrap().len();
+        assert_eq!(found, count, "{condition}");
+    }
+    let next = "SELECT id FROM dlq_events WHERE status = 'PENDING' AND retry_after <= NOW() ORDER BY retry_after LIMIT 50";
+    let ids: Vec<i64> = client
+        .query(next, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    let oldest: Vec<i64> = (0..50).map(|n| 200_000 - n * 500).collect();
+    assert_eq!(ids, oldest);
+}
