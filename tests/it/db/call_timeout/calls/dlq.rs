@@ -154,9 +154,10 @@ pub(super) const CALLS: &[Call] = &[
         scene.db.dlq().runs().drive(RunId::new(1)).map(drop)
     }),
     staged("RunDriver::step", Limit::Bulk, |scene| {
+        // A new letter for each preparation: one that missed its deadline may have sent the last one.
         scene.db.dlq().capture(&ForeignFailure::new(
             "a test",
-            format!("{:?}", scene.when),
+            uuid::Uuid::new_v4().to_string(),
             "steps",
             "order",
             *b"{}",
