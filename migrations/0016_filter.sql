@@ -10,7 +10,8 @@
 -- Each key narrows the selection: `ids` [id], `id_from`, `id_to`, `queue`, `kind`, `class`, `group` (one
 -- id or several), `cause`, `state` (one word or several), `died_from`, `died_to` (timestamps),
 -- `older_than_ms`, `newer_than_ms` (since the death), `generation_from`, `generation_to`, `payload` (a
--- jsonpath predicate), `message` (a substring, ignoring case), `version`, `host`, `source`, `run`.
+-- jsonpath predicate), `message` (a substring, ignoring case), `version`, `host`, `source`, `run`,
+-- `audit` (the id of an audit record: the letters that its operation was the last to discard, reopen or edit).
 CREATE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -21,6 +22,7 @@ DECLARE
     given      text;
     condition  text;
     words      text[];
+    operation  bigint;
     conditions text := 'true';
 BEGIN
     IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
@@ -34,6 +36,12 @@ BEGIN
             words := ARRAY[value #>> '{}'];
         ELSE
             words := ARRAY(SELECT jsonb_array_elements_text(value));
+        END IF;
+        -- A separate statement, because only operators may read the audit.
+        IF key = 'audit' THEN
+            operation := (
+                SELECT coalesce((a.about ->> 'batch_of')::bigint, a.id)
+                FROM redrive.audit a WHERE a.id = (value #>> '{}')::bigint);
         END IF;
         condition := CASE key
             WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
@@ -60,6 +68,7 @@ BEGIN
             WHEN 'host' THEN 'l.host = $1 ->> ''host'''
             WHEN 'source' THEN 'l.source = $1 ->> ''source'''
             WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
+            WHEN 'audit' THEN coalesce('l.audit_id = ' || operation, 'false')
         END;
         IF condition IS NULL AND key IN ('state', 'cause') THEN
             RAISE EXCEPTION 'redrive: the filter key % has no value', key USING ERRCODE = 'invalid_parameter_value';
@@ -68,7 +77,7 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'Expected one of ids, id_from, id_to, queue, kind, class, group, cause, state, died_from,'
                        ' died_to, older_than_ms, newer_than_ms, generation_from, generation_to, payload,'
-                       ' message, version, host, source, run.';
+                       ' message, version, host, source, run, audit.';
         ELSIF given = 'array' AND key NOT IN ('ids', 'group', 'class', 'state', 'cause') THEN
             RAISE EXCEPTION 'redrive: the filter key % takes one value', key
                 USING ERRCODE = 'invalid_parameter_value';

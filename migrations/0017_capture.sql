@@ -275,6 +275,7 @@ BEGIN
     NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
     NEW.deaths := earlier.deaths + 1;
     NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
+    NEW.audit_id := NULL;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
         'error_class', earlier.error_class, 'group', earlier.group_id));
@@ -293,7 +294,8 @@ END
 $$;
 
 CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters
-    FOR EACH ROW WHEN (OLD.state IN ('recovered', 'discarded') AND NEW.state = 'open')
+    FOR EACH ROW WHEN (OLD.state IN ('recovered', 'discarded') AND NEW.state = 'open'
+        AND NEW.generation > OLD.generation)
     EXECUTE FUNCTION redrive.reopen_captured();
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -65,16 +65,20 @@ AS $$
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
--- transaction of the caller. Returns their ids.
+-- transaction of the caller. `audit` is the record of the first batch of the same operation; NULL: this is the
+-- first. Returns the letters, and the record of the first batch.
 CREATE FUNCTION redrive.discard_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text
-) RETURNS SETOF bigint
+    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_column
 DECLARE
-    chosen bigint[];
-    event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
+    chosen    bigint[];
+    operation bigint := discard_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
         'by', coalesce(person, session_user), 'reason', reason);
 BEGIN
     IF coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
@@ -85,12 +89,50 @@ BEGIN
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
+    act := redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
     UPDATE redrive.dead_letters l
     SET state = 'discarded', discard_reason = redrive.clip(discard_letters.reason, 1024),
-        changed_at = clock_timestamp(), events = redrive.add_event(l.events, event)
+        audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, CASE l.state
+            WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
     WHERE l.id = ANY (chosen);
-    PERFORM redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen));
-    RETURN QUERY SELECT unnest(chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
+END
+$$;
+
+-- Reopens up to `max_letters` discarded letters that match a filter and writes the audit, in the transaction of
+-- the caller. A letter that was quarantined is quarantined again. `audit` and the result are those of
+-- `discard_letters`.
+CREATE FUNCTION redrive.reopen_letters(
+    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    chosen    bigint[];
+    operation bigint := reopen_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'reopened',
+        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
+BEGIN
+    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
+        reopen_letters.filter, '{discarded}', as_of, max_letters) AS c);
+    IF cardinality(chosen) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act('reopen', person, reason, reopen_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
+    UPDATE redrive.dead_letters l
+    SET state = CASE l.events -> -1 ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, event)
+    WHERE l.id = ANY (chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
 END
 $$;
 
@@ -103,6 +145,17 @@ CREATE FUNCTION redrive.discard(filter jsonb, reason text, person text DEFAULT N
 AS $$
     SELECT count(*)
     FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
+$$;
+
+-- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
+CREATE FUNCTION redrive.reopen_discarded(
+    filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL, max_letters bigint DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT count(*)
+    FROM redrive.reopen_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) r
 $$;
 
 -- Returns queues and kinds in which the jobs of the letters in these states wait: behind a breaker that is

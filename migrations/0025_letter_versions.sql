@@ -64,31 +64,45 @@ $$;
 
 -- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
 -- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged.
--- Returns the edited letters with their versions.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the edited
+-- letters with their versions, and the record of the first batch.
 --
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted.
 CREATE FUNCTION redrive.edit_letters(
     ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text,
-    filter jsonb, how text
-) RETURNS TABLE (id bigint, version integer)
+    filter jsonb, how text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    edited bigint;
+    editable  bigint[];
+    operation bigint := edit_letters.audit;
+    act       bigint;
 BEGIN
     -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
     -- one sees the letters as they are under the lock.
     PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    editable := ARRAY(
+        SELECT l.id
+        FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
+    IF cardinality(editable) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act(
+        'edit', edit_letters.person, edit_letters.reason, edit_letters.filter, cardinality(editable),
+        jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how, 'batch_of', operation)));
+    operation := coalesce(operation, act);
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT g.id, g.payload, g.raw, l.edits AS version
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws, edit_letters.expected)
-            AS g (id, payload, raw, expected)
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
         JOIN redrive.dead_letters l ON l.id = g.id
-        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits
+        WHERE l.id = ANY (editable)
     ),
     kept AS (
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, person, reason)
@@ -97,18 +111,14 @@ BEGIN
         JOIN redrive.dead_letters l ON l.id = g.id
     )
     UPDATE redrive.dead_letters l
-    SET payload = g.payload, raw = g.raw, edits = g.version + 1, changed_at = clock_timestamp(),
+    SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
+        changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
             'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
             'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
     FROM given g
     WHERE l.id = g.id
-    RETURNING l.id, l.edits;
-    GET DIAGNOSTICS edited = ROW_COUNT;
-    IF edited > 0 THEN
-        PERFORM redrive.record_act('edit', edit_letters.person, edit_letters.reason, edit_letters.filter,
-                                   edited, jsonb_build_object('how', edit_letters.how));
-    END IF;
+    RETURNING l.id, l.edits, operation;
 END
 $$;
 
@@ -147,8 +157,28 @@ BEGIN
 END
 $$;
 
--- Restores a version of a letter; NULL: the one before the last edit. This is an edit too. Returns the
--- version.
+-- Restores a version of each letter; NULL: the one before its last edit. This is an edit too. Letters without
+-- that version, and letters that cannot be edited, do not change. Returns what `edit_letters` returns.
+CREATE FUNCTION redrive.restore_letters(
+    ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, version integer, audit_id bigint)
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT e.id, e.version, e.audit_id
+    FROM (
+        SELECT array_agg(l.id) AS ids, array_agg(v.payload) AS payloads, array_agg(v.raw) AS raws,
+               array_agg(l.edits) AS edits
+        FROM redrive.dead_letters l
+        JOIN redrive.letter_versions v ON v.letter_id = l.id AND v.version = coalesce($2, l.edits - 1)
+        WHERE l.id = ANY ($1)
+    ) k
+    CROSS JOIN LATERAL redrive.edit_letters(k.ids, k.payloads, k.raws, k.edits, $3, $4, $5, 'restore', $6) e
+    WHERE k.ids IS NOT NULL
+$$;
+
+-- Restores a version of one letter; NULL: the one before the last edit. Returns the version. Raises an error
+-- if the letter or the version cannot be restored.
 CREATE FUNCTION redrive.restore_letter(
     id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
 ) RETURNS integer
@@ -159,20 +189,17 @@ AS $$
 DECLARE
     found_edits integer := redrive.lock_for_edit(restore_letter.id);
     wanted integer := coalesce(restore_letter.version, found_edits - 1);
-    kept redrive.letter_versions;
     new_version integer;
 BEGIN
-    SELECT v.* INTO kept FROM redrive.letter_versions v
-    WHERE v.letter_id = restore_letter.id AND v.version = wanted;
+    SELECT r.version INTO new_version
+    FROM redrive.restore_letters(
+        ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
             restore_letter.id, found_edits, wanted
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT e.version INTO new_version
-    FROM redrive.edit_letters(
-        ARRAY[restore_letter.id], ARRAY[kept.payload], ARRAY[kept.raw], NULL, restore_letter.reason,
-        restore_letter.person, jsonb_build_object('ids', jsonb_build_array(restore_letter.id)), 'restore') e;
     RETURN new_version;
 END
 $$;

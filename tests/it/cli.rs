@@ -9,6 +9,7 @@ mod dlq;
 mod breakers;
 
 mod custom_program;
+mod prune;
 mod runbooks;
 mod terminal;
 

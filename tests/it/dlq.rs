@@ -15,6 +15,8 @@ mod deliver;
 mod discard;
 mod edit;
 mod export;
+mod interrupted;
+mod reopen;
 mod validate;
 
 mod redaction;

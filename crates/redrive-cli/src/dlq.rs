@@ -6,7 +6,9 @@ mod none_matched;
 mod left_out;
 mod blocked;
 mod letter_table;
+mod stopped;
 mod bulk;
+mod state_change;
 mod run_report;
 mod follow;
 mod group;
@@ -15,6 +17,7 @@ mod groups;
 mod show;
 mod redrive;
 mod discard;
+mod reopen;
 mod capture;
 mod runs;
 mod validate;
@@ -34,6 +37,7 @@ use crate::error::Result;
 pub(crate) use filter::quoted;
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use retention::{rule_cells, rule_json};
+pub(crate) use stopped::Stopped;
 
 /// Inspect dead letters, send them back, or discard them
 ///
@@ -50,7 +54,7 @@ Examples:
     after_help = "\
 Conditions on letters (a letter must meet all of them):
   queue= kind= class= group= cause= state= id= generation= died> died<
-  message~ version= host= source= run= payload.PATH=
+  message~ version= host= source= run= audit= payload.PATH=
 
 Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d. A time without Z
 or an offset is UTC. Separate several values with commas. Pass each condition
@@ -70,6 +74,7 @@ enum DlqSubcommand {
     Show(show::ShowLetter),
     Redrive(redrive::Redrive),
     Discard(discard::Discard),
+    Reopen(reopen::Reopen),
     Capture(capture::CaptureFailures),
     Runs(runs::RunsCommand),
     Validate(validate::Validate),
@@ -92,6 +97,7 @@ impl DlqCommand {
             DlqSubcommand::Show(command) => command.run(cx),
             DlqSubcommand::Redrive(command) => command.run(cx),
             DlqSubcommand::Discard(command) => command.run(cx),
+            DlqSubcommand::Reopen(command) => command.run(cx),
             DlqSubcommand::Capture(command) => command.run(cx),
             DlqSubcommand::Runs(command) => command.run(cx),
             DlqSubcommand::Validate(command) => command.run(cx),

@@ -8,6 +8,7 @@ mod global;
 mod registry;
 mod context;
 mod operator;
+mod stop;
 mod ndjson;
 mod shell;
 mod letter;
@@ -15,6 +16,7 @@ mod jobs;
 mod dlq;
 mod admin;
 mod command;
+mod suggestion;
 mod program;
 #[cfg(test)]
 mod proptests;

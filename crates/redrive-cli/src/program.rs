@@ -15,6 +15,7 @@ use crate::context::{Context, Ending};
 use crate::error::Error;
 use crate::logging;
 use crate::registry::Registry;
+use crate::suggestion::corrected;
 use crate::terminal::{Style, clean};
 
 /// A command line with every command of `redrive` and the handlers of your program.
@@ -153,7 +154,7 @@ impl Program {
             .and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(message) => return print(&message, out, err),
+            Err(message) => return print(&corrected(message), out, err),
         };
         logging::start(cli.global.verbose);
         let mut cx = Context {

@@ -94,6 +94,7 @@ fn word() -> impl Strategy<Value = OsString> {
         "show",
         "redrive",
         "discard",
+        "reopen",
         "groups",
         "edit",
         "deliver",

@@ -27,6 +27,24 @@ pub(crate) fn short(duration: Duration) -> String {
     }
 }
 
+/// A duration as an argument for a shell: in the largest unit that divides it.
+pub(crate) fn exact(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 4] = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1000),
+    ];
+    let ms = duration.as_millis();
+    match UNITS
+        .iter()
+        .find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit))
+    {
+        Some((name, unit)) => format!("{}{name}", ms / unit),
+        None => format!("{ms}ms"),
+    }
+}
+
 /// The time since `at`, by the clock of this machine.
 pub(crate) fn ago(at: SystemTime) -> String {
     let age = SystemTime::now().duration_since(at).unwrap_or_default();
@@ -62,6 +80,20 @@ mod tests {
             assert_eq!(short(Duration::from_secs(seconds)), text);
         }
         assert_eq!(short(Duration::from_millis(250)), "250ms");
+    }
+
+    #[test]
+    fn an_exact_duration_is_a_whole_number_of_one_unit() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (250, "250ms"),
+            (61_000, "61s"),
+            (5_400_000, "90m"),
+            (2_592_000_000, "30d"),
+        ] {
+            assert_eq!(exact(Duration::from_millis(ms)), text);
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)));
+        }
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(crate) mod redaction;
 pub use archive::ArchivedLetter;
 pub use capture::{CaptureOutcome, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};
+pub use discard::Changed;
 pub use edit::{Edit, EditDiff, EditPreview, Edited};
 pub use event::LetterEvent;
 pub use filter::{Comparison, LetterFilter};

@@ -57,6 +57,7 @@ pub(crate) enum Operation {
     Enqueue,
     Redrive,
     Discard,
+    Reopen,
     Edit,
     Cancel,
     Priority,

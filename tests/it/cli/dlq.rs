@@ -4,5 +4,6 @@ mod blocked;
 mod captures;
 mod groups;
 mod letters;
+mod reopen;
 mod runs;
 mod selection;

@@ -212,7 +212,7 @@ const CALLERS: [Hot; 7] = [
     },
     Hot {
         name: "discard",
-        arguments: "'{\"queue\": \"orders\"}', NULL, 500, 'a test', 'me'",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, 'a test', 'me', NULL",
         pages: 40_000,
     },
     Hot {

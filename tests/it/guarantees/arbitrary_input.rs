@@ -243,6 +243,7 @@ fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
             "host",
             "source",
             "run",
+            "audit",
             "odd",
         ][..],
     );

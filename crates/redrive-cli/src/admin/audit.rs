@@ -99,6 +99,7 @@ impl AuditCommand {
 
 fn record_table(records: &[AuditRecord]) -> Table {
     let mut table = Table::new([
+        Column::Number("ID"),
         Column::Text("AT"),
         Column::Text("VERB"),
         Column::Number("LETTERS"),
@@ -107,6 +108,7 @@ fn record_table(records: &[AuditRecord]) -> Table {
     ]);
     for line in lines(records) {
         table.row([
+            line.id.to_string(),
             line.at,
             line.verb,
             grouped(line.letters),

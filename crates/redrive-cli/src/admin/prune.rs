@@ -1,5 +1,6 @@
 //! `redrive prune`: deletes or archives old letters.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,77 +8,146 @@ use redrive::Database;
 use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::{rule_cells, rule_json};
+use crate::dlq::{Stopped, rule_cells, rule_json};
 use crate::error::Result;
 use crate::operator;
+use crate::stop::StopSignal;
 use crate::terminal::{Column, Progress, Table, counted, grouped, json_line};
-use crate::time::{self, short};
+use crate::time::{self, exact, short};
 
 /// The age without retention rules: 30 days.
 const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
 
 /// Delete old letters, or apply the retention rules
 ///
-/// With --older-than, recovered and discarded letters of that age are deleted. Without it, the
-/// rules of `dlq retention` are applied; if there are none, --older-than 30d is the default. Open
-/// letters are deleted only by a rule. The exit code is 0 even if nothing was deleted, so that
-/// this can run from a timer.
+/// Without --yes this is a dry run. With --older-than, recovered and discarded letters of that age
+/// are deleted. Without it, the rules of `dlq retention` are applied; if there are none,
+/// --older-than 30d is the default. Open letters are deleted only by a rule. Workers apply the
+/// rules too.
 #[derive(Args, Debug)]
-#[command(before_help = "\
+#[command(
+    before_help = "\
 Examples:
-  redrive prune --dry-run
-  redrive prune --older-than 90d
-")]
+  redrive prune
+  redrive prune --older-than 90d --yes
+",
+    after_help = "\
+The exit code is 0 even if nothing was deleted, so that this can run from a
+timer. Ctrl-C stops after the current batch; the exit code is 1 then."
+)]
 pub(crate) struct Prune {
     /// Time since the letters were recovered or discarded, such as 12h or 30d.
     #[arg(long, value_name = "AGE", value_parser = time::parse, allow_hyphen_values = true)]
     older_than: Option<Duration>,
     /// Change nothing; show the rules, and how many letters they affect now.
-    #[arg(long, conflicts_with = "older_than")]
+    #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
+    /// Delete or archive the letters.
+    #[arg(long)]
+    yes: bool,
     /// The reason, for the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
+/// The letters that a prune removes.
+enum Scope {
+    /// Closed letters of this age.
+    OlderThan(Duration),
+    /// The letters that are due according to the retention rules.
+    Rules,
+}
+
 impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        if self.dry_run {
-            return dry_run(&db, cx);
+        let scope = match self.older_than {
+            Some(age) => Scope::OlderThan(age),
+            None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
+            None => Scope::Rules,
+        };
+        match (scope, self.yes) {
+            (Scope::OlderThan(age), false) => dry_run_by_age(age, &db, cx),
+            (Scope::Rules, false) => dry_run_of_rules(&db, cx),
+            (scope, true) => self.prune(&scope, &db, cx),
         }
+    }
+
+    /// Removes letters in batches, until a signal arrives.
+    fn prune(&self, scope: &Scope, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let mut stop = StopSignal::listen()?;
         let operator = operator::current(self.reason.as_deref());
-        let progress = Progress::unknown("pruning letters");
-        let has_rules = self.older_than.is_none() && !db.dlq().retention().list()?.is_empty();
-        let (pruned, verb) = match has_rules {
-            true => (
-                db.dlq().retention().apply(&operator)?,
-                "deleted or archived",
+        let (total, participle, undo) = match scope {
+            Scope::OlderThan(age) => (
+                db.dlq().count_prunable(*age)?,
+                "pruned",
+                "deleted letters cannot be restored",
             ),
-            false => {
-                let age = self.older_than.unwrap_or(DEFAULT_AGE);
-                (db.dlq().prune(age, &operator)?, "pruned")
-            }
+            Scope::Rules => (
+                db.dlq()
+                    .retention()
+                    .due()?
+                    .iter()
+                    .map(|due| due.letters)
+                    .sum(),
+                "deleted or archived",
+                "deleted letters cannot be restored; for the archived ones: redrive dlq archive list",
+            ),
+        };
+        let progress = Progress::of("pruning letters", total);
+        let (mut pruned, mut course) = (0, ControlFlow::Continue(()));
+        let go_on = |so_far: u64| {
+            pruned = so_far;
+            progress.at(pruned);
+            course = stop.check();
+            course
+        };
+        let done = match scope {
+            Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
+            Scope::Rules => db.dlq().retention().apply_while(&operator, go_on),
         };
         drop(progress);
+        let stopped = Stopped {
+            done: pruned,
+            total,
+            participle,
+            undo: (pruned > 0).then(|| undo.to_owned()),
+        };
+        done.inspect_err(|_| stopped.say_after_error(cx))?;
         if cx.global.json {
             json_line(cx.out, &json!({ "pruned": pruned }))?;
         } else {
-            writeln!(cx.out, "{verb} {}", counted(pruned, "letter"))?;
+            writeln!(cx.out, "{participle} {}", counted(pruned, "letter"))?;
+        }
+        if course.is_break() && pruned < total {
+            stopped.say(cx)?;
+            return Ok(Ending::NothingMatched);
         }
         Ok(Ending::Done)
     }
 }
 
-fn dry_run(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    if db.dlq().retention().list()?.is_empty() {
-        cx.say(format!(
-            "there are no retention rules; recovered and discarded letters older than {} would be \
-             deleted",
-            short(DEFAULT_AGE)
-        ));
+fn dry_run_by_age(age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    let letters = db.dlq().count_prunable(age)?;
+    if cx.global.json {
+        json_line(
+            cx.out,
+            &json!({ "dry_run": true, "older_than_ms": age.as_millis(), "would_change": letters }),
+        )?;
         return Ok(Ending::Done);
     }
+    writeln!(
+        cx.out,
+        "{}, recovered or discarded more than {} ago, would be deleted.\n\
+         Nothing was changed. To act:\n  redrive prune --older-than {} --yes",
+        counted(letters, "letter"),
+        short(age),
+        exact(age),
+    )?;
+    Ok(Ending::Done)
+}
+
+fn dry_run_of_rules(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let due = db.dlq().retention().due()?;
     if cx.global.json {
         for due in &due {
@@ -102,7 +172,7 @@ fn dry_run(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let total = due.iter().map(|due| due.letters).sum();
     writeln!(
         cx.out,
-        "\n{} would be deleted or archived. Nothing was changed. To act:\n  redrive prune",
+        "\n{} would be deleted or archived. Nothing was changed. To act:\n  redrive prune --yes",
         counted(total, "letter")
     )?;
     Ok(Ending::Done)

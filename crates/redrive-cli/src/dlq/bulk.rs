@@ -1,4 +1,5 @@
-//! Shared by `redrive` and `discard`: letters by id at once, letters by condition after `--yes`.
+//! Shared by `redrive`, `discard` and `reopen`: letters by id at once, letters by condition after
+//! `--yes`.
 
 use clap::Args;
 use redrive::dlq::{LetterCount, LetterFilter, LetterState};
@@ -12,10 +13,8 @@ use super::none_matched::words;
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{Progress, grouped, json_line};
+use crate::terminal::{grouped, json_line};
 
-/// How many letters change between two updates of the progress bar.
-const BATCH: u64 = 500;
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
 
@@ -77,23 +76,22 @@ impl BulkSelection {
         self.selection.queue()
     }
 
-    /// The states from which the selected letters may be closed: open, and quarantined if the
-    /// letters are given by id or by that state. Empty if the conditions name only other states.
-    pub(super) fn closable_states(&self) -> Result<Vec<LetterState>> {
-        let closable = [LetterState::Open, LetterState::Quarantined];
+    /// The states from which the action takes the selected letters: those that the conditions
+    /// name, the first of `takes` by default, or all of them for letters given by id.
+    pub(super) fn states(&self, takes: &[LetterState]) -> Result<Vec<LetterState>> {
         Ok(match self.selection.letters()?.named_states() {
             Some(named) => named
                 .into_iter()
-                .filter(|state| closable.contains(state))
+                .filter(|state| takes.contains(state))
                 .collect(),
-            None if self.ids().is_empty() => vec![LetterState::Open],
-            None => closable.to_vec(),
+            None if self.ids().is_empty() => takes.iter().take(1).copied().collect(),
+            None => takes.to_vec(),
         })
     }
 
-    /// The selected letters that may be closed; `None` if the conditions exclude them all.
-    pub(super) fn closable(&self) -> Result<Option<LetterFilter>> {
-        let states = self.closable_states()?;
+    /// The selected letters that the action takes; `None` if the conditions exclude them all.
+    pub(super) fn taken(&self, takes: &[LetterState]) -> Result<Option<LetterFilter>> {
+        let states = self.states(takes)?;
         Ok(match states.is_empty() {
             true => None,
             false => Some(self.selection.letters()?.states(states)),
@@ -115,16 +113,17 @@ impl BulkSelection {
     pub(super) fn dry_run(
         &self,
         action: &BulkAction<'_>,
+        takes: &[LetterState],
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Option<Ending>> {
-        let closable = self.closable()?;
-        let count = match &closable {
-            Some(closable) => db.dlq().count(closable)?,
+        let taken = self.taken(takes)?;
+        let count = match &taken {
+            Some(taken) => db.dlq().count(taken)?,
             None => LetterCount::default(),
         };
         let affected = self.limited((action.affects)(&count));
-        let left_out = self.left_out(db)?;
+        let left_out = self.left_out(takes, db)?;
         if cx.global.json {
             json_line(
                 cx.out,
@@ -135,18 +134,18 @@ impl BulkSelection {
                     "left_out": left_out_json(&left_out),
                 }),
             )?;
-        } else if let Some(closable) = closable
+        } else if let Some(taken) = taken
             && count.letters > 0
         {
             writeln!(
                 cx.out,
                 "{}; {} would be {}.\n",
-                matching(count.letters, &words(&self.closable_states()?)),
+                matching(count.letters, &words(&self.states(takes)?)),
                 grouped(affected),
                 action.participle
             )?;
             write_left_out(&left_out, cx.out)?;
-            let sample = db.dlq().list(&closable.limit(SAMPLE))?;
+            let sample = db.dlq().list(&taken.limit(SAMPLE))?;
             letter_table(&sample).write(cx.out)?;
             writeln!(
                 cx.out,
@@ -160,34 +159,28 @@ impl BulkSelection {
         })
     }
 
-    /// The matching letters that are not closed because of their state.
-    fn left_out(&self, db: &Database) -> Result<Vec<LeftOutLine>> {
+    /// The matching letters that the action leaves out because of their state.
+    fn left_out(&self, takes: &[LetterState], db: &Database) -> Result<Vec<LeftOutLine>> {
         let letters = self.selection.letters()?;
-        let closable = self.closable_states()?;
-        let candidates = letters
-            .named_states()
-            .unwrap_or_else(|| vec![LetterState::Quarantined]);
+        let states = self.states(takes)?;
+        let candidates = letters.named_states().unwrap_or_else(|| takes.to_vec());
         let mut lines = Vec::new();
         for state in candidates {
-            if closable.contains(&state) {
+            if states.contains(&state) {
                 continue;
             }
             let letters = db.dlq().count(&letters.clone().state(state))?.letters;
             if letters == 0 {
                 continue;
             }
-            let (because, include) = match state == LetterState::Quarantined {
-                true => (
-                    state.to_string(),
-                    Some("the condition state=open,quarantined includes them".to_owned()),
-                ),
-                false => (format!("already {state}"), None),
-            };
+            let include = takes
+                .contains(&state)
+                .then(|| "the condition state=open,quarantined includes them".to_owned());
             lines.push(LeftOutLine {
                 letters,
                 reason: state.as_str(),
                 state: Some(state.as_str()),
-                because,
+                because: state.to_string(),
                 include,
             });
         }
@@ -208,31 +201,5 @@ impl BulkSelection {
             words.push("--yes".to_owned());
         }
         words.join(" ")
-    }
-
-    /// Acts on the matching letters in batches, on as many as matched at the beginning.
-    ///
-    /// The bound ends the loop even if letters die again while it runs.
-    pub(super) fn in_batches(
-        &self,
-        action: &BulkAction<'_>,
-        db: &Database,
-        mut batch: impl FnMut(&LetterFilter) -> Result<u64>,
-    ) -> Result<u64> {
-        let Some(closable) = self.closable()? else {
-            return Ok(0);
-        };
-        let total = self.limited((action.affects)(&db.dlq().count(&closable)?));
-        let progress = Progress::of(action.progressive, total);
-        let mut changed = 0;
-        while changed < total {
-            let now = batch(&closable.clone().limit(BATCH.min(total - changed)))?;
-            if now == 0 {
-                break;
-            }
-            changed += now;
-            progress.at(changed);
-        }
-        Ok(changed)
     }
 }

@@ -4,21 +4,23 @@ mod preview;
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::sync::Arc;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use redrive::dlq::Edited;
+use redrive::dlq::{Edited, LetterFilter, LetterState};
 use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::selection::Selection;
+use super::stopped::Stopped;
 use super::validate::{error_json, print_errors};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::shell::{Interrupt, Shell};
-use crate::terminal::{counted, grouped, json_line};
+use crate::shell::Shell;
+use crate::stop::StopSignal;
+use crate::terminal::{Progress, counted, grouped, json_line};
 use crate::time;
 
 /// Change the payloads of open and quarantined letters
@@ -41,8 +43,13 @@ Examples:
   redrive dlq edit --id 42 --set @fixed.json --reason 'the payload was truncated'
   redrive dlq edit orders --exec \"jq -c '.currency |= ascii_upcase'\" --yes
   redrive dlq edit --id 42 --undo
+  redrive dlq edit audit=414 --undo --yes
 ",
-    after_help = "The exit code is 1 if a letter could not be changed or none matches."
+    after_help = "\
+The condition audit=ID with --undo undoes one edit as a whole; `redrive audit
+--verb edit` prints the ids. Ctrl-C stops after the current batch of 100 letters
+and prints how to undo what was done. The exit code is 1 then, and if a letter
+could not be changed or none matches."
 )]
 pub(super) struct Edit {
     #[command(flatten)]
@@ -53,7 +60,7 @@ pub(super) struct Edit {
     #[arg(long, help_heading = "Action", value_name = "TEXT")]
     reason: Option<String>,
     /// Change nothing; show the differences.
-    #[arg(long, help_heading = "Action", conflicts_with_all = ["yes", "undo", "restore"])]
+    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
     dry_run: bool,
     /// Change all letters that match.
     #[arg(long, help_heading = "Action")]
@@ -82,32 +89,148 @@ struct EditArgs {
     #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
     deadline: Duration,
     /// Restore the payload before the last edit, as a new version.
-    #[arg(long, group = "how", conflicts_with = "queue")]
+    #[arg(long, group = "how")]
     undo: bool,
     /// Restore this version; 0 is the payload that died.
-    #[arg(long, value_name = "VERSION", group = "how", conflicts_with = "queue")]
+    #[arg(long, value_name = "VERSION", group = "how")]
     restore: Option<u32>,
 }
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (edit, _interrupt) = self.change.read()?;
-        let Some(edit) = edit else {
-            let db = cx.database()?;
-            return self.restore(&db, cx);
-        };
+        let edit = self.change.read()?;
         let db = cx.database()?;
         let filter = self.selection.letters()?;
         let has_ids = !self.selection.ids().is_empty();
-        if self.dry_run || (!has_ids && !self.yes) {
-            let repeat = match has_ids {
-                true => "without --dry-run",
-                false => "with --yes",
-            };
-            return preview::preview(&filter, &edit, repeat, &db, cx);
+        let is_dry_run = self.dry_run || (!has_ids && !self.yes);
+        match &edit {
+            None if is_dry_run => self.preview_restore(&filter, &db, cx),
+            None if has_ids => self.restore(&db, cx),
+            None => self.restore_matching(&filter, &db, cx),
+            Some(edit) if is_dry_run => preview::preview(&filter, edit, self.repeat(), &db, cx),
+            Some(edit) => self.edit(&filter, edit, &db, cx),
         }
+    }
+
+    /// Words after "repeat the command" in a dry run.
+    fn repeat(&self) -> &'static str {
+        match self.selection.ids().is_empty() {
+            true => "with --yes",
+            false => "without --dry-run",
+        }
+    }
+
+    /// Edits the letters in batches, until a signal arrives.
+    fn edit(
+        &self,
+        filter: &LetterFilter,
+        edit: &redrive::dlq::Edit,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let mut stop = StopSignal::listen()?;
+        let total = self.editable(filter, db)?;
+        let progress = Progress::of("editing", total);
         let operator = operator::current(self.reason.as_deref());
-        report(&db.dlq().edit(&filter, &edit, &operator)?, cx)
+        let (mut tried, mut course) = (0, ControlFlow::Continue(()));
+        let mut edited = (0, None);
+        let done = db.dlq().edit_while(filter, edit, &operator, |so_far| {
+            edited = (so_far.edited.len() as u64, so_far.audit);
+            tried = edited.0 + so_far.unchanged;
+            progress.at(tried);
+            course = stop.check();
+            course
+        });
+        drop(progress);
+        let stopped = stopped(edited, total, "edited");
+        let done = done.inspect_err(|_| stopped.say_after_error(cx))?;
+        let ending = report(&done, cx)?;
+        if course.is_break() && tried < total {
+            stopped.say(cx)?;
+            return Ok(Ending::NothingMatched);
+        }
+        Ok(ending)
+    }
+
+    /// Counts the letters that can be edited.
+    fn editable(&self, filter: &LetterFilter, db: &Database) -> Result<u64> {
+        let mut letters = 0;
+        let named = filter.named_states();
+        for state in [LetterState::Open, LetterState::Quarantined] {
+            if named.as_ref().is_none_or(|named| named.contains(&state)) {
+                letters += db.dlq().count(&filter.clone().state(state))?.letters;
+            }
+        }
+        Ok(self.selection.limited(letters))
+    }
+
+    /// Shows how many letters would get an earlier payload.
+    fn preview_restore(
+        &self,
+        filter: &LetterFilter,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let letters = self.editable(filter, db)?;
+        if cx.global.json {
+            json_line(cx.out, &json!({ "dry_run": true, "matching": letters }))?;
+        } else if letters > 0 {
+            let version = match self.change.restore {
+                Some(version) => format!("version {version} of their payload"),
+                None => "their payload before the last edit".to_owned(),
+            };
+            writeln!(
+                cx.out,
+                "{} would get {version}, if they have one.\n\
+                 Nothing was changed. To act, repeat the command {}.",
+                counted(letters, "letter"),
+                self.repeat(),
+            )?;
+        }
+        if letters == 0 {
+            cx.say("no open or quarantined letter matches");
+            return Ok(Ending::NothingMatched);
+        }
+        Ok(Ending::Done)
+    }
+
+    /// Restores the payloads of all matching letters in batches, until a signal arrives.
+    fn restore_matching(
+        &self,
+        filter: &LetterFilter,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let mut stop = StopSignal::listen()?;
+        let total = self.editable(filter, db)?;
+        let progress = Progress::of("restoring", total);
+        let operator = operator::current(self.reason.as_deref());
+        let (mut restored, mut course) = ((0, None), ControlFlow::Continue(()));
+        let done =
+            db.dlq()
+                .restore_versions_while(filter, self.change.restore, &operator, |so_far| {
+                    restored = (so_far.letters.len() as u64, so_far.audit);
+                    progress.at(restored.0);
+                    course = stop.check();
+                    course
+                });
+        drop(progress);
+        let stopped = stopped(restored, total, "restored");
+        let done = done.inspect_err(|_| stopped.say_after_error(cx))?;
+        let letters = done.letters.len() as u64;
+        if cx.global.json {
+            json_line(cx.out, &json!({ "restored": letters, "audit": done.audit }))?;
+        } else {
+            writeln!(cx.out, "{} restored", counted(letters, "letter"))?;
+        }
+        if course.is_break() && letters < total {
+            stopped.say(cx)?;
+            return Ok(Ending::NothingMatched);
+        }
+        Ok(match letters {
+            0 => Ending::NothingMatched,
+            _ => Ending::Done,
+        })
     }
 
     fn restore(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
@@ -135,24 +258,31 @@ impl Edit {
 
 impl EditArgs {
     /// The edit, or `None` to restore an old version.
-    fn read(&self) -> Result<(Option<redrive::dlq::Edit>, Option<Interrupt>)> {
+    fn read(&self) -> Result<Option<redrive::dlq::Edit>> {
         if let Some(command) = &self.exec {
             let deadline = self.deadline;
-            let shell = Arc::new(Shell::new(command, Some(deadline)));
-            let interrupt = Interrupt::of(&shell)?;
-            let edit = redrive::dlq::Edit::transform(move |payload| {
+            let shell = Shell::new(command, Some(deadline));
+            return Ok(Some(redrive::dlq::Edit::transform(move |payload| {
                 let edited = shell.transform(payload, deadline);
                 edited.map_err(|failure| failure.message().to_owned())
-            });
-            return Ok((Some(edit), Some(interrupt)));
+            })));
         }
-        let edit = match (&self.patch, &self.merge, &self.set) {
+        Ok(match (&self.patch, &self.merge, &self.set) {
             (Some(patch), ..) => Some(redrive::dlq::Edit::patch(&text(patch)?)?),
             (_, Some(merge), _) => Some(redrive::dlq::Edit::merge(&text(merge)?)?),
             (.., Some(set)) => Some(redrive::dlq::Edit::set(text(set)?.trim())?),
             (None, None, None) => None,
-        };
-        Ok((edit, None))
+        })
+    }
+}
+
+/// The progress of an edit or a restore. Undoing a restore is a restore too.
+fn stopped((done, audit): (u64, Option<i64>), total: u64, participle: &'static str) -> Stopped {
+    Stopped {
+        done,
+        total,
+        participle,
+        undo: audit.map(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
     }
 }
 
@@ -165,7 +295,7 @@ fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
             &json!({
                 "edited": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
                 "errors": done.refused.iter().map(error_json).collect::<Vec<_>>(),
-                "skipped": skipped,
+                "skipped": skipped, "audit": done.audit,
             }),
         )?;
     } else {

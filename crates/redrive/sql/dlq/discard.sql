@@ -5,8 +5,10 @@
 -- $2 timestamptz only letters that died by this time; NULL: now; see redrive.sql
 -- $3 bigint    maximum number of letters
 -- $4 text      reason         $5 text  operator
+-- $6 bigint    audit record of the first batch; NULL: this is the first
 -- Locks: the letters it discards; letters locked by another operator are skipped.
--- Index relied on: dead_letters_open_for_redrive, or the primary key.
--- Rows: one per discarded letter, with `as_of`. Zero rows: no letter is left to discard.
-SELECT d.id, coalesce($2::timestamptz, statement_timestamp()) AS as_of
-FROM redrive.discard_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5) AS d (id)
+-- Index relied on: dead_letters_open_for_redrive, dead_letters_by_audit or the primary key.
+-- Rows: one per discarded letter, with the audit record of the first batch and `as_of`. Zero rows: no
+--       letter is left to discard.
+SELECT d.id, d.audit_id, coalesce($2::timestamptz, statement_timestamp()) AS as_of
+FROM redrive.discard_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5, $6) d

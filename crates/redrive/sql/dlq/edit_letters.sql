@@ -5,9 +5,11 @@
 -- $3 integer[] number of edits of each letter when its payload was read; a letter that has been
 --              edited since is skipped
 -- $4 text reason  $5 text operator  $6 jsonb the caller's filter  $7 text kind of edit
+-- $8 bigint    audit record of the first batch; NULL: this is the first
 -- Locks: the letters, in the order of their ids.
 -- Index relied on: the primary key.
--- Rows: the ids of the edited letters. The others were edited, redriven or closed since they were read.
-SELECT e.id
-FROM redrive.edit_letters($1, $2, NULL, $3, $4, $5, $6, $7) AS e
+-- Rows: the ids of the edited letters, with the audit record of the first batch. The others were edited,
+--       redriven or closed since they were read.
+SELECT e.id, e.audit_id
+FROM redrive.edit_letters($1, $2, NULL, $3, $4, $5, $6, $7, $8) AS e
 ORDER BY e.id

@@ -90,6 +90,8 @@ statements! {
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
     DISCARD = "dlq" / "discard";
+    REOPEN = "dlq" / "reopen";
+    COUNT_PRUNABLE = "dlq" / "count_prunable";
     PRUNE = "dlq" / "prune";
     PAGE_LETTERS = "dlq" / "page_letters";
     MASK = "dlq" / "mask";
@@ -97,6 +99,7 @@ statements! {
     EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
     RESTORE_LETTER = "dlq" / "restore_letter";
+    RESTORE_LETTERS = "dlq" / "restore_letters";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";

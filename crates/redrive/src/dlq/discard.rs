@@ -1,8 +1,9 @@
-//! Discards letters, and deletes closed ones.
+//! Discards letters, reopens discarded ones, and deletes closed ones.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use crate::db::sql;
+use crate::db::sql::{self, Sql};
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
@@ -10,16 +11,33 @@ use crate::job::error_report::clip;
 use crate::job::job::{JobId, milliseconds};
 use crate::job::operator::Operator;
 
-/// The letters per discard statement.
-const DISCARD_BATCH: u64 = 500;
+/// The letters per statement of a discard or a reopening.
+const BATCH: u64 = 500;
 /// The letters per prune statement.
 const PRUNE_BATCH: i64 = 2000;
 /// The longest stored reason, in bytes.
 const WHY_BYTES: usize = 1024;
 
+/// The letters that an operation has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// The letters.
+    pub letters: Vec<JobId>,
+    /// The audit record of the operation, by which [`LetterFilter::audit`] selects these
+    /// letters; `None`: it changed none.
+    pub audit: Option<i64>,
+}
+
+/// An operation that moves letters into another state, as a statement.
+struct Move {
+    doing: &'static str,
+    statement: &'static Sql,
+}
+
 impl Dlq<'_> {
     /// Closes open letters and records the reason. They stay in the table until retention
-    /// or a prune deletes them.
+    /// or a prune deletes them, and [`reopen`](Dlq::reopen) opens them again.
     ///
     /// Returns the ids of the discarded letters. Each batch of 500 is one transaction with
     /// its audit row.
@@ -28,35 +46,121 @@ impl Dlq<'_> {
     /// *Invalid* without a reason; otherwise if the database rejects a statement or does
     /// not answer.
     pub fn discard(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
-        const DOING: &str = "discard letters";
-        let Some(why) = operator.given_reason() else {
+        let discarded = self.discard_while(filter, operator, |_| ControlFlow::Continue(()));
+        Ok(discarded?.letters)
+    }
+
+    /// Discards letters as [`discard`](Dlq::discard) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 500 with everything discarded so far.
+    ///
+    /// # Errors
+    /// Those of [`discard`](Dlq::discard). Letters discarded before the error stay
+    /// discarded.
+    pub fn discard_while(
+        &self,
+        filter: &LetterFilter,
+        operator: &Operator,
+        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+    ) -> Result<Changed> {
+        if operator.given_reason().is_none() {
             return Err(Error::invalid("a discard needs a reason"));
+        }
+        let discard = Move {
+            doing: "discard letters",
+            statement: &sql::DISCARD,
         };
+        self.move_letters(&discard, filter, operator, go_on)
+    }
+
+    /// Opens discarded letters again. They keep their history. A letter that was quarantined
+    /// is quarantined again.
+    ///
+    /// Returns the ids of the reopened letters. Each batch of 500 is one transaction with
+    /// its audit row.
+    ///
+    /// # Errors
+    /// If the database rejects a statement or does not answer.
+    pub fn reopen(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
+        let reopened = self.reopen_while(filter, operator, |_| ControlFlow::Continue(()));
+        Ok(reopened?.letters)
+    }
+
+    /// Reopens letters as [`reopen`](Dlq::reopen) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 500 with everything reopened so far.
+    ///
+    /// # Errors
+    /// Those of [`reopen`](Dlq::reopen). Letters reopened before the error stay open.
+    pub fn reopen_while(
+        &self,
+        filter: &LetterFilter,
+        operator: &Operator,
+        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+    ) -> Result<Changed> {
+        let reopen = Move {
+            doing: "reopen letters",
+            statement: &sql::REOPEN,
+        };
+        self.move_letters(&reopen, filter, operator, go_on)
+    }
+
+    /// Moves letters in batches, which share the audit record of the first one.
+    fn move_letters(
+        self,
+        what: &Move,
+        filter: &LetterFilter,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+    ) -> Result<Changed> {
+        let Move { doing, statement } = *what;
         filter.refuse_after()?;
-        let why = clip(why.to_owned(), WHY_BYTES);
+        let why = operator
+            .given_reason()
+            .map(|why| clip(why.to_owned(), WHY_BYTES));
         let mut left = filter.limit.unwrap_or(u64::MAX);
-        let mut closed = Vec::new();
+        let mut changed = Changed::default();
         let mut as_of: Option<SystemTime> = None;
         while left > 0 {
-            let limit = i64::try_from(left.min(DISCARD_BATCH)).unwrap_or(i64::MAX);
+            let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
             let (filter, operator, why) = (filter.parameter()?, operator.clone(), why.clone());
-            let (ids, moment) = self.db.call_bulk(DOING, move |session| {
+            let audit = changed.audit;
+            let (ids, first) = self.db.call_bulk(doing, move |session| {
                 let rows = session.query(
-                    DOING,
-                    &sql::DISCARD,
-                    &[&filter, &as_of, &limit, &why, &operator.by()],
+                    doing,
+                    statement,
+                    &[&filter, &as_of, &limit, &why, &operator.by(), &audit],
                 )?;
                 let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
-                Ok((ids, rows.first().map(|row| row.get("as_of"))))
+                let first = rows.first();
+                Ok((
+                    ids,
+                    first.map(|row| (row.get("as_of"), row.get("audit_id"))),
+                ))
             })?;
-            if ids.is_empty() {
+            let Some((moment, audit)) = first else { break };
+            as_of = Some(moment);
+            changed.audit = Some(audit);
+            left -= ids.len() as u64;
+            changed.letters.extend(ids);
+            if go_on(&changed).is_break() {
                 break;
             }
-            as_of = moment;
-            left -= ids.len() as u64;
-            closed.extend(ids);
         }
-        Ok(closed)
+        Ok(changed)
+    }
+
+    /// Counts the letters that [`prune`](Dlq::prune) would delete. Changes nothing.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn count_prunable(&self, older_than: Duration) -> Result<u64> {
+        const DOING: &str = "count letters to prune";
+        let age_ms = milliseconds(older_than);
+        self.db.call_bulk(DOING, move |session| {
+            let row = session.query_one(DOING, &sql::COUNT_PRUNABLE, &[&age_ms])?;
+            Ok(row.get::<_, i64>("letters").unsigned_abs())
+        })
     }
 
     /// Deletes letters that were recovered or discarded more than `older_than` ago, in
@@ -69,6 +173,21 @@ impl Dlq<'_> {
     /// If the database rejects a statement or does not answer. Letters deleted before the
     /// error stay deleted.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
+        self.prune_while(older_than, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Deletes letters as [`prune`](Dlq::prune) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch with the number deleted so far.
+    ///
+    /// # Errors
+    /// Those of [`prune`](Dlq::prune).
+    pub fn prune_while(
+        &self,
+        older_than: Duration,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
         let age_ms = milliseconds(older_than);
         let mut pruned = 0;
         loop {
@@ -88,10 +207,10 @@ impl Dlq<'_> {
                 })?;
                 Ok(row.get::<_, i64>("pruned").unsigned_abs())
             })?;
-            if batch == 0 {
+            pruned += batch;
+            if batch == 0 || go_on(pruned).is_break() {
                 return Ok(pruned);
             }
-            pruned += batch;
         }
     }
 }

@@ -7,6 +7,7 @@
 mod patch;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
@@ -40,6 +41,9 @@ pub struct Edited {
     pub refused: Vec<ValidationError>,
     /// Letters that are neither open nor quarantined, or that other editors kept changing.
     pub skipped: Vec<JobId>,
+    /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
+    /// letters; `None`: no letter was edited.
+    pub audit: Option<i64>,
 }
 
 /// The effect that an edit would have on a letter.
@@ -92,16 +96,36 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
     /// statement or does not answer.
     pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
+        self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Edits letters as [`edit`](Dlq::edit) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 100 with the outcome so far, without the letters that
+    /// the edit refuses.
+    ///
+    /// # Errors
+    /// Those of [`edit`](Dlq::edit).
+    pub fn edit_while(
+        &self,
+        filter: &LetterFilter,
+        edit: &Edit,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Edited) -> ControlFlow<()>,
+    ) -> Result<Edited> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         let mut handled: HashSet<i64> = HashSet::new();
-        self.each_editable(filter, |page| -> Result<()> {
+        let ended = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
             handled.extend(page.iter().map(|letter| letter.id.get()));
             self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
-            refused.fold(self.db)
+            refused.fold(self.db)?;
+            Ok(go_on(&done))
         })?;
-        let asked = filter.asked_ids().iter().filter(|id| !handled.contains(id));
-        done.skipped.extend(asked.map(|id| JobId::new(*id)));
+        if ended.is_continue() {
+            let asked = filter.asked_ids().iter().filter(|id| !handled.contains(id));
+            done.skipped.extend(asked.map(|id| JobId::new(*id)));
+        }
         done.refused = refused.into_vec();
         Ok(done)
     }
@@ -118,7 +142,7 @@ impl Dlq<'_> {
         edit: &Edit,
         mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.each_editable(filter, |page| {
+        self.each_editable(filter, |page| -> Result<ControlFlow<()>, E> {
             for letter in page {
                 let made = edit.make(letter.payload.as_deref().map(RawValue::get));
                 let after = match made {
@@ -132,15 +156,17 @@ impl Dlq<'_> {
                     after,
                 })?;
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
+        .map(drop)
     }
 
+    /// Calls `visit` with each page, until it breaks.
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
-        mut visit: impl FnMut(Vec<Editable>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut visit: impl FnMut(Vec<Editable>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<ControlFlow<()>, E> {
         filter.refuse_after()?;
         let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
@@ -149,9 +175,11 @@ impl Dlq<'_> {
             let Some(last) = page.last() else { break };
             after = last.id;
             left -= page.len() as u64;
-            visit(page)?;
+            if visit(page)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn page_of_editable(
@@ -204,7 +232,7 @@ impl Dlq<'_> {
                 return Ok(());
             }
             let asked: Vec<JobId> = changes.ids.iter().copied().map(JobId::new).collect();
-            let edited = self.write_edits(filter, changes, edit, operator)?;
+            let edited = self.write_edits(filter, changes, edit, operator, &mut done.audit)?;
             let is_edited: HashSet<JobId> = edited.iter().copied().collect();
             done.edited.extend(edited);
             let lost: Vec<JobId> = asked
@@ -236,15 +264,17 @@ impl Dlq<'_> {
         changes: Changes,
         edit: &Edit,
         operator: &Operator,
+        audit: &mut Option<i64>,
     ) -> Result<Vec<JobId>> {
+        let first = *audit;
         let filter = filter.parameter()?;
         let how = edit.word();
         let (why, person) = (
             operator.given_reason().map(str::to_owned),
             operator.by().map(str::to_owned),
         );
-        self.db.call_bulk("edit letters", move |session| {
-            let parameters: [Parameter<'_>; 7] = [
+        let (ids, first) = self.db.call_bulk("edit letters", move |session| {
+            let parameters: [Parameter<'_>; 8] = [
                 &changes.ids,
                 &changes.payloads,
                 &changes.expected,
@@ -252,9 +282,13 @@ impl Dlq<'_> {
                 &person,
                 &filter,
                 &how,
+                &first,
             ];
             let rows = session.query("edit letters", &sql::EDIT_LETTERS, &parameters)?;
-            Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
-        })
+            let ids = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
+            Ok((ids, rows.first().map(|row| row.get("audit_id")).or(first)))
+        })?;
+        *audit = first;
+        Ok(ids)
     }
 }

@@ -88,6 +88,8 @@ struct Filter {
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit: Option<i64>,
 }
 
 fn as_predicate<S: Serializer>(
@@ -270,6 +272,14 @@ impl LetterFilter {
     #[must_use]
     pub fn run(mut self, run: RunId) -> LetterFilter {
         self.filter.run = Some(run.get());
+        self
+    }
+
+    /// Selects the letters that an operation was the last to discard, reopen or edit, by the id
+    /// of its audit record.
+    #[must_use]
+    pub fn audit(mut self, record: i64) -> LetterFilter {
+        self.filter.audit = Some(record);
         self
     }
 

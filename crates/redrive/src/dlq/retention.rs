@@ -4,6 +4,7 @@
 //! does [`RetentionRules::apply`].
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -270,6 +271,21 @@ impl RetentionRules<'_> {
     /// If the database rejects a statement or does not answer. Letters removed before the
     /// error stay removed.
     pub fn apply(&self, operator: &Operator) -> Result<u64> {
+        self.apply_while(operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Applies the rules as [`apply`](RetentionRules::apply) does, and stops when `go_on`
+    /// breaks.
+    ///
+    /// Calls `go_on` after each batch with the number removed so far.
+    ///
+    /// # Errors
+    /// Those of [`apply`](RetentionRules::apply).
+    pub fn apply_while(
+        &self,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
         let mut taken = 0;
         loop {
             let operator = operator.clone();
@@ -288,10 +304,10 @@ impl RetentionRules<'_> {
                 })?;
                 Ok(row.get::<_, i64>("taken"))
             })?;
-            if batch == 0 {
+            taken += batch.unsigned_abs();
+            if batch == 0 || go_on(taken).is_break() {
                 return Ok(taken);
             }
-            taken += batch.unsigned_abs();
         }
     }
 }

@@ -1,15 +1,21 @@
 //! The earlier payloads of an edited letter.
 
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
 use crate::db::sql;
+use crate::dlq::discard::Changed;
+use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
+
+/// The letters per page of a restore.
+const PAGE: u64 = 100;
 
 /// A payload that an edit replaced, or a failure captured again for a closed letter.
 #[derive(Clone, Debug)]
@@ -72,9 +78,7 @@ impl Dlq<'_> {
         version: Option<u32>,
         operator: &Operator,
     ) -> Result<u32> {
-        let version = version.map(i32::try_from).transpose().map_err(|error| {
-            Error::invalid("the version number is out of range").caused_by(error)
-        })?;
+        let version = number(version)?;
         let (why, person) = (
             operator.given_reason().map(str::to_owned),
             operator.by().map(str::to_owned),
@@ -87,4 +91,68 @@ impl Dlq<'_> {
             Ok(row.get::<_, i32>("version").unsigned_abs())
         })
     }
+
+    /// Restores the payloads of letters as [`restore_version`](Dlq::restore_version) does, and
+    /// stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 100 with everything restored so far. With the filter
+    /// [`LetterFilter::audit`], this undoes an edit of many letters. Letters without that
+    /// version, and letters that are neither open nor quarantined, do not change.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
+    /// or does not answer. Letters restored before the error stay restored.
+    pub fn restore_versions_while(
+        &self,
+        filter: &LetterFilter,
+        version: Option<u32>,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+    ) -> Result<Changed> {
+        const DOING: &str = "restore letters";
+        filter.refuse_after()?;
+        let version = number(version)?;
+        let parameter = filter.parameter()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut after = JobId::new(i64::MIN);
+        let mut changed = Changed::default();
+        while left > 0 {
+            let page = self.page_of_ids(filter, after, PAGE.min(left))?;
+            let Some(last) = page.last() else { break };
+            after = *last;
+            left -= page.len() as u64;
+            let ids: Vec<i64> = page.iter().map(|id| id.get()).collect();
+            let (operator, parameter, audit) = (operator.clone(), parameter.clone(), changed.audit);
+            let (restored, first) = self.db.call_bulk(DOING, move |session| {
+                let rows = session.query(
+                    DOING,
+                    &sql::RESTORE_LETTERS,
+                    &[
+                        &ids,
+                        &version,
+                        &operator.given_reason(),
+                        &operator.by(),
+                        &parameter,
+                        &audit,
+                    ],
+                )?;
+                let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
+                Ok((ids, rows.first().map(|row| row.get("audit_id")).or(audit)))
+            })?;
+            changed.letters.extend(restored);
+            changed.audit = first;
+            if go_on(&changed).is_break() {
+                break;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// Returns a version number as a statement parameter.
+fn number(version: Option<u32>) -> Result<Option<i32>> {
+    version
+        .map(i32::try_from)
+        .transpose()
+        .map_err(|error| Error::invalid("the version number is out of range").caused_by(error))
 }

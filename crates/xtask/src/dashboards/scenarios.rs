@@ -362,7 +362,7 @@ impl Context<'_> {
             &mut self.admin,
             "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
         )?;
-        self.redrive(&["prune", "--older-than", "1d"])?;
+        self.redrive(&["prune", "--older-than", "1d", "--yes"])?;
         self.redrive(&["audit", "counters"])?;
         for statement in [
             "ANALYZE",

@@ -336,7 +336,8 @@ impl<'a> Replay<'a, '_> {
             _ => letter.state.as_deref(),
         };
         match (before, after) {
-            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined")) => {}
+            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined"))
+            | (Some("discarded"), Some("open" | "quarantined")) => {}
             (Some("recovered" | "discarded"), None) => {}
             (Some(state), None) => {
                 let text = format!("its letter was deleted while {state}");

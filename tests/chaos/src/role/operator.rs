@@ -1,4 +1,4 @@
-//! An operator: redrives, edits, discards, cancels and prunes at random.
+//! An operator: redrives, edits, discards, reopens, cancels and prunes at random.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,7 +40,12 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 let op = log.invoke(Operation::Run, &[], &[]);
                 log.complete(op, &drive_run(&db, &some, &operator));
             }
-            10..=11 => {
+            10 => {
+                let op = log.invoke(Operation::Reopen, &[], &[]);
+                let reopened = db.dlq().reopen(&some, &operator);
+                log.complete(op, &reopened.map(|ids| numbers(&ids)));
+            }
+            11 => {
                 let op = log.invoke(Operation::Discard, &[], &[]);
                 let few = LetterFilter::new().queue(QUEUE).limit(2);
                 log.complete(

@@ -89,7 +89,7 @@ fn the_audit_shows_a_run_on_one_line() {
     let lines: Vec<Vec<&str>> = shown
         .lines()
         .skip(1)
-        .map(|line| line.split_whitespace().skip(1).collect())
+        .map(|line| line.split_whitespace().skip(2).collect())
         .collect();
     assert_eq!(
         lines,

@@ -54,7 +54,10 @@ fn rules_can_be_set_shown_and_applied_on_the_command_line() {
         "{dry}"
     );
     assert_eq!(left(&mut client).len(), 2, "nothing has changed");
-    assert!(printed(&test, 0, &["prune"]).contains("5 letters"));
+    let dry = printed(&test, 0, &["prune"]);
+    assert!(dry.contains("redrive prune --yes"), "{dry}");
+    assert_eq!(left(&mut client).len(), 2, "nothing has changed");
+    assert!(printed(&test, 0, &["prune", "--yes"]).contains("5 letters"));
     assert!(left(&mut client).is_empty());
     assert_eq!(db.dlq().archived(None, None, 10).unwrap().len(), 2);
     printed(

@@ -9,6 +9,8 @@ use crate::time::rfc3339;
 /// A line of the audit log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AuditLine {
+    /// The id of the newest record.
+    pub(super) id: i64,
     /// The time of the newest record, up to seconds.
     pub(super) at: String,
     pub(super) verb: String,
@@ -51,6 +53,7 @@ impl AuditLine {
         parts.extend(record.reason.clone());
         parts.retain(|part| !part.is_empty());
         AuditLine {
+            id: record.id,
             at: at.get(..19).unwrap_or(&at).to_owned(),
             verb: record.verb.clone(),
             letters: record.letters,

@@ -57,6 +57,7 @@ fn conditions(filter: &mut Filter, other: Filter) -> std::result::Result<(), Tro
         host,
         source,
         run,
+        audit,
     } = other;
     merge(&mut filter.ids, ids, "id")?;
     merge(&mut filter.id_from, id_from, "id")?;
@@ -78,6 +79,7 @@ fn conditions(filter: &mut Filter, other: Filter) -> std::result::Result<(), Tro
     merge(&mut filter.host, host, "host")?;
     merge(&mut filter.source, source, "source")?;
     merge(&mut filter.run, run, "run")?;
+    merge(&mut filter.audit, audit, "audit")?;
     filter.payload.extend(payload);
     Ok(())
 }
@@ -111,7 +113,7 @@ mod tests {
             ),
             (
                 "id=5",
-                "generation=2 message~x version=1 host=h source=s run=7",
+                "generation=2 message~x version=1 host=h source=s run=7 audit=9",
             ),
         ] {
             let joined = filter(left).and(filter(right)).expect(left);

@@ -87,6 +87,7 @@ fn conditions(filter: &Filter) -> Vec<String> {
     say("host=", text(&filter.host));
     say("source=", text(&filter.source));
     say("run=", number(filter.run));
+    say("audit=", number(filter.audit));
     conditions.extend(filter.payload.iter().map(ToString::to_string));
     conditions
 }

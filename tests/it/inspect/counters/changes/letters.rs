@@ -273,6 +273,20 @@ pub(super) const LETTERS: &[Case] = &[
         ],
     },
     Case {
+        name: "discarded letters are reopened",
+        given: |s| {
+            s.dead_letter(2);
+            let operator = Operator::default().reason("sold out");
+            let dlq = s.queue.database().dlq();
+            dlq.discard(&s.letters(), &operator).unwrap();
+        },
+        change: |s| {
+            let dlq = s.queue.database().dlq();
+            dlq.reopen(&s.letters(), &Operator::default()).unwrap();
+        },
+        changes: &[("dlq_letters{q,discarded}", -2), ("dlq_letters{q,open}", 2)],
+    },
+    Case {
         name: "letters are edited",
         given: |s| s.dead_letter(2),
         change: |s| {

@@ -11,7 +11,7 @@ fn a_written_filter_parses_to_the_same_filter() {
         "cause=exhausted,worker_lost state=open,quarantined id=5,7",
         "state=any id>=5 id<=10 generation>=2 generation<=3",
         "died>2h died<1d12h died>=2026-11-20T10:00:00Z died<2026-11-21T00:00:00Z",
-        "message~card version=1.4 host=web-1 source=kafka:orders run=7",
+        "message~card version=1.4 host=web-1 source=kafka:orders run=7 audit=412",
         "payload.customer.id=42 payload.amount>100 payload.tags[0]=\"x y\" payload.a.\"b c\"!=\"42\" payload[0]~x",
         "payload.a=null payload.b=\"null\" payload.c<=-1.5 payload.d=123456789012345678901234567890",
     ] {
@@ -90,7 +90,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
 
 #[test]
 fn arbitrary_text_never_panics_the_parser() {
-    const PIECES: [&str; 40] = [
+    const PIECES: [&str; 41] = [
         "queue",
         "kind",
         "class",
@@ -103,6 +103,7 @@ fn arbitrary_text_never_panics_the_parser() {
         "payload",
         "message",
         "run",
+        "audit",
         "=",
         "!=",
         "<",

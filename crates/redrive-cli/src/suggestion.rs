@@ -1,0 +1,83 @@
+//! Suggestions for unknown commands: never one that deletes, and breakers for `pause` and `resume`.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+
+/// Commands that delete, which no typing error may lead to.
+const NEVER_SUGGESTED: [&str; 2] = ["prune", "discard"];
+
+/// Corrects the suggestions of a usage error.
+pub(crate) fn corrected(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let hint = hint(unknown);
+    let similar = match error.remove(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(similar)) => similar,
+        Some(ContextValue::String(similar)) => vec![similar],
+        _ => Vec::new(),
+    };
+    let is_harmless = |command: &String| !NEVER_SUGGESTED.contains(&command.as_str());
+    let similar: Vec<String> = similar.into_iter().filter(is_harmless).collect();
+    if let Some(hint) = hint {
+        let hints = vec![StyledStr::from(hint)];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
+    } else if !similar.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(similar),
+        );
+    }
+    error
+}
+
+/// Returns the command to type instead of a word that is no command.
+fn hint(unknown: &str) -> Option<&'static str> {
+    match unknown {
+        "pause" => Some("to pause a queue: redrive breaker open queue:NAME"),
+        "resume" | "unpause" => Some("to resume a queue: redrive breaker close queue:NAME"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::command::Cli;
+
+    fn error(line: &str) -> String {
+        let parsed = Cli::command().try_get_matches_from(line.split(' '));
+        corrected(parsed.expect_err(line)).to_string()
+    }
+
+    #[test]
+    fn no_command_that_deletes_is_suggested() {
+        for (line, hint) in [
+            (
+                "redrive pause q",
+                "tip: to pause a queue: redrive breaker open queue:NAME",
+            ),
+            (
+                "redrive resume q",
+                "tip: to resume a queue: redrive breaker close queue:NAME",
+            ),
+            ("redrive dlq lists", "'list'"),
+        ] {
+            let error = error(line);
+            assert!(error.contains(hint), "{error}");
+        }
+        for line in [
+            "redrive pause q",
+            "redrive prunes",
+            "redrive dlq discards q",
+        ] {
+            let error = error(line);
+            assert!(
+                !error.contains("'prune'") && !error.contains("'discard'"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,14 @@
+-- Purpose: reopens a batch of discarded letters and writes the audit. A letter that was quarantined is
+--          quarantined again.
+-- Called by: dlq/discard.rs, once per batch.
+-- $1 jsonb     filter; see redrive.filter_letters
+-- $2 timestamptz only letters that died by this time; NULL: now
+-- $3 bigint    maximum number of letters
+-- $4 text      reason         $5 text  operator
+-- $6 bigint    audit record of the first batch; NULL: this is the first
+-- Locks: the letters it reopens; letters locked by another operator are skipped.
+-- Index relied on: dead_letters_by_audit, dead_letters_for_list or the primary key.
+-- Rows: one per reopened letter, with the audit record of the first batch and `as_of`. Zero rows: no
+--       letter is left to reopen.
+SELECT d.id, d.audit_id, coalesce($2::timestamptz, statement_timestamp()) AS as_of
+FROM redrive.reopen_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5, $6) d

@@ -1,0 +1,209 @@
+//! Discarded letters are opened again, one by one or with the whole operation that discarded them.
+
+use std::ops::ControlFlow;
+
+use postgres::Client;
+use redrive::dlq::{Letter, LetterFilter, LetterState};
+use redrive::{Database, Job, JobId, Operator};
+use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, no_drift, stop, worker};
+
+/// Adds open letters without a worker.
+pub(super) fn add_letters(client: &mut Client, queue: &str, count: i32) {
+    let add = "INSERT INTO redrive.dead_letters \
+               (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
+               SELECT $1::text, 'order', 'rejected', 'Rejected', 'broken', '{\"number\": 1}', now() \
+               FROM generate_series(1, $2::int)";
+    client.execute(add, &[&queue, &count]).unwrap();
+}
+
+fn maria() -> Operator {
+    Operator::new("maria@ops-1").reason("the partner left")
+}
+
+fn letter(db: &Database, id: JobId) -> Letter {
+    db.dlq().get(id).unwrap().expect("the letter")
+}
+
+#[test]
+fn one_discard_of_many_batches_is_reopened_as_a_whole() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    add_letters(&mut client, "orders", 1203);
+    let first: Vec<JobId> = db
+        .dlq()
+        .list(&LetterFilter::new().limit(3))
+        .unwrap()
+        .iter()
+        .map(|letter| letter.id)
+        .collect();
+    let three = LetterFilter::new().ids(first);
+    assert_eq!(db.dlq().discard(&three, &maria()).unwrap().len(), 3);
+
+    let mut so_far = Vec::new();
+    let discarded = db
+        .dlq()
+        .discard_while(&LetterFilter::new(), &maria(), |changed| {
+            so_far.push((changed.letters.len(), changed.audit));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let audit = discarded.audit.expect("an audit record");
+    assert_eq!(discarded.letters.len(), 1200);
+    assert_eq!(so_far, [500, 1000, 1200].map(|count| (count, Some(audit))));
+    let records = client
+        .query(
+            "SELECT a.id, a.letters, (a.about ->> 'batch_of')::bigint FROM redrive.audit a \
+             WHERE a.verb = 'discard' ORDER BY a.id OFFSET 1",
+            &[],
+        )
+        .unwrap();
+    let records: Vec<(i64, i64, Option<i64>)> = records
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect();
+    let counts: Vec<(i64, Option<i64>)> = records.iter().map(|r| (r.1, r.2)).collect();
+    assert_eq!(
+        counts,
+        [(500, None), (500, Some(audit)), (200, Some(audit))]
+    );
+    assert_eq!(records[0].0, audit);
+
+    // The record of any batch stands for the whole operation.
+    for record in [audit, records[2].0] {
+        let operation = LetterFilter::new().audit(record);
+        assert_eq!(db.dlq().count(&operation).unwrap().letters, 1200);
+    }
+    let none = LetterFilter::new().audit(1 << 40);
+    assert_eq!(db.dlq().count(&none).unwrap().letters, 0);
+    let reopened = db
+        .dlq()
+        .reopen(&LetterFilter::new().audit(audit), &maria())
+        .unwrap();
+    assert_eq!(reopened.len(), 1200);
+    assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 3);
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 1200);
+    let acts: i64 = client
+        .query_one(
+            "SELECT sum(letters)::bigint FROM redrive.audit \
+             WHERE verb = 'reopen' AND person = 'maria@ops-1' AND reason = 'the partner left'",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    assert_eq!(acts, 1200);
+    no_drift(&db);
+}
+
+#[test]
+fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (db, mut client) = (queue.database(), test.client());
+    let ids = letters(&queue, 2);
+    let quarantine =
+        "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
+    client.execute(quarantine, &[&ids[1].get()]).unwrap();
+    let before = [letter(db, ids[0]), letter(db, ids[1])];
+    let both = LetterFilter::new().ids(ids.clone());
+    assert_eq!(db.dlq().discard(&both, &maria()).unwrap().len(), 2);
+    assert_eq!(
+        db.dlq()
+            .reopen(&both, &Operator::new("joe@ops-2"))
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        db.dlq()
+            .reopen(&both, &Operator::default())
+            .unwrap()
+            .is_empty(),
+        "they are open"
+    );
+    for (before, state) in before
+        .iter()
+        .zip([LetterState::Open, LetterState::Quarantined])
+    {
+        let after = letter(db, before.id);
+        assert_eq!((after.state, after.discard_reason), (state, None));
+        assert_eq!(after.history, before.history);
+        assert_eq!(
+            (after.generation, after.deaths, after.alike, after.died_at),
+            (
+                before.generation,
+                before.deaths,
+                before.alike,
+                before.died_at
+            )
+        );
+        let events: Vec<(&str, Option<&str>)> = after
+            .events
+            .iter()
+            .map(|event| {
+                let by = event.about.get("by").and_then(|by| by.as_str());
+                (&*event.event, by)
+            })
+            .collect();
+        assert_eq!(
+            events,
+            [
+                ("discarded", Some("maria@ops-1")),
+                ("reopened", Some("joe@ops-2"))
+            ]
+        );
+    }
+    no_drift(db);
+
+    // It goes back as if it had never been closed.
+    let one = LetterFilter::new().ids([ids[0]]);
+    assert_eq!(db.dlq().redrive(&one, &maria()).unwrap().redriven, [ids[0]]);
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(letter(db, ids[0]).state, LetterState::Recovered);
+}
+
+#[test]
+fn an_operation_no_longer_selects_a_letter_that_died_since() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let ids = letters(&queue, 2);
+    db.dlq().discard(&LetterFilter::new(), &maria()).unwrap();
+    let reopened = db
+        .dlq()
+        .reopen_while(
+            &LetterFilter::new(),
+            &maria(),
+            |_| ControlFlow::Continue(()),
+        )
+        .unwrap();
+    let operation = LetterFilter::new().audit(reopened.audit.expect("an audit record"));
+    assert_eq!(db.dlq().count(&operation).unwrap().letters, 2);
+    let one = LetterFilter::new().ids([ids[0]]);
+    db.dlq().redrive(&one, &Operator::default()).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(redrive::Failure::reject("still broken")))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let left = db.dlq().list(&operation).unwrap();
+    assert_eq!(left.iter().map(|l| l.id).collect::<Vec<_>>(), [ids[1]]);
+}
+
+#[test]
+fn a_break_stops_between_two_batches() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    add_letters(&mut client, "orders", 600);
+    let discarded = db
+        .dlq()
+        .discard_while(&LetterFilter::new(), &maria(), |_| ControlFlow::Break(()))
+        .unwrap();
+    assert_eq!(discarded.letters.len(), 500);
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 100);
+}
