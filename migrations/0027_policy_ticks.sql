@@ -67,7 +67,7 @@ BEGIN
 END
 $$;
 
--- Runs one tick of one due policy and returns its result. Returns no row if no policy is due, or if the due
+-- Runs one tick of one due policy and returns its result, with the time of its next tick. Returns no row if no policy is due, or if the due
 -- ones belong to other processes. Workers call it every few seconds, and repeat it until it returns no row.
 --
 -- A tick is one transaction that holds the row of its policy and advances `next_at`. Two processes
@@ -76,7 +76,7 @@ $$;
 -- without an id (a cron job) has no lease and runs policies that have no holder.
 CREATE FUNCTION redrive.run_policies(
     holder uuid DEFAULT NULL, lease interval DEFAULT '1 minute',
-    OUT policy text, OUT letters bigint, OUT mode text, OUT error text
+    OUT policy text, OUT letters bigint, OUT mode text, OUT error text, OUT next_tick timestamptz
 ) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,8 @@ BEGIN
         term = p.term + CASE WHEN p.holder IS DISTINCT FROM run_policies.holder THEN 1 ELSE 0 END,
         holder = run_policies.holder,
         lease_until = CASE WHEN run_policies.holder IS NOT NULL THEN moment + run_policies.lease END
-    WHERE p.id = due.id AND p.term = due.term;
+    WHERE p.id = due.id AND p.term = due.term
+    RETURNING p.next_at INTO next_tick;
     policy := due.name;
     mode := due.mode;
     RETURN NEXT;

@@ -36,6 +36,8 @@ pub(crate) mod dlq {
 
     /// No policies.
     pub(crate) mod policy {
+        use std::time::Duration;
+
         use uuid::Uuid;
 
         use crate::error::Result;
@@ -46,6 +48,7 @@ pub(crate) mod dlq {
             pub(crate) mode: String,
             pub(crate) letters: i64,
             pub(crate) trouble: Option<String>,
+            pub(crate) next: Option<Duration>,
         }
 
         pub(crate) fn run_policies(_: &mut Session, _: Uuid) -> Result<Vec<Tick>> {

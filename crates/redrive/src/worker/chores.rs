@@ -23,7 +23,7 @@ use crate::job::job::milliseconds;
 use crate::pipeline::reap::{ReapBounds, Reaped, reap};
 use crate::sync::Instant;
 use crate::sync::channel::{RecvTimeoutError, Sender};
-use crate::worker::chore::{Chore, ChoreHealth};
+use crate::worker::chore::{Chore, ChoreHealth, next_tick};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
@@ -81,6 +81,8 @@ struct Chores<'a> {
     ring_at: Instant,
     worked_at_last_turn: u64,
     retain_at: Instant,
+    /// When the next tick of a policy is due that this worker ran last.
+    policies_at: Option<Instant>,
     /// The redrive run driven here and when its next step is due.
     run: Option<(Found, Instant)>,
 }
@@ -101,6 +103,7 @@ impl<'a> Chores<'a> {
             ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
             retain_at: now + first,
+            policies_at: None,
             run: None,
         }
     }
@@ -109,7 +112,10 @@ impl<'a> Chores<'a> {
     fn next_at(&self) -> Instant {
         let step_at = self.run.as_ref().map(|(_, step_at)| *step_at);
         let checks = self.look_at.min(self.ring_at);
-        step_at.map_or(checks, |step_at| step_at.min(checks))
+        [step_at, self.policies_at]
+            .into_iter()
+            .flatten()
+            .fold(checks, Instant::min)
     }
 
     fn run_due(&mut self) {
@@ -126,6 +132,10 @@ impl<'a> Chores<'a> {
                     self.attempt(chore, |chores| chores.perform(chore));
                 }
             }
+        }
+        if self.policies_at.is_some_and(|at| now >= at) {
+            self.policies_at = None;
+            self.attempt(Chore::Policies, Chores::run_policies);
         }
         if now >= self.ring_at {
             self.schedule_ring();
@@ -303,16 +313,20 @@ impl<'a> Chores<'a> {
         })
     }
 
-    /// Runs the policies that are due and that no other process runs.
+    /// Runs the policies that are due and that no other process runs, and schedules their next tick,
+    /// which may be due before the next look.
     fn run_policies(&mut self) -> Result<()> {
         let me = self.state.identity.id.0;
         let ticks = self.call("run the policies", move |session| run_policies(session, me))?;
+        let next = ticks.iter().filter_map(|tick| tick.next);
+        self.policies_at = next_tick(self.policies_at, next, Instant::now());
         for tick in ticks {
             let Tick {
                 policy,
                 mode,
                 letters,
                 trouble,
+                next: _,
             } = tick;
             match trouble {
                 Some(trouble) => log::error!("{} policy={policy}: failed: {trouble}", self.state),

@@ -7,6 +7,33 @@ use uuid::Uuid;
 use super::{output_of, status, tick};
 
 #[test]
+fn a_policy_for_every_letter_needs_a_confirmation() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3);
+    let policies = || queue.database().dlq().policies().list().unwrap().len();
+    let refused = [
+        &["set", "p", "--every", "6h"][..],
+        &["set", "p", "--yes"],
+        &["set", "p", "orders", "--all", "--yes"],
+    ];
+    for arguments in refused {
+        output_of(&test, 2, arguments);
+    }
+    let dry = output_of(&test, 0, &["set", "p", "--all", "--every", "6h"]);
+    assert!(
+        dry.contains("letters of every queue every 6h; now 3 letters would be due"),
+        "{dry}"
+    );
+    assert_eq!(policies(), 0);
+    output_of(&test, 0, &["set", "p", "--all", "--yes"]);
+    assert_eq!(policies(), 1);
+    // A condition is enough.
+    output_of(&test, 0, &["set", "slow", "class=Timeout"]);
+    assert_eq!(policies(), 2);
+}
+
+#[test]
 fn policies_can_be_set_listed_paused_and_removed_on_the_command_line() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
@@ -69,9 +96,9 @@ fn policies_can_be_set_listed_paused_and_removed_on_the_command_line() {
     output_of(&test, 0, &["resume", "events", "--dry-run"]);
     assert_eq!(status(queue.database(), "events").mode, PolicyMode::DryRun);
     for refused in [
-        ["set", "p", "--hours=9-9"],
-        ["set", "p", "--every=0s"],
-        ["set", "p", "--growth=0.1"],
+        ["set", "p", "orders", "--hours=9-9"],
+        ["set", "p", "orders", "--every=0s"],
+        ["set", "p", "orders", "--growth=0.1"],
     ] {
         output_of(&test, 2, &refused);
     }

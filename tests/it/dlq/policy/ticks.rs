@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use redrive::Operator;
 use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyMode};
-use redrive_tests::{TestDatabase, letters, letters_in, statement};
+use redrive::{Job, Operator};
+use redrive_tests::{
+    Order, SOON, TestDatabase, letters, letters_in, statement, stop, wait_until, worker,
+};
 use uuid::Uuid;
 
 use super::{HOUR, ids, later, status, tick};
@@ -248,4 +250,27 @@ fn a_failing_policy_does_not_stop_the_others() {
         broken.next_at < SystemTime::now() + HOUR / 2,
         "trouble is tried again soon"
     );
+}
+
+#[test]
+fn a_policy_faster_than_the_look_of_a_worker_ticks_on_time() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 9);
+    let db = queue.database();
+    let policy = Policy::new("p", LetterFilter::new())
+        .every(Duration::from_secs(1))
+        .batch(1);
+    let policies = db.dlq().policies();
+    policies.set(&policy, &Operator::default()).unwrap();
+    // It looks for chores every ten seconds, which would be one tick each.
+    let worker = worker(&test.queue("other"))
+        .lease(Duration::from_secs(30))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    wait_until("nine ticks", SOON, || {
+        letters_in(db, "orders", LetterState::Redriving) == 9
+    });
+    stop(worker);
 }

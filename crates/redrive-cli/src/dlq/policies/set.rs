@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use redrive::dlq::{Policy, PolicyBreaker, PolicyMode, UtcHours};
+use redrive::Database;
+use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker, PolicyMode, UtcHours};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::dlq::filter::FilterArgs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::{counted, json_line, one_line};
 use crate::time::{self, short};
 
 /// The library's default for the longest delay.
@@ -19,22 +20,27 @@ const DEFAULT_LONGEST_DELAY: Duration = Duration::from_hours(7 * 24);
 /// Create a policy, or replace the policy of this name
 ///
 /// Each tick redrives the oldest open letters that match, at most --batch. The first tick of a new
-/// policy is due at once. Replacing a policy resets every option that is not given.
+/// policy is due at once. Replacing a policy resets every option that is not given. A policy for
+/// all letters of every queue needs --all, and without --yes that is a dry run.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive dlq policies set events orders --every 6h --batch 50 --generations 240
   redrive dlq policies set nightly orders --class Partner --every 1h --growth 2 \\
     --hours 22-6 --dry-run
+  redrive dlq policies set every-night --all --hours 22-6 --yes
 ")]
 pub(super) struct SetPolicy {
     /// Name of the policy.
     name: String,
-    /// Letters of this queue [default: every queue]. A condition may take its place.
+    /// Letters of this queue. A condition may take its place.
     #[arg(help_heading = "Selection")]
     queue: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
+    /// All letters of every queue.
+    #[arg(long, help_heading = "Selection")]
+    all: bool,
     /// Time between two ticks; 1s to 366d.
     #[arg(long, help_heading = "Pace", value_name = "TIME", value_parser = time::parse, default_value = "1h", allow_hyphen_values = true)]
     every: Duration,
@@ -62,21 +68,32 @@ pub(super) struct SetPolicy {
     /// Redrive letters even if the breaker of their queue is open.
     #[arg(long, help_heading = "Action")]
     ignore_breaker: bool,
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// Set the policy for --all.
+    #[arg(long, help_heading = "Action", requires = "all")]
+    yes: bool,
+    /// The reason, for the audit log.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// The mode of the policy; active by default.
+#[derive(Args, Debug)]
+#[group(skip)]
+struct ModeArgs {
     /// Redrive nothing; log how many letters each tick would redrive.
     #[arg(long, help_heading = "Action", conflicts_with = "paused")]
     dry_run: bool,
     /// Do not tick until the policy is resumed.
     #[arg(long, help_heading = "Action")]
     paused: bool,
-    /// The reason, for the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
 }
 
 impl SetPolicy {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
-        let mode = match (self.dry_run, self.paused) {
+        let filter = self.letters()?;
+        let mode = match (self.mode.dry_run, self.mode.paused) {
             (true, _) => PolicyMode::DryRun,
             (false, true) => PolicyMode::Paused,
             (false, false) => PolicyMode::Active,
@@ -99,6 +116,9 @@ impl SetPolicy {
             policy = policy.breaker(PolicyBreaker::Ignore);
         }
         let db = cx.database()?;
+        if self.all && !self.yes {
+            return self.dry_run(&db, cx);
+        }
         db.dlq()
             .policies()
             .set(&policy, &operator::current(self.reason.as_deref()))?;
@@ -122,6 +142,44 @@ impl SetPolicy {
                 "policy `{name}` redrives up to {batch} letters every {every}"
             )?,
         }
+        Ok(Ending::Done)
+    }
+
+    /// The letters of the policy: those that meet the conditions, or all with --all.
+    fn letters(&self) -> Result<LetterFilter> {
+        let filter = self.filter.letters(self.queue.as_deref())?;
+        match (self.all, filter == LetterFilter::new()) {
+            (false, true) => Err(Error::new(
+                "the policy would redrive the letters of every queue; name a queue or a condition, \
+                 or confirm it with --all",
+            )),
+            (true, false) => Err(Error::new(
+                "--all selects every letter and cannot be combined with a queue or a condition",
+            )),
+            (true, true) | (false, false) => Ok(filter),
+        }
+    }
+
+    /// Shows what a policy for all letters would do.
+    fn dry_run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let open = LetterFilter::new().state(LetterState::Open);
+        let letters = db.dlq().count(&open)?.redrivable;
+        if cx.global.json {
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "policy": self.name, "matching": letters }),
+            )?;
+            return Ok(Ending::Done);
+        }
+        writeln!(
+            cx.out,
+            "policy `{}` would redrive up to {} letters of every queue every {}; now {} would be due.\n\
+             Nothing was changed. To act, repeat the command with --yes.",
+            one_line(&self.name),
+            self.batch,
+            short(self.every),
+            counted(letters, "letter"),
+        )?;
         Ok(Ending::Done)
     }
 }

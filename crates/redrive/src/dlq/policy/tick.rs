@@ -21,6 +21,8 @@ pub(crate) struct Tick {
     pub(crate) mode: String,
     pub(crate) letters: i64,
     pub(crate) trouble: Option<String>,
+    /// The time until the next tick of the policy.
+    pub(crate) next: Option<Duration>,
 }
 
 /// Runs the due policies, one transaction each.
@@ -38,6 +40,9 @@ pub(crate) fn run_policies(session: &mut Session, holder: Uuid) -> Result<Vec<Ti
             mode: row.get("mode"),
             letters: row.get("letters"),
             trouble: row.get("error"),
+            next: row
+                .get::<_, Option<i64>>("next_ms")
+                .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
         });
     }
     Ok(ticks)
