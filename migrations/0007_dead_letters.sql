@@ -55,6 +55,7 @@ CREATE TABLE redrive.dead_letters (
     unique_key     text         COLLATE "C",
     group_key      redrive.group_key,
     audit_id       bigint,
+    redacted       text[],
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     CONSTRAINT dead_letters_captured_have_a_source
         CHECK ((source IS NULL) = (position IS NULL) AND (cause <> 'captured' OR source IS NOT NULL)),
@@ -81,6 +82,7 @@ COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that redrove i
 COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that redrove it last; NULL: an operator did, or it was never redriven.';
 COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job. A letter does not hold the key: a redrive takes it again, or leaves the letter open.';
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
+COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened or edited it last since its last death; NULL: none.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
@@ -101,6 +103,6 @@ CREATE INDEX dead_letters_by_group ON redrive.dead_letters (group_id, state, die
     WHERE state <> 'redriving';
 -- An operation that discarded or edited many letters is undone as a whole.
 CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, id) WHERE audit_id IS NOT NULL;
--- Counting redrivable letters from group totals needs the few letters that are not JSON.
-CREATE INDEX dead_letters_open_not_json ON redrive.dead_letters (group_id)
-    WHERE state = 'open' AND payload IS NULL;
+-- Counting redrivable letters from group totals needs those that are redacted or not JSON.
+CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters (group_id)
+    WHERE state = 'open' AND (payload IS NULL OR redacted IS NOT NULL);

@@ -6,17 +6,20 @@
 -- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
 -- these patterns in texts, are replaced by `[redacted]`.
 CREATE TABLE redrive.redactions (
-    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    queue    redrive.name,
-    kind     redrive.name,
-    paths    text[] NOT NULL DEFAULT '{}',
-    patterns text[] NOT NULL DEFAULT '{}'
+    id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue      redrive.name,
+    kind       redrive.name,
+    paths      text[]  NOT NULL DEFAULT '{}',
+    patterns   text[]  NOT NULL DEFAULT '{}',
+    keep_types boolean NOT NULL DEFAULT false
 );
 
 COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
 COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
-COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number.';
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number; * stands for every element of an array or member of an object.';
 COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
+
+COMMENT ON COLUMN redrive.redactions.keep_types IS 'Replace a payload value by one of its own type: 0, false, null, [], {}.';
 
 -- Rejects a rule that cannot be applied, before a death depends on it.
 CREATE FUNCTION redrive.check_redaction() RETURNS trigger
@@ -83,7 +86,98 @@ EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
 END
 $$;
 
--- Applies all matching redaction rules to a letter.
+-- Returns the parts of a JSON pointer.
+CREATE FUNCTION redrive.pointer_parts(pointer text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
+    SELECT CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+        SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+        FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+        ORDER BY p.place) END
+$$;
+
+-- Returns the paths in a document that a pointer with wildcards matches.
+CREATE FUNCTION redrive.pointer_paths(document jsonb, parts text[]) RETURNS SETOF text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH RECURSIVE walk (path, value) AS (
+        SELECT '{}'::text[], $1
+        UNION ALL
+        SELECT w.path || c.key, c.value
+        FROM walk w
+        CROSS JOIN LATERAL (
+            SELECT $2[cardinality(w.path) + 1] AS part
+        ) n
+        CROSS JOIN LATERAL (
+            SELECT n.part AS key, w.value #> ARRAY[n.part] AS value
+            WHERE n.part <> '*'
+            UNION ALL
+            SELECT e.key, e.value
+            FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) e
+            WHERE n.part = '*'
+            UNION ALL
+            SELECT (a.place - 1)::text, a.value
+            FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END)
+                WITH ORDINALITY AS a (value, place)
+            WHERE n.part = '*'
+        ) c
+        WHERE cardinality(w.path) < cardinality($2) AND c.value IS NOT NULL
+    )
+    SELECT w.path FROM walk w WHERE cardinality(w.path) = cardinality($2)
+$$;
+
+-- Redacts the values of a document that a pointer matches. It builds each level once, because setting the
+-- members of a long array one by one would copy the document for each.
+CREATE FUNCTION redrive.redact_values(document jsonb, parts text[], keep_types boolean) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    child jsonb;
+BEGIN
+    IF cardinality(parts) = 0 THEN
+        RETURN CASE WHEN keep_types THEN CASE jsonb_typeof(document)
+            WHEN 'number' THEN '0' WHEN 'boolean' THEN 'false' WHEN 'null' THEN 'null'
+            WHEN 'array' THEN '[]' WHEN 'object' THEN '{}' ELSE '"[redacted]"' END
+            ELSE '"[redacted]"' END::jsonb;
+    ELSIF parts[1] <> '*' THEN
+        child := document #> parts[1:1];
+        RETURN CASE WHEN child IS NULL THEN document
+            ELSE jsonb_set(document, parts[1:1], redrive.redact_values(child, parts[2:], keep_types)) END;
+    END IF;
+    RETURN CASE jsonb_typeof(document)
+        WHEN 'object' THEN (
+            SELECT coalesce(jsonb_object_agg(e.key, redrive.redact_values(e.value, parts[2:], keep_types)), '{}')
+            FROM jsonb_each(document) e)
+        WHEN 'array' THEN (
+            SELECT coalesce(jsonb_agg(redrive.redact_values(a.value, parts[2:], keep_types) ORDER BY a.place), '[]')
+            FROM jsonb_array_elements(document) WITH ORDINALITY AS a (value, place))
+        ELSE document
+    END;
+END
+$$;
+
+-- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
+-- The empty pointer stands for captured bytes, which any JSON replaces.
+CREATE FUNCTION redrive.still_redacted(redacted text[], before jsonb, after jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT nullif(ARRAY(
+        SELECT r.pointer FROM unnest($1) AS r (pointer)
+        WHERE CASE r.pointer
+            WHEN '' THEN $3 IS NULL
+            ELSE EXISTS (
+                SELECT FROM redrive.pointer_paths($2, redrive.pointer_parts(r.pointer)) AS p (path)
+                WHERE $3 #> p.path = $2 #> p.path)
+            END
+    ), '{}')
+$$;
+
+-- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values.
 CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -91,8 +185,9 @@ AS $$
 DECLARE
     rule redrive.redactions;
     pointer text;
-    path text[];
+    parts text[];
     pattern text;
+    bytes bytea;
 BEGIN
     FOR rule IN
         SELECT r.* FROM redrive.redactions r
@@ -100,15 +195,14 @@ BEGIN
         ORDER BY r.id
     LOOP
         FOREACH pointer IN ARRAY rule.paths LOOP
-            -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
-            path := CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
-                SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
-                FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
-                ORDER BY p.place) END;
-            IF letter.payload #> path IS NOT NULL THEN
-                letter.payload := jsonb_set(letter.payload, path, '"[redacted]"');
+            parts := redrive.pointer_parts(pointer);
+            IF letter.payload #> parts IS NOT NULL
+                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(letter.payload, parts))
+            THEN
+                letter.payload := redrive.redact_values(letter.payload, parts, rule.keep_types);
                 -- The captured bytes contain the same value.
                 letter.raw := NULL;
+                letter.redacted := array_remove(letter.redacted, pointer) || pointer;
             END IF;
         END LOOP;
         FOREACH pattern IN ARRAY rule.patterns LOOP
@@ -126,7 +220,11 @@ BEGIN
                     FROM jsonb_each_text(letter.headers) AS h (name, value));
             END IF;
             IF letter.payload IS NULL THEN
-                letter.raw := redrive.redact_bytes(letter.raw, pattern);
+                bytes := redrive.redact_bytes(letter.raw, pattern);
+                IF bytes <> letter.raw THEN
+                    letter.raw := bytes;
+                    letter.redacted := array_remove(letter.redacted, '') || ''::text;
+                END IF;
             END IF;
         END LOOP;
     END LOOP;
@@ -138,7 +236,7 @@ $$;
 -- A NULL queue or kind matches every one.
 CREATE FUNCTION redrive.add_redaction(
     queue text, kind text, paths text[] DEFAULT '{}', patterns text[] DEFAULT '{}',
-    person text DEFAULT NULL, reason text DEFAULT NULL
+    person text DEFAULT NULL, reason text DEFAULT NULL, keep_types boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -152,14 +250,15 @@ BEGIN
     IF add_redaction.kind IS NOT NULL THEN
         PERFORM redrive.check_name('kind', add_redaction.kind);
     END IF;
-    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns)
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
-            coalesce(add_redaction.patterns, '{}'))
+            coalesce(add_redaction.patterns, '{}'), add_redaction.keep_types)
     RETURNING r.id INTO added;
     PERFORM redrive.record_act(
         'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
             'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
-            'paths', add_redaction.paths, 'patterns', add_redaction.patterns)));
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns,
+            'keep_types', nullif(add_redaction.keep_types, false))));
     RETURN added;
 END
 $$;

@@ -176,7 +176,7 @@ DECLARE
     conditions text := redrive.filter_letters(filter);
     states text[] := redrive.filter_values(filter -> 'state');
     groups bigint[] := redrive.filter_group_ids(filter);
-    not_json bigint;
+    not_redrivable bigint;
 BEGIN
     IF states <@ '{open,quarantined}' AND filter - '{queue,kind,class,group,state}'::text[] = '{}' THEN
         SELECT coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END
@@ -188,13 +188,14 @@ BEGIN
             AND f.queue = coalesce(filter ->> 'queue', f.queue) AND f.kind = coalesce(filter ->> 'kind', f.kind);
         IF redrivable > 0 THEN
             EXECUTE 'SELECT count(*) FROM redrive.dead_letters l'
-                    ' WHERE l.state = ''open'' AND l.payload IS NULL AND ' || conditions
-                INTO not_json USING filter;
-            redrivable := redrivable - not_json;
+                    ' WHERE l.state = ''open'' AND (l.payload IS NULL OR l.redacted IS NOT NULL) AND ' || conditions
+                INTO not_redrivable USING filter;
+            redrivable := redrivable - not_redrivable;
         END IF;
         RETURN;
     END IF;
-    EXECUTE 'SELECT count(*), count(*) FILTER (WHERE l.state = ''open'' AND l.payload IS NOT NULL)'
+    EXECUTE 'SELECT count(*), count(*) FILTER ('
+            '  WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL)'
             ' FROM redrive.dead_letters l WHERE ' || conditions
         INTO letters, redrivable USING filter;
 END
@@ -202,9 +203,11 @@ $$;
 
 -- Locks up to `max_letters` matching letters in the given states, oldest death first, and returns their ids.
 -- Letters locked by another session are skipped. Only letters that died by `as_of` match, so that a
--- letter that dies again is not taken twice. `needs_json` skips letters that cannot become jobs.
+-- letter that dies again is not taken twice. `needs_json` skips letters that cannot become jobs, and
+-- `needs_original` those whose payload was redacted.
 CREATE FUNCTION redrive.lock_letters(
-    filter jsonb, states text[], as_of timestamptz, max_letters bigint, needs_json boolean DEFAULT false
+    filter jsonb, states text[], as_of timestamptz, max_letters bigint, needs_json boolean DEFAULT false,
+    needs_original boolean DEFAULT false
 ) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -218,9 +221,9 @@ BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
         || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND ' || redrive.filter_letters(filter) ||
-        ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
-        USING filter, as_of, max_letters, needs_json;
+        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
+        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
+        USING filter, as_of, max_letters, needs_json, needs_original;
 END
 $$;
 

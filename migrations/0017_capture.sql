@@ -11,8 +11,7 @@ BEGIN ATOMIC
     SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 END;
 
--- Returns the headers of a capture with the start of every value that is shortened. They stay as they are if
--- there is no room.
+-- Returns the headers of a capture with the start of every value that is shortened, if there is room.
 CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -31,8 +30,8 @@ END;
 -- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
--- A source or kind of more than 100 characters and a position of more than 500 are shortened; the header
--- `redrive-source`, `redrive-kind` or `redrive-position` has the original. No failure is refused for its length.
+-- A source or kind of more than 100 characters and a position of more than 500 are shortened; the headers
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original.
 --
 -- It runs with the owner's privileges, so that a source can capture without the privilege to read letters.
 CREATE FUNCTION redrive.capture(
@@ -236,7 +235,7 @@ BEGIN
             cause = excluded.cause, error_class = excluded.error_class,
             error_message = excluded.error_message, error_detail = excluded.error_detail,
             detail_id = excluded.detail_id, group_id = excluded.group_id,
-            payload = excluded.payload, raw = excluded.raw, content_type = excluded.content_type,
+            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted, content_type = excluded.content_type,
             headers = excluded.headers, group_key = excluded.group_key,
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
@@ -267,8 +266,8 @@ BEGIN
         earlier := redrive.redact(earlier);
     END IF;
     IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, reason)
-        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, 'captured again');
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
         NEW.edits := earlier.edits + 1;
     END IF;
     NEW.history := redrive.past_failures(earlier);

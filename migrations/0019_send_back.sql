@@ -23,7 +23,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
-        RAISE EXCEPTION 'redrive: redriving quarantined letters needs a reason'
+        RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END
@@ -34,7 +34,7 @@ $$;
 -- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
 -- `refused_letters` explains the ids that are missing.
 --
--- It takes open letters with JSON, and quarantined ones if `forced`. Letters locked by another session
+-- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters locked by another session
 -- are skipped, so nothing waits or deadlocks. `ordinals` are the run members, parallel to `ids`.
 CREATE FUNCTION redrive.send_back(
     ids          bigint[],
@@ -65,6 +65,7 @@ BEGIN
         FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
         JOIN redrive.dead_letters l ON l.id = a.id
         WHERE (l.state = 'open' OR send_back.forced AND l.state = 'quarantined') AND l.payload IS NOT NULL
+            AND (l.redacted IS NULL OR send_back.forced)
         FOR UPDATE OF l SKIP LOCKED
     ),
     -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
@@ -112,7 +113,8 @@ END
 $$;
 
 -- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
--- `quarantined` (needs force), `no_json` (captured bytes that are not JSON), `conflict`, or `locked`
+-- `quarantined` (needs force), `no_json` (captured bytes that are not JSON), `redacted` (its payload was
+-- redacted and needs force), `conflict`, or `locked`
 -- (another session held it; a retry may succeed).
 CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
     RETURNS TABLE (id bigint, result text)
@@ -128,6 +130,7 @@ AS $$
         WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
         WHEN l.unique_key IS NOT NULL AND EXISTS (
             SELECT FROM redrive.unique_keys k
             WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key

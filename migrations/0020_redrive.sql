@@ -26,7 +26,7 @@ BEGIN
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
-            as_of, max_letters + cardinality(passed), true) AS c
+            as_of, max_letters + cardinality(passed), true, NOT forced) AS c
         WHERE c <> ALL (passed)
         LIMIT max_letters);
     FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
@@ -45,7 +45,7 @@ END
 $$;
 
 -- Redrives the open letters that match a filter, in the transaction of the caller, and returns their
--- number. `force` includes quarantined letters and needs a `reason`.
+-- number. `force` includes quarantined letters and those with redacted values, and needs a `reason`.
 CREATE FUNCTION redrive.redrive(
     filter       jsonb,
     reason          text    DEFAULT NULL,
@@ -175,14 +175,16 @@ BEGIN
         '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
         '  FROM redrive.dead_letters l'
         '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.payload IS NOT NULL AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
+        || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
+        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
         -- The condition of `is_gated`. The breaker of the queue comes first.
         ' LEFT JOIN LATERAL ('
         '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
         '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
         '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
         ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
-        USING filter, to_queue;
+        USING filter, to_queue, 'quarantined' = ANY (states);
 END
 $$;
 
@@ -200,7 +202,8 @@ BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
         ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
-        '  l.payload IS NOT NULL AS is_json'
+        '  CASE WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
+        '  AS refused'
         ' FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(filter)
@@ -208,9 +211,9 @@ BEGIN
         || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
         'keyed AS ('
         ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
-        ' FROM members m WHERE m.is_json AND m.unique_key IS NOT NULL)'
-        'SELECT m.id, m.group_id, m.died_at, CASE WHEN m.is_json THEN ''sent'' ELSE ''no_json'' END'
-        ' FROM members m WHERE NOT m.is_json OR m.unique_key IS NULL'
+        ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
+        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent'')'
+        ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
         ' UNION ALL '
         'SELECT k.id, k.group_id, k.died_at, CASE'
         ' WHEN k.place > 1 OR EXISTS ('

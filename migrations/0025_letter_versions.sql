@@ -10,6 +10,7 @@ CREATE TABLE redrive.letter_versions (
     version   integer     NOT NULL CHECK (version >= 0),
     payload   jsonb,
     raw       bytea,
+    redacted  text[],
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     role      text        NOT NULL DEFAULT session_user,
     person    text,
@@ -19,6 +20,7 @@ CREATE TABLE redrive.letter_versions (
 );
 
 COMMENT ON TABLE redrive.letter_versions IS 'The content of letters before their edits.';
+COMMENT ON COLUMN redrive.letter_versions.redacted IS 'JSON pointers of the redacted values, as in dead_letters; NULL: none.';
 COMMENT ON COLUMN redrive.letter_versions.at IS 'When the edit replaced it.';
 COMMENT ON COLUMN redrive.letter_versions.person IS 'The operator as named by the program; role is the database role.';
 COMMENT ON COLUMN redrive.letter_versions.reason IS 'The explanation that the operator gave.';
@@ -68,7 +70,7 @@ $$;
 -- letters with their versions, and the record of the first batch.
 --
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
--- audit, which is never deleted.
+-- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
 CREATE FUNCTION redrive.edit_letters(
     ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text,
     filter jsonb, how text, audit bigint DEFAULT NULL
@@ -105,13 +107,15 @@ BEGIN
         WHERE l.id = ANY (editable)
     ),
     kept AS (
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, person, reason)
-        SELECT l.id, l.edits, l.payload, l.raw, left(edit_letters.person, 200), left(edit_letters.reason, 1024)
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, person, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, l.redacted, left(edit_letters.person, 200),
+               left(edit_letters.reason, 1024)
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id
     )
     UPDATE redrive.dead_letters l
     SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
+        redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
         changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
             'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
@@ -162,19 +166,37 @@ $$;
 CREATE FUNCTION redrive.restore_letters(
     ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
-    LANGUAGE sql VOLATILE
+    LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT e.id, e.version, e.audit_id
+#variable_conflict use_column
+DECLARE
+    restored bigint[];
+    versions integer[];
+    act      bigint;
+BEGIN
+    SELECT array_agg(e.id), array_agg(e.version), min(e.audit_id) INTO restored, versions, act
     FROM (
         SELECT array_agg(l.id) AS ids, array_agg(v.payload) AS payloads, array_agg(v.raw) AS raws,
                array_agg(l.edits) AS edits
         FROM redrive.dead_letters l
-        JOIN redrive.letter_versions v ON v.letter_id = l.id AND v.version = coalesce($2, l.edits - 1)
-        WHERE l.id = ANY ($1)
+        JOIN redrive.letter_versions v
+            ON v.letter_id = l.id AND v.version = coalesce(restore_letters.to_version, l.edits - 1)
+        WHERE l.id = ANY (restore_letters.ids)
     ) k
-    CROSS JOIN LATERAL redrive.edit_letters(k.ids, k.payloads, k.raws, k.edits, $3, $4, $5, 'restore', $6) e
-    WHERE k.ids IS NOT NULL
+    CROSS JOIN LATERAL redrive.edit_letters(
+        k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
+        restore_letters.filter, 'restore', restore_letters.audit) e
+    WHERE k.ids IS NOT NULL;
+    -- A restored payload is as redacted as it was.
+    UPDATE redrive.dead_letters l
+    SET redacted = v.redacted
+    FROM redrive.letter_versions v
+    WHERE l.id = ANY (restored) AND v.letter_id = l.id
+        AND v.version = coalesce(restore_letters.to_version, l.edits - 2)
+        AND v.redacted IS DISTINCT FROM l.redacted;
+    RETURN QUERY SELECT u.id, u.version, act FROM unnest(restored, versions) AS u (id, version);
+END
 $$;
 
 -- Restores a version of one letter; NULL: the one before the last edit. Returns the version. Raises an error

@@ -40,7 +40,7 @@ AS $$
     WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
 $$;
 
--- Returns the letters that a tick redrives: open, with JSON and due, oldest death first. It locks them except
+-- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. It locks them except
 -- in a dry run, and skips letters locked by another session. Waits are measured up to the scheduled time
 -- of the tick.
 CREATE FUNCTION redrive.due_letters(policy redrive.policies, tick timestamptz, without_queues text[]) RETURNS bigint[]
@@ -53,7 +53,7 @@ BEGIN
     EXECUTE
         'SELECT array_agg(d.id) FROM ('
         ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.generation < $2'
+        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
         '    AND l.queue <> ALL ($6)'

@@ -52,6 +52,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.mask, redrive.fingerprint, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
@@ -85,7 +86,8 @@ DECLARE
             'redrive.edit_letters, redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
-            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
+            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
+            'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.

@@ -34,7 +34,7 @@ use clap::{Args, Subcommand};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 
-pub(crate) use filter::quoted;
+pub(crate) use filter::{FilterArgs, quoted};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use retention::{rule_cells, rule_json};
 pub(crate) use stopped::Stopped;

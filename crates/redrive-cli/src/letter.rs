@@ -101,6 +101,15 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     if let Some(reason) = &letter.discard_reason {
         print("discarded", reason)?;
     }
+    if !letter.redacted.is_empty() {
+        let word = |pointer: &String| match pointer.is_empty() {
+            true => "the captured bytes".to_owned(),
+            false => pointer.clone(),
+        };
+        let what: Vec<String> = letter.redacted.iter().map(word).collect();
+        let what = what.join(" ");
+        print("redacted", &format!("{what}; only --force sends it back"))?;
+    }
     Ok(())
 }
 

@@ -157,6 +157,8 @@ page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 past_failures            invoker stable    pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
+pointer_parts            invoker immutable pinned any       -
+pointer_paths            invoker immutable pinned any       -
 policy_wait              invoker immutable parsed any       -
 preview_redrive          invoker stable    pinned any       -
 protect_audit            invoker volatile  pinned any       -
@@ -168,7 +170,10 @@ record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -
 redact                   invoker stable    pinned any       -
 redact_bytes             invoker immutable pinned any       -
+redact_groups            invoker volatile  pinned any       -
+redact_letters           invoker volatile  pinned rows      -
 redact_text              invoker immutable pinned any       -
+redact_values            invoker immutable pinned any       -
 redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
@@ -179,8 +184,11 @@ remove_redaction         invoker volatile  pinned any       -
 remove_retention         invoker volatile  pinned any       -
 reopen                   invoker volatile  pinned any       -
 reopen_captured          invoker volatile  pinned any       -
+reopen_discarded         invoker volatile  pinned any       -
+reopen_letters           invoker volatile  pinned any       -
 require_read_committed   invoker volatile  pinned any       -
 restore_letter           invoker volatile  pinned any       -
+restore_letters          invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -
 retention_due            invoker stable    pinned any       -
 rewrite                  invoker volatile  pinned table     lock_timeout=50ms
@@ -196,6 +204,7 @@ set_retention            invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 shortened                invoker immutable parsed any       -
 some_jobs_of             invoker stable    parsed any       -
+still_redacted           invoker immutable pinned any       -
 table_bytes              invoker volatile  pinned any       -
 table_holders            invoker volatile  pinned any       -
 take_jobs                invoker volatile  pinned any       -

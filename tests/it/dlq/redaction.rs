@@ -1,10 +1,17 @@
 //! Redaction: redacted values are removed at the moment of death, however the job dies.
 
+mod commands;
+mod existing;
+mod forced;
+mod values;
+
 use std::time::Duration;
 
 use postgres::Client;
 use redrive::admin::Cancelled;
-use redrive::dlq::{DeathCause, ForeignFailure, LetterFilter, LetterState, Redaction, RedactionId};
+use redrive::dlq::{
+    DeathCause, ForeignFailure, LetterFilter, LetterState, Redaction, RedactionId, RedriveOptions,
+};
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Gate, Lost, TestDatabase, drained, expire_leases, stop, worker};
 use serde::{Deserialize, Serialize};
@@ -119,8 +126,13 @@ fn a_worker_stores_no_redacted_value() {
     );
 
     // The redriven job is redacted, and so is its next death.
+    let forced = RedriveOptions::new().force();
     db.dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .redrive_with(
+            &LetterFilter::new().ids([id]),
+            &forced,
+            &Operator::default().reason("test"),
+        )
         .unwrap();
     die(&queue, declined);
     is_redacted(db, id);
@@ -345,49 +357,4 @@ fn a_redaction_that_cannot_apply_is_rejected() {
             .unwrap(),
         0
     );
-}
-
-#[test]
-fn redactions_can_be_added_listed_and_removed_on_the_command_line() {
-    let test = TestDatabase::migrated();
-    let run = |code: u8, arguments: &[&str]| -> String {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let program = [
-            "redrive",
-            "--database-url",
-            test.url(),
-            "--no-wait",
-            "redact",
-        ];
-        let arguments = program
-            .iter()
-            .chain(arguments)
-            .map(std::ffi::OsString::from);
-        let ended = redrive_cli::run(arguments, &mut out, &mut err);
-        let err = String::from_utf8(err).unwrap();
-        assert_eq!(ended, std::process::ExitCode::from(code), "{err}");
-        String::from_utf8(out).unwrap()
-    };
-    run(1, &["list"]);
-    run(2, &["add"]);
-    run(2, &["add", "--path", "card"]);
-    run(2, &["add", "--pattern", "("]);
-    let id = run(
-        0,
-        &[
-            "add",
-            "--queue",
-            "orders",
-            "--path",
-            "/card",
-            "--pattern",
-            "\\d{13,19}",
-        ],
-    );
-    let listed = run(0, &["list"]);
-    for word in ["orders", "(every)", "/card", "\\d{13,19}"] {
-        assert!(listed.contains(word), "{listed}");
-    }
-    run(0, &["remove", id.trim()]);
-    run(1, &["remove", id.trim()]);
 }

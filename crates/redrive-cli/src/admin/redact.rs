@@ -1,5 +1,7 @@
 //! `redrive redact`: removes confidential data from letters when they die.
 
+mod apply;
+
 use clap::{ArgGroup, Args, Subcommand};
 use redrive::dlq::{Redaction, RedactionId};
 use serde_json::json;
@@ -9,10 +11,11 @@ use crate::error::Result;
 use crate::operator;
 use crate::terminal::{Column, Table, json_line};
 
-/// List, add and remove redactions: data that letters must not keep
+/// List, add, remove and apply redactions: data that letters must not keep
 ///
-/// A redaction applies to every letter that dies or is captured from then on, but not to existing
-/// letters. A redriven letter goes back without the redacted data.
+/// A redaction applies to every letter that dies or is captured from then on. A letter whose payload
+/// was redacted goes back only with --force, or after an edit replaced the redacted values. `redact
+/// apply` redacts existing letters.
 #[derive(Args, Debug)]
 pub(crate) struct RedactCommand {
     #[command(subcommand)]
@@ -28,6 +31,7 @@ Example:
 ")]
     List,
     Add(AddRedaction),
+    Apply(apply::ApplyRedactions),
     Remove(RemoveRedaction),
 }
 
@@ -37,7 +41,7 @@ Example:
     group(ArgGroup::new("what").required(true).multiple(true)),
     before_help = "\
 Examples:
-  redrive redact add --kind charge --path /card/number --path /card/cvc
+  redrive redact add --kind charge --path /card/number --path '/refunds/*/card'
   redrive redact add --pattern '\\d{13,19}' --reason 'no card numbers in errors'
 "
 )]
@@ -48,7 +52,8 @@ struct AddRedaction {
     /// Only letters of this kind.
     #[arg(long)]
     kind: Option<String>,
-    /// JSON pointer to a payload value, such as /card/number; repeatable.
+    /// JSON pointer to a payload value, such as /card/number; repeatable. The part * stands for
+    /// every element of an array and every member of an object.
     #[arg(long = "path", value_name = "POINTER", group = "what")]
     paths: Vec<String>,
     /// PostgreSQL regular expression for messages, details and headers; repeatable.
@@ -59,6 +64,9 @@ struct AddRedaction {
         allow_hyphen_values = true
     )]
     patterns: Vec<String>,
+    /// Keep the JSON types of payload values: a number becomes 0, not a text.
+    #[arg(long, requires = "paths")]
+    keep_types: bool,
     /// The reason, for the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -83,6 +91,7 @@ impl RedactCommand {
         match &self.subcommand {
             RedactSubcommand::List => list(cx),
             RedactSubcommand::Add(command) => command.run(cx),
+            RedactSubcommand::Apply(command) => command.run(cx),
             RedactSubcommand::Remove(command) => command.run(cx),
         }
     }
@@ -106,6 +115,7 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
         Column::Text("KIND"),
         Column::Text("PATHS"),
         Column::Text("PATTERNS"),
+        Column::Text("VALUES"),
     ]);
     for (id, redaction) in &redactions {
         table.row([
@@ -114,6 +124,10 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
             redaction.for_kind().unwrap_or("(every)").to_owned(),
             redaction.paths().join(" "),
             redaction.patterns().join(" "),
+            match redaction.keeps_types() {
+                true => "of their type".to_owned(),
+                false => "[redacted]".to_owned(),
+            },
         ]);
     }
     table.write(cx.out)?;
@@ -127,6 +141,7 @@ fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {
         "kind": redaction.for_kind(),
         "paths": redaction.paths(),
         "patterns": redaction.patterns(),
+        "keep_types": redaction.keeps_types(),
     })
 }
 
@@ -141,6 +156,9 @@ impl AddRedaction {
         }
         redaction = self.paths.iter().fold(redaction, Redaction::path);
         redaction = self.patterns.iter().fold(redaction, Redaction::pattern);
+        if self.keep_types {
+            redaction = redaction.keep_types();
+        }
         let db = cx.database()?;
         let operator = operator::current(self.reason.as_deref());
         let id = db.dlq().redactions().add(&redaction, &operator)?;

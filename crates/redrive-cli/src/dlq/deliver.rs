@@ -1,5 +1,6 @@
 //! `redrive dlq deliver`: sends letters to a command or a sink instead of a queue.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::filter::quoted;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use super::selection::Selection;
+use super::stopped::Stopped;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
@@ -32,7 +34,8 @@ const MAX_NAMED: usize = 20;
 ///
 /// If the command exits with 0, the letter is recovered. Otherwise it stays open and its timeline
 /// records the error. Delivery is at least once: if this program is killed during a delivery, the
-/// letter stays open and is delivered again.
+/// letter stays open and is delivered again. A letter whose payload was redacted stays open unless
+/// --force is given.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("which").required(true)),
@@ -51,7 +54,8 @@ Environment of the command:
   for captured letters also REDRIVE_SOURCE, REDRIVE_POSITION,
   REDRIVE_CONTENT_TYPE and REDRIVE_HEADERS (a JSON object)
 
-The exit code is 1 if a letter was not delivered or none matches."
+The exit code is 1 if a letter was not delivered or none matches. Ctrl-C ends the
+command, prints how many letters were delivered, and exits with 130."
 )]
 pub(super) struct Deliver {
     #[command(flatten)]
@@ -68,6 +72,9 @@ pub(super) struct Deliver {
     /// The reason, for the letters and the audit log.
     #[arg(long, help_heading = "Action", value_name = "TEXT")]
     reason: Option<String>,
+    /// Also deliver letters whose payload was redacted.
+    #[arg(long, help_heading = "Action", requires = "reason")]
+    force: bool,
     /// Change nothing; show how many letters match, and some of them.
     #[arg(long, help_heading = "Action", conflicts_with = "yes")]
     dry_run: bool,
@@ -78,7 +85,7 @@ pub(super) struct Deliver {
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (sink, _interrupt) = self.sink(cx)?;
+        let (sink, shell) = self.sink(cx)?;
         let db = cx.database()?;
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
@@ -88,25 +95,41 @@ impl Deliver {
             return self.dry_run(total, &sample, &db, cx);
         }
         let progress = Progress::of("delivering", total);
+        let accepted = Arc::new(AtomicU64::new(0));
         let sink = ProgressSink {
             sink: &*sink,
             name: self.name(),
             sent: AtomicU64::new(0),
+            accepted: Arc::clone(&accepted),
             progress: &progress,
         };
+        let _interrupt = Interrupt::of(shell.as_ref(), move || {
+            let stopped = Stopped {
+                done: accepted.load(Ordering::Relaxed),
+                total,
+                participle: "delivered",
+                undo: Some("the others stay open".to_owned()),
+            };
+            // If stderr is closed, the exit code still reports the interruption.
+            _ = writeln!(io::stderr(), "{}", stopped.text());
+        })?;
         let operator = operator::current(self.reason.as_deref());
-        let done = db.dlq().deliver(&open, &sink, &operator)?;
+        let done = match self.force {
+            true => db.dlq().deliver_forced(&open, &sink, &operator)?,
+            false => db.dlq().deliver(&open, &sink, &operator)?,
+        };
         drop(progress);
         report(&done, cx)?;
-        Ok(
-            match done.failed.is_empty() && done.skipped.is_empty() && !done.delivered.is_empty() {
-                true => Ending::Done,
-                false => Ending::NothingMatched,
-            },
-        )
+        let are_all_delivered =
+            done.failed.is_empty() && done.skipped.is_empty() && done.redacted.is_empty();
+        Ok(match are_all_delivered && !done.delivered.is_empty() {
+            true => Ending::Done,
+            false => Ending::NothingMatched,
+        })
     }
 
-    fn sink(&self, cx: &Context<'_>) -> Result<(Arc<dyn Sink + Send + Sync>, Option<Interrupt>)> {
+    /// The sink, and the shell if the sink is a command.
+    fn sink(&self, cx: &Context<'_>) -> Result<(SharedSink, Option<Arc<Shell>>)> {
         if let Some(name) = &self.sink {
             let sinks = &cx.registry.sinks;
             let sink = sinks.get(name).ok_or_else(|| {
@@ -124,9 +147,9 @@ impl Deliver {
         let command = self.exec.as_deref().unwrap_or_default();
         let deadline = self.deadline;
         let shell = Arc::new(Shell::new(command, Some(deadline)));
-        let interrupt = Interrupt::of(&shell)?;
-        let send = move |letter: &Letter| shell.run_letter(letter, Stdout::Inherit, deadline);
-        Ok((Arc::new(send), Some(interrupt)))
+        let running = Arc::clone(&shell);
+        let send = move |letter: &Letter| running.run_letter(letter, Stdout::Inherit, deadline);
+        Ok((Arc::new(send), Some(shell)))
     }
 
     /// The name of the sink in the audit log.
@@ -179,17 +202,25 @@ impl Deliver {
     }
 }
 
+/// A sink of this program, or a command.
+type SharedSink = Arc<dyn Sink + Send + Sync>;
+
 /// A sink that counts its letters on a progress bar.
 struct ProgressSink<'a> {
     sink: &'a (dyn Sink + Send + Sync),
     name: &'a str,
     sent: AtomicU64,
+    /// The letters that the sink accepted.
+    accepted: Arc<AtomicU64>,
     progress: &'a Progress,
 }
 
 impl Sink for ProgressSink<'_> {
     fn send(&self, letter: &Letter) -> Result<(), Failure> {
         let sent = self.sink.send(letter);
+        if sent.is_ok() {
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+        }
         self.progress
             .at(self.sent.fetch_add(1, Ordering::Relaxed) + 1);
         sent
@@ -217,6 +248,9 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         for id in &done.skipped {
             json_line(cx.out, &json!({ "id": id.get(), "outcome": "skipped" }))?;
         }
+        for id in &done.redacted {
+            json_line(cx.out, &json!({ "id": id.get(), "outcome": "redacted" }))?;
+        }
         return Ok(());
     }
     writeln!(
@@ -237,6 +271,14 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
     for id in done.skipped.iter().take(MAX_NAMED) {
         cx.say(format!(
             "letter {id} was not delivered: it is not open, or another process is using it"
+        ));
+    }
+    if !done.redacted.is_empty() {
+        let redacted = done.redacted.len() as u64;
+        cx.say(format!(
+            "{} not delivered: the payload was redacted; `redrive dlq edit` replaces it, --force \
+             --reason TEXT delivers it",
+            counted(redacted, "letter")
         ));
     }
     Ok(())

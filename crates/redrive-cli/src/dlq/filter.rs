@@ -12,7 +12,7 @@ use crate::terminal::clean;
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Selection")]
 #[group(skip)]
-pub(super) struct FilterArgs {
+pub(crate) struct FilterArgs {
     /// Conditions that a letter must meet, such as class=Timeout 'died>2h'; see `redrive dlq
     /// --help`. The first argument may be a condition instead of a queue.
     #[arg(value_name = "CONDITION")]
@@ -32,7 +32,7 @@ pub(super) struct FilterArgs {
 impl FilterArgs {
     /// The filter for a queue, or for all queues. An argument with an operator is a condition
     /// instead of a queue.
-    pub(super) fn letters(&self, queue: Option<&str>) -> Result<LetterFilter> {
+    pub(crate) fn letters(&self, queue: Option<&str>) -> Result<LetterFilter> {
         let first = match queue {
             Some(condition) if is_condition(condition) => LetterFilter::parse_condition(condition)?,
             Some(queue) => LetterFilter::new().queue(queue),

@@ -73,7 +73,8 @@ struct JobArgs {
     /// Maximum attempts of the jobs [default: unchanged].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: Option<u32>,
-    /// Also redrive quarantined letters, which died of the same error three times in a row.
+    /// Also redrive quarantined letters, which died of the same error three times in a row, and
+    /// letters whose payload was redacted, which go back without the redacted values.
     #[arg(long, requires = "reason")]
     force: bool,
 }
@@ -204,7 +205,7 @@ impl Redrive {
                     "it is {} ({}, {})",
                     letter.state, letter.cause, letter.error_class
                 ),
-                (Skip::Quarantined, _) => {
+                (Skip::Quarantined | Skip::Redacted, _) => {
                     format!("{skip}: redrive dlq redrive --id {id} --force --reason TEXT")
                 }
                 _ => skip.to_string(),

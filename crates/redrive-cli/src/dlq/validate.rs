@@ -87,7 +87,7 @@ impl Validate {
         if let Some(command) = &self.exec {
             let deadline = self.deadline;
             let shell = Arc::new(Shell::new(command, Some(deadline)));
-            let interrupt = Interrupt::of(&shell)?;
+            let interrupt = Interrupt::of(Some(&shell), || ())?;
             let check = move |letter: &Letter| {
                 let checked = shell.run_letter(letter, Stdout::Null, deadline);
                 checked.map_err(|failure| failure.message().to_owned())

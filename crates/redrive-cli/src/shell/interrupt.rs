@@ -1,4 +1,4 @@
-//! Ends commands for letters when this process gets SIGTERM or Ctrl-C.
+//! Ends a command that hands letters to programs or sinks when this process gets SIGTERM or Ctrl-C.
 
 use std::process;
 use std::sync::Arc;
@@ -13,21 +13,27 @@ use crate::error::{Error, Result};
 /// The exit code of an interrupted process: 128 plus SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Kills the commands of a shell and exits on SIGTERM or Ctrl-C, until it is dropped.
+/// Kills the commands of a shell, reports and exits on SIGTERM or Ctrl-C, until it is dropped.
 ///
 /// The current letter stays open, because its transaction ends with the process.
 pub(crate) struct Interrupt(Handle);
 
 impl Interrupt {
     /// Starts to listen for signals.
-    pub(crate) fn of(shell: &Arc<Shell>) -> Result<Interrupt> {
+    pub(crate) fn of(
+        shell: Option<&Arc<Shell>>,
+        report: impl FnOnce() + Send + 'static,
+    ) -> Result<Interrupt> {
         let mut signals = Signals::new([SIGTERM, SIGINT])
             .map_err(|error| Error::caused_by("could not listen for signals", error))?;
         let handle = signals.handle();
-        let shell = Arc::clone(shell);
+        let shell = shell.cloned();
         thread::spawn(move || {
             if signals.forever().next().is_some() {
-                shell.kill_all();
+                if let Some(shell) = shell {
+                    shell.kill_all();
+                }
+                report();
                 process::exit(INTERRUPTED);
             }
         });

@@ -80,7 +80,8 @@ migrations! {
     37 "0037_metrics_server";
     38 "0038_roles";
     39 "0039_compaction";
-    40 "0040_dlq_events";
+    40 "0040_redact_letters";
+    42 "0042_dlq_events";
 }
 
 /// The ledger of applied migrations.

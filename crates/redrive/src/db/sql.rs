@@ -112,6 +112,8 @@ statements! {
     ADD_REDACTION = "dlq" / "add_redaction";
     REMOVE_REDACTION = "dlq" / "remove_redaction";
     REDACTIONS = "dlq" / "redactions";
+    REDACT_LETTERS = "dlq" / "redact_letters";
+    REDACT_GROUPS = "dlq" / "redact_groups";
     SET_POLICY = "dlq" / "set_policy";
     SET_POLICY_MODE = "dlq" / "set_policy_mode";
     REMOVE_POLICY = "dlq" / "remove_policy";

@@ -9,7 +9,7 @@ use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::error_report::{ErrorReport, clip};
 use crate::job::failure::Failure;
 use crate::job::job::JobId;
@@ -69,6 +69,9 @@ pub struct Deliveries {
     pub failed: Vec<Undelivered>,
     /// Letters that are not open, or that another operation has locked.
     pub skipped: Vec<JobId>,
+    /// Letters whose payload was redacted. They stay open;
+    /// [`deliver_forced`](Dlq::deliver_forced) sends them.
+    pub redacted: Vec<JobId>,
 }
 
 /// A letter that the sink rejected.
@@ -88,6 +91,21 @@ enum Sent {
     Delivered,
     Failed(Undelivered),
     Skipped,
+    Redacted,
+}
+
+/// A letter that was to be locked for a delivery.
+enum Taken {
+    Locked(Box<Letter>),
+    Skipped,
+    Redacted,
+}
+
+/// What happens to letters whose payload was redacted.
+#[derive(Clone, Copy, Debug)]
+enum RedactedLetters {
+    Stay,
+    Go,
 }
 
 impl Dlq<'_> {
@@ -103,7 +121,7 @@ impl Dlq<'_> {
     /// sends the letter again.
     ///
     /// The sink runs on the calling thread inside a transaction, so it should answer within
-    /// seconds.
+    /// seconds. Letters whose payload was redacted stay open.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
@@ -111,6 +129,33 @@ impl Dlq<'_> {
     pub fn deliver(
         &self,
         filter: &LetterFilter,
+        sink: &(impl Sink + ?Sized),
+        operator: &Operator,
+    ) -> Result<Deliveries> {
+        self.deliver_letters(filter, RedactedLetters::Stay, sink, operator)
+    }
+
+    /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was
+    /// redacted. Requires a [reason](Operator::reason).
+    ///
+    /// # Errors
+    /// *Invalid* without a reason; otherwise those of [`deliver`](Dlq::deliver).
+    pub fn deliver_forced(
+        &self,
+        filter: &LetterFilter,
+        sink: &(impl Sink + ?Sized),
+        operator: &Operator,
+    ) -> Result<Deliveries> {
+        if operator.given_reason().is_none() {
+            return Err(Error::invalid("a forced delivery needs a reason"));
+        }
+        self.deliver_letters(filter, RedactedLetters::Go, sink, operator)
+    }
+
+    fn deliver_letters(
+        self,
+        filter: &LetterFilter,
+        redacted: RedactedLetters,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
@@ -122,6 +167,7 @@ impl Dlq<'_> {
         let mut hand = Hand {
             db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
+            redacted,
         };
         let open = filter.clone().state(crate::dlq::state::LetterState::Open);
         while left > 0 {
@@ -135,6 +181,7 @@ impl Dlq<'_> {
                     Sent::Delivered => done.delivered.push(id),
                     Sent::Failed(undelivered) => done.failed.push(undelivered),
                     Sent::Skipped => done.skipped.push(id),
+                    Sent::Redacted => done.redacted.push(id),
                 }
             }
         }
@@ -149,6 +196,7 @@ struct Hand {
     db_caller: DbCaller,
     /// The timeout of each step.
     step: Duration,
+    redacted: RedactedLetters,
 }
 
 impl Hand {
@@ -160,8 +208,10 @@ impl Hand {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Sent> {
-        let Some(letter) = self.take(filter, id)? else {
-            return Ok(Sent::Skipped);
+        let letter = match self.take(filter, id)? {
+            Taken::Locked(letter) => letter,
+            Taken::Skipped => return Ok(Sent::Skipped),
+            Taken::Redacted => return Ok(Sent::Redacted),
         };
         let name = clip(sink.name().to_owned(), 200);
         let person = operator.by().map(str::to_owned);
@@ -194,7 +244,8 @@ impl Hand {
     }
 
     /// Begins a transaction and locks the letter, if it still matches.
-    fn take(&mut self, filter: &LetterFilter, id: JobId) -> Result<Option<Letter>> {
+    fn take(&mut self, filter: &LetterFilter, id: JobId) -> Result<Taken> {
+        let redacted = self.redacted;
         let filter = filter.these(&[id]).parameter()?;
         let doing = format!("take letter {id}");
         self.db_caller
@@ -208,9 +259,14 @@ impl Hand {
                         true => Ok(None),
                         false => crate::dlq::letter::read(session, &filter),
                     });
-                match taken {
-                    Ok(Some(letter)) => Ok(Some(letter)),
-                    taken => session.end(&doing, taken),
+                match (taken, redacted) {
+                    (Ok(Some(letter)), RedactedLetters::Stay) if !letter.redacted.is_empty() => {
+                        session.end(&doing, Ok(Taken::Redacted))
+                    }
+                    (Ok(Some(letter)), RedactedLetters::Stay | RedactedLetters::Go) => {
+                        Ok(Taken::Locked(Box::new(letter)))
+                    }
+                    (taken, _) => session.end(&doing, taken.map(|_| Taken::Skipped)),
                 }
             })
     }

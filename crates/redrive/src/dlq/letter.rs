@@ -99,6 +99,12 @@ pub struct Letter {
     pub version: Option<String>,
     /// The worker's process id.
     pub pid: Option<u32>,
+    /// The JSON pointers of payload values that were redacted and that no edit has replaced. An
+    /// empty pointer stands for the captured bytes.
+    pub redacted: Vec<String>,
+    /// The audit record of the operation that was the last to discard, reopen or edit the
+    /// letter since its last death.
+    pub audit: Option<i64>,
     /// The operator's reason for discarding the letter.
     pub discard_reason: Option<String>,
     /// When the job was first enqueued.
@@ -115,7 +121,7 @@ pub struct Letter {
 pub struct LetterCount {
     /// All matching letters.
     pub letters: u64,
-    /// Letters that a redrive would send: open, with a JSON payload.
+    /// Letters that a redrive would send: open, with a JSON payload that was not redacted.
     pub redrivable: u64,
 }
 
@@ -211,6 +217,10 @@ fn letter(row: &Row) -> Result<Letter> {
         host: row.get("host"),
         version: row.get("version"),
         pid: row.get::<_, Option<i32>>("pid").map(i32::cast_unsigned),
+        audit: row.get("audit_id"),
+        redacted: row
+            .get::<_, Option<Vec<String>>>("redacted")
+            .unwrap_or_default(),
         discard_reason: row.get("discard_reason"),
         enqueued_at: row.get("enqueued_at"),
         died_at: row.get("died_at"),

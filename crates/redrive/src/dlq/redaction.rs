@@ -1,5 +1,7 @@
 //! Redactions: secrets removed from letters when a job dies or a failure is captured.
 
+mod existing;
+
 use postgres::Row;
 
 use crate::db::sql;
@@ -11,14 +13,15 @@ use crate::job::operator::Operator;
 
 /// Values and text to remove from letters when a job dies.
 ///
-///
 /// Removed parts become `[redacted]`. A JSON pointer removes a value of the payload, and
-/// captured bytes that contain it. A pattern, a PostgreSQL regular expression, removes text
+/// captured bytes that contain it; the part `*` stands for every element of an array and every
+/// member of an object. A pattern, a PostgreSQL regular expression, removes text
 /// from the error message, detail and history, from captured headers, and from captured bytes
 /// that are not JSON.
 ///
-/// A redaction applies to later deaths and never to existing letters. A redriven letter goes
-/// back without the removed parts.
+/// A redaction applies to later deaths, and by [`Redactions::apply`] to existing letters. A letter whose payload or bytes were redacted stays in
+/// the dead letter queue until an edit replaces the values or a redrive is
+/// [forced](crate::dlq::RedriveOptions::force).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,6 +42,17 @@ pub struct Redaction {
     kind: Option<String>,
     paths: Vec<String>,
     patterns: Vec<String>,
+    values: Values,
+}
+
+/// The values that replace redacted ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Values {
+    /// The text `[redacted]`.
+    #[default]
+    Texts,
+    /// A value of the same JSON type.
+    OfTheirType,
 }
 
 impl Redaction {
@@ -62,8 +76,8 @@ impl Redaction {
         self
     }
 
-    /// Removes the payload value at this JSON pointer, such as `/card/number` or
-    /// `/cards/0`.
+    /// Removes the payload value at this JSON pointer, such as `/card/number`, `/cards/0` or
+    /// `/cards/*/number`.
     #[must_use]
     pub fn path(mut self, pointer: impl Into<String>) -> Redaction {
         self.paths.push(pointer.into());
@@ -75,6 +89,20 @@ impl Redaction {
     pub fn pattern(mut self, pattern: impl Into<String>) -> Redaction {
         self.patterns.push(pattern.into());
         self
+    }
+
+    /// Keeps the JSON types of payload values, for handlers that could not decode a text: numbers
+    /// become 0, booleans false, arrays and objects empty. Defaults to `[redacted]` for every
+    /// type.
+    #[must_use]
+    pub fn keep_types(mut self) -> Redaction {
+        self.values = Values::OfTheirType;
+        self
+    }
+
+    /// Returns whether the JSON types of payload values are kept.
+    pub fn keeps_types(&self) -> bool {
+        self.values == Values::OfTheirType
     }
 
     /// Returns the queue; `None` is every queue.
@@ -160,6 +188,7 @@ impl Redactions<'_> {
                     &redaction.patterns,
                     &operator.by(),
                     &operator.given_reason(),
+                    &redaction.keeps_types(),
                 ],
             )?;
             Ok(RedactionId::new(row.get("id")))
@@ -196,6 +225,10 @@ impl Redactions<'_> {
                     kind: row.get("kind"),
                     paths: row.get("paths"),
                     patterns: row.get("patterns"),
+                    values: match row.get("keep_types") {
+                        true => Values::OfTheirType,
+                        false => Values::Texts,
+                    },
                 };
                 (RedactionId::new(row.get("id")), redaction)
             };
@@ -210,7 +243,7 @@ mod tests {
 
     #[test]
     fn pointers_and_patterns_are_checked() {
-        for good in ["/card", "/", "/a/0/b", "/a~1b", "/m~0n"] {
+        for good in ["/card", "/", "/a/0/b", "/a/*/b", "/a~1b", "/m~0n"] {
             assert!(Redaction::new().path(good).check().is_ok(), "{good}");
         }
         for bad in ["", "card", "$.card", "/a~b", "/a~", "/a\0"] {

@@ -55,6 +55,8 @@ pub enum Skip {
     Quarantined,
     /// The letter was captured and its bytes are not JSON.
     NoJson,
+    /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.
+    Redacted,
     /// A live job holds the letter's unique key.
     Conflict,
     /// Another operation had locked the letter, or it did not match the rest of the filter.
@@ -69,6 +71,7 @@ impl Skip {
             Skip::NotOpen => "not_open",
             Skip::Quarantined => "quarantined",
             Skip::NoJson => "no_json",
+            Skip::Redacted => "redacted",
             Skip::Conflict => "conflict",
             Skip::Locked => "locked",
         }
@@ -79,6 +82,7 @@ impl Skip {
             "gone" => Skip::Gone,
             "quarantined" => Skip::Quarantined,
             "no_json" => Skip::NoJson,
+            "redacted" => Skip::Redacted,
             "conflict" => Skip::Conflict,
             "locked" => Skip::Locked,
             _ => Skip::NotOpen,
@@ -93,6 +97,7 @@ impl fmt::Display for Skip {
             Skip::NotOpen => "the letter is not open",
             Skip::Quarantined => "the letter is quarantined; only force redrives it",
             Skip::NoJson => "the captured bytes are not JSON",
+            Skip::Redacted => "its payload was redacted; only force redrives it",
             Skip::Conflict => "a live job holds its unique key",
             Skip::Locked => {
                 "the letter is locked by another operation or does not match the filter"

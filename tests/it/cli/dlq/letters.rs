@@ -294,6 +294,7 @@ fn the_json_of_a_letter_has_every_stored_field() {
             "group_id" => "group",
             "run_id" | "run_ordinal" => "run",
             "policy_id" => "policy",
+            "audit_id" => "audit",
             "worker_id" => "worker",
             "detail_id" => "detail_is_shared",
             // The run time of the last attempt.

@@ -190,6 +190,9 @@ pub(super) const VERBS: &[Verb] = &[
     verb("redrive from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.redrive('{"ids": [1]}', reason => 'a test')"#)),
     verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &operator())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
+    verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &operator())?; Ok(()) }),
+    verb("reopen from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.reopen_discarded('{"ids": [1]}')"#)),
+    verb("count letters to prune", BOTH, |on| { on.db.dlq().count_prunable(day())?; Ok(()) }),
     verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &Operator::default())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
     verb("capture many failures", CAPTURERS, |on| {

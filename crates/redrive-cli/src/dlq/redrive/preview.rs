@@ -122,6 +122,13 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOutLine> {
                 "the captured bytes are not JSON".to_owned(),
                 Some("`redrive dlq edit` replaces them".to_owned()),
             ),
+            (Skip::Redacted, None) => (
+                "the payload was redacted".to_owned(),
+                Some(
+                    "`redrive dlq edit` replaces it, --force --reason TEXT includes them"
+                        .to_owned(),
+                ),
+            ),
             (reason, None) => (reason.to_string(), None),
         };
         LeftOutLine {

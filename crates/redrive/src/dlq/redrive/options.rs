@@ -20,7 +20,7 @@ pub struct RedriveOptions {
     force: Force,
 }
 
-/// Whether to redrive quarantined letters.
+/// Whether to redrive quarantined and redacted letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Force {
     #[default]
@@ -29,8 +29,8 @@ enum Force {
 }
 
 impl RedriveOptions {
-    /// Returns the defaults: the letter's queue, priority and attempts, and no quarantined
-    /// letters.
+    /// Returns the defaults: the letter's queue, priority and attempts, and neither quarantined
+    /// nor redacted letters.
     pub fn new() -> RedriveOptions {
         RedriveOptions::default()
     }
@@ -56,7 +56,8 @@ impl RedriveOptions {
         self
     }
 
-    /// Also redrives quarantined letters. Requires a [reason](Operator::reason).
+    /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
+    /// without the redacted values. Requires a [reason](Operator::reason).
     #[must_use]
     pub fn force(mut self) -> RedriveOptions {
         self.force = Force::Yes;
@@ -79,9 +80,7 @@ impl RedriveOptions {
             )));
         }
         if self.is_forced() && operator.given_reason().is_none() {
-            return Err(Error::invalid(
-                "redriving quarantined letters needs a reason",
-            ));
+            return Err(Error::invalid("a forced redrive needs a reason"));
         }
         Ok(OptionParameters {
             to_queue: self.to_queue.clone(),

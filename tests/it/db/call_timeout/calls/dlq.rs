@@ -1,5 +1,6 @@
 //! The calls on dead letters.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
@@ -11,6 +12,9 @@ use redrive::{Error, Failure, JobId};
 use redrive_tests::Order;
 
 use super::{Call, Limit, bulk, operator, staged, usual};
+
+/// Continues a call that works in batches.
+const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 fn orders() -> LetterFilter {
     LetterFilter::new().queue("orders")
@@ -80,6 +84,52 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Dlq::discard", |scene| {
         let none = LetterFilter::new().ids([JobId::new(1 << 40)]);
         scene.db.dlq().discard(&none, &operator()).map(drop)
+    }),
+    bulk("Dlq::discard_while", |scene| {
+        let none = LetterFilter::new().ids([JobId::new(1 << 40)]);
+        let dlq = scene.db.dlq();
+        dlq.discard_while(&none, &operator(), |_| GO_ON).map(drop)
+    }),
+    bulk("Dlq::reopen_while", |scene| {
+        let none = LetterFilter::new().ids([JobId::new(1 << 40)]);
+        let dlq = scene.db.dlq();
+        dlq.reopen_while(&none, &operator(), |_| GO_ON).map(drop)
+    }),
+    bulk("Dlq::prune_while", |scene| {
+        let (dlq, age) = (scene.db.dlq(), Duration::from_hours(24));
+        dlq.prune_while(age, &operator(), |_| GO_ON).map(drop)
+    }),
+    bulk("Dlq::edit_while", |scene| {
+        let (dlq, edit) = (scene.db.dlq(), Edit::merge(r#"{"number": 7}"#)?);
+        let edited = dlq.edit_while(&orders(), &edit, &operator(), |_| GO_ON);
+        edited.map(drop)
+    }),
+    bulk("Dlq::restore_versions_while", |scene| {
+        let dlq = scene.db.dlq();
+        let restored = dlq.restore_versions_while(&orders(), None, &operator(), |_| GO_ON);
+        restored.map(drop)
+    }),
+    bulk("Dlq::deliver_forced", |scene| {
+        let sink = |_: &Letter| Err(Failure::retry("not today"));
+        let dlq = scene.db.dlq();
+        dlq.deliver_forced(&orders(), &sink, &operator()).map(drop)
+    }),
+    bulk("RetentionRules::apply_while", |scene| {
+        let retention = scene.db.dlq().retention();
+        retention.apply_while(&operator(), |_| GO_ON).map(drop)
+    }),
+    bulk("Redactions::apply_while", |scene| {
+        let redactions = scene.db.dlq().redactions();
+        let applied = redactions.apply_while(&orders(), &operator(), |_| GO_ON);
+        applied.map(drop)
+    }),
+    bulk("Dlq::reopen", |scene| {
+        let none = LetterFilter::new().ids([JobId::new(1 << 40)]);
+        scene.db.dlq().reopen(&none, &operator()).map(drop)
+    }),
+    bulk("Dlq::count_prunable", |scene| {
+        let age = Duration::from_hours(24);
+        scene.db.dlq().count_prunable(age).map(drop)
     }),
     bulk("Dlq::prune", |scene| {
         scene
@@ -261,6 +311,14 @@ pub(super) const CALLS: &[Call] = &[
             .redactions()
             .remove(RedactionId::new(1 << 40), &operator())
             .map(drop)
+    }),
+    bulk("Redactions::preview", |scene| {
+        let redactions = scene.db.dlq().redactions();
+        redactions.preview(&orders()).map(drop)
+    }),
+    bulk("Redactions::apply", |scene| {
+        let redactions = scene.db.dlq().redactions();
+        redactions.apply(&orders(), &operator()).map(drop)
     }),
     usual("Redactions::list", |scene| {
         scene.db.dlq().redactions().list().map(drop)

@@ -1,0 +1,125 @@
+//! Applies the redactions to letters that exist already.
+
+use std::ops::ControlFlow;
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Redactions;
+use crate::error::Result;
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+
+/// The letters per statement.
+const PAGE: u64 = 500;
+
+/// Whether to change letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Count,
+    Change,
+}
+
+impl Redactions<'_> {
+    /// Counts the letters that [`apply`](Redactions::apply) would change. Changes nothing.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
+    /// or does not answer.
+    pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
+        let operator = Operator::default();
+        self.each_page(
+            filter,
+            Mode::Count,
+            &operator,
+            |_| ControlFlow::Continue(()),
+        )
+    }
+
+    /// Applies the redactions to existing letters, their earlier payloads and the texts of
+    /// failure groups. Returns the number of changed letters.
+    ///
+    /// This cannot be undone. Redriving letters are left out and redacted when their job dies.
+    /// The archive does not change. Each batch of 500 is one transaction with its audit row.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
+    /// or does not answer. Letters redacted before the error stay redacted.
+    pub fn apply(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
+        self.apply_while(filter, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Applies the redactions as [`apply`](Redactions::apply) does, and stops when `go_on`
+    /// breaks.
+    ///
+    /// Calls `go_on` after each batch with the number of letters changed so far.
+    ///
+    /// # Errors
+    /// Those of [`apply`](Redactions::apply).
+    pub fn apply_while(
+        &self,
+        filter: &LetterFilter,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut course = ControlFlow::Continue(());
+        let changed = self.each_page(filter, Mode::Change, operator, |changed| {
+            course = go_on(changed);
+            course
+        })?;
+        if course.is_continue() {
+            self.db.call_bulk("redact failure groups", |session| {
+                session.query_one("redact failure groups", &sql::REDACT_GROUPS, &[])?;
+                Ok(())
+            })?;
+        }
+        Ok(changed)
+    }
+
+    fn each_page(
+        self,
+        filter: &LetterFilter,
+        mode: Mode,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        const DOING: &str = "redact letters";
+        filter.refuse_after()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut after = JobId::new(i64::MIN);
+        let (mut changed, mut audit): (u64, Option<i64>) = (0, None);
+        while left > 0 {
+            let most = i64::try_from(left.min(PAGE)).unwrap_or(i64::MAX);
+            let (filter, operator) = (filter.parameter()?, operator.clone());
+            let page: Option<(i64, i64, Option<i64>)> =
+                self.db.call_bulk(DOING, move |session| {
+                    let rows = session.query(
+                        DOING,
+                        &sql::REDACT_LETTERS,
+                        &[
+                            &filter,
+                            &after.get(),
+                            &most,
+                            &(mode == Mode::Count),
+                            &operator.by(),
+                            &operator.given_reason(),
+                            &audit,
+                        ],
+                    )?;
+                    Ok(rows
+                        .first()
+                        .map(|row| (row.get("last_id"), row.get("letters"), row.get("audit_id"))))
+                })?;
+            let Some((last, letters, first)) = page else {
+                break;
+            };
+            after = JobId::new(last);
+            audit = first;
+            left = left.saturating_sub(PAGE);
+            changed += letters.unsigned_abs();
+            if go_on(changed).is_break() {
+                break;
+            }
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,82 @@
+//! The values that replace redacted ones, and wildcards.
+
+use redrive::dlq::Redaction;
+use redrive::{NewJob, Operator};
+use redrive_tests::TestDatabase;
+use serde_json::{Value, json};
+
+/// Lets a job with this payload die under a rule. Returns what the letter kept, and its mark.
+fn kept(rule: &Redaction, payload: &Value) -> (Value, Vec<String>) {
+    let test = TestDatabase::migrated();
+    let (queue, db) = (test.queue("orders"), test.open());
+    let operator = Operator::default();
+    let id = db.dlq().redactions().add(rule, &operator).unwrap();
+    let listed = db.dlq().redactions().list().unwrap();
+    assert_eq!(listed, [(id, rule.clone())]);
+    let job = NewJob::raw("charge", &payload.to_string()).unwrap();
+    let id = queue.enqueue_job(job).unwrap().id();
+    db.admin().cancel(id).unwrap();
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let payload = letter.payload.expect("JSON");
+    let payload = serde_json::from_str(payload.get()).unwrap();
+    (payload, letter.redacted)
+}
+
+#[test]
+fn a_wildcard_matches_elements_and_members() {
+    let rule = [
+        "/items/*/card",
+        "/notes/*",
+        "/by_day/*/*/secret",
+        "/none/*/x",
+        "/text/*",
+    ]
+    .into_iter()
+    .fold(Redaction::new(), Redaction::path);
+    let payload = json!({
+        "items": [{"card": "1", "id": 1}, {"id": 2}, {"card": 3, "id": 3}, "text"],
+        "notes": {"a": "x", "b": null},
+        "by_day": {"mon": [{"secret": 1}], "tue": [{"secret": 2}, {"other": 3}]},
+        "text": "kept",
+    });
+    let (kept, marks) = kept(&rule, &payload);
+    let gone = "[redacted]";
+    assert_eq!(
+        kept,
+        json!({
+            "items": [{"card": gone, "id": 1}, {"id": 2}, {"card": gone, "id": 3}, "text"],
+            "notes": {"a": gone, "b": gone},
+            "by_day": {"mon": [{"secret": gone}], "tue": [{"secret": gone}, {"other": 3}]},
+            "text": "kept",
+        })
+    );
+    assert_eq!(marks, ["/items/*/card", "/notes/*", "/by_day/*/*/secret"]);
+}
+
+#[test]
+fn a_value_of_its_type_replaces_a_redacted_one() {
+    let rule = [
+        "/number",
+        "/flag",
+        "/text",
+        "/none",
+        "/list",
+        "/object",
+        "/deep/*/cents",
+    ]
+    .into_iter()
+    .fold(Redaction::new(), Redaction::path)
+    .keep_types();
+    let payload = json!({
+        "number": 12.5, "flag": true, "text": "x", "none": null, "list": [1], "object": {"a": 1},
+        "deep": [{"cents": 7}, {"cents": "8"}], "other": 1,
+    });
+    let (kept, _) = kept(&rule, &payload);
+    assert_eq!(
+        kept,
+        json!({
+            "number": 0, "flag": false, "text": "[redacted]", "none": null, "list": [], "object": {},
+            "deep": [{"cents": 0}, {"cents": "[redacted]"}], "other": 1,
+        })
+    );
+}
