@@ -20,6 +20,8 @@ CREATE TABLE redrive.redrive_runs (
     max_attempts      integer     CHECK (max_attempts BETWEEN 1 AND 1000),
     rate              integer     CHECK (rate BETWEEN 1 AND 1000000),
     canary            bigint      NOT NULL DEFAULT 0 CHECK (canary >= 0),
+    tolerated         smallint    NOT NULL DEFAULT 10 CHECK (tolerated BETWEEN 0 AND 100),
+    sample            integer     DEFAULT 20 CHECK (sample BETWEEN 1 AND 1000000),
     stage             integer     NOT NULL DEFAULT 0 CHECK (stage >= 0),
     stage_to          bigint,
     stage_sent        bigint      NOT NULL DEFAULT 0,
@@ -41,11 +43,14 @@ CREATE TABLE redrive.redrive_runs (
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     started_at        timestamptz,
     ended_at          timestamptz,
-    CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL))
+    CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL)),
+    CONSTRAINT runs_with_a_canary_may_halt CHECK (canary = 0 OR sample IS NOT NULL)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
 COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
-COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary, no ramp, no automatic halt.';
+COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
+COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts.';
+COMMENT ON COLUMN redrive.redrive_runs.sample IS 'How many outcomes are needed before the run may halt, except during a canary; NULL: it never halts.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
 COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
@@ -137,7 +142,7 @@ CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
 
 CREATE VIEW redrive.runs AS
     SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue::text AS to_queue, r.priority,
-           r.max_attempts, r.rate, r.canary, r.stage, r.stage_to, r.driver,
+           r.max_attempts, r.rate, r.canary, r.tolerated, r.sample, r.stage, r.stage_to, r.driver,
            coalesce(r.driver_expires_at > statement_timestamp(), false) AS is_driven,
            r.total, r.cursor + coalesce(n.tried, 0) AS cursor, r.sent + coalesce(n.sent, 0) AS sent,
            r.skipped + coalesce(n.skipped, 0) AS skipped,

@@ -5,7 +5,8 @@
 
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
--- may drive the run.
+-- may drive the run. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
+-- NULL `sample` never halts.
 CREATE FUNCTION redrive.create_run(
     filter       jsonb,
     reason          text    DEFAULT NULL,
@@ -19,6 +20,8 @@ CREATE FUNCTION redrive.create_run(
     canary       bigint  DEFAULT 0,
     driver       uuid    DEFAULT NULL,
     lease_ms     integer DEFAULT 10000,
+    tolerated    integer DEFAULT 10,
+    sample       integer DEFAULT 20,
     OUT id       bigint,
     OUT letters  bigint
 )
@@ -37,6 +40,18 @@ BEGIN
         RAISE EXCEPTION 'redrive: the canary is %; it must be a number of letters or 0', create_run.canary
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF create_run.tolerated IS NULL OR create_run.tolerated NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION 'redrive: the tolerated share is %; it must be 0 to 100 percent', create_run.tolerated
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF create_run.sample NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the sample is %; it must be between 1 and 1000000 outcomes', create_run.sample
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means that the run never halts.';
+    END IF;
+    IF create_run.canary > 0 AND create_run.sample IS NULL THEN
+        RAISE EXCEPTION 'redrive: a run with a canary must be able to halt; give it a sample'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
@@ -51,12 +66,12 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO redrive.redrive_runs
-        (id, filter, person, reason, forced, to_queue, priority, max_attempts, rate, canary, stage_to,
-         driver, driver_expires_at, term, total)
+        (id, filter, person, reason, forced, to_queue, priority, max_attempts, rate, canary, tolerated, sample,
+         stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
         (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
          create_run.to_queue, create_run.priority, create_run.max_attempts, create_run.rate,
-         create_run.canary, nullif(create_run.canary, 0), create_run.driver,
+         create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
@@ -69,7 +84,8 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
             'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
-            'canary', nullif(create_run.canary, 0), 'forced', nullif(force, false))));
+            'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
+            'never_halts', nullif(create_run.sample IS NULL, false), 'forced', nullif(force, false))));
 END
 $$;
 
@@ -105,8 +121,8 @@ BEGIN
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(),
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
-        stage_to = CASE was WHEN 'halted' THEN r.cursor + r.canary ELSE r.stage_to END,
-        stage_sent = CASE was WHEN 'halted' THEN r.sent ELSE r.stage_sent END,
+        stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
+        stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,
         stage_recovered = CASE was WHEN 'halted' THEN n.recovered ELSE r.stage_recovered END,
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
     FROM redrive.runs n

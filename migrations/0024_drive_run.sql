@@ -17,7 +17,7 @@ CREATE FUNCTION redrive.drive_run(
     OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint,
     OUT stage_recovered bigint, OUT stage_died bigint,
     OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint,
-    OUT died bigint, OUT chunks bigint
+    OUT died bigint, OUT chunks bigint, OUT tolerated integer, OUT sample integer
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -36,21 +36,19 @@ BEGIN
     wait_ms := 0;
     chunks := 0;
     -- Check before any lock: two connections that share the lock of the run for a chunk could not upgrade
-    -- it. A finished chunk is visible until its step commits.
-    IF EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+    -- it. A finished chunk is visible until its step commits. A halt needs no chunk, and waits for the steps
+    -- of the other connection.
+    IF halt IS NULL AND EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
         SELECT d.status, d.sent_now INTO status, sent_now
         FROM redrive.drive_chunk(run, my_driver, my_term, lease_ms, max_letters) d;
         IF status NOT IN ('sent', 'busy') THEN
             RETURN;
         END IF;
-        canary := 0;
-        stage := 0;
-        stage_sent := 0;
-        stage_recovered := 0;
-        stage_died := 0;
-        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
-        INTO total, cursor, sent, skipped, recovered, died
-        FROM redrive.runs n WHERE n.id = run;
+        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently,
+               c.canary, c.stage, c.stage_to, c.stage_sent, c.stage_recovered, c.stage_died, c.tolerated, c.sample
+        INTO total, cursor, sent, skipped, recovered, died,
+             canary, stage, stage_to, stage_sent, stage_recovered, stage_died, tolerated, sample
+        FROM redrive.runs n JOIN redrive.redrive_runs c ON c.id = n.id WHERE n.id = run;
         chunks := (SELECT count(*) FROM (
             SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
         RETURN;
@@ -152,6 +150,8 @@ BEGIN
 
     status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
     canary := r.canary;
+    tolerated := r.tolerated;
+    sample := r.sample;
     stage := r.stage;
     stage_to := r.stage_to;
     stage_sent := r.stage_sent;

@@ -10,6 +10,8 @@ mod stopped;
 mod bulk;
 mod state_change;
 mod run_report;
+mod patience;
+mod run_progress;
 mod follow;
 mod group;
 mod list;

@@ -20,7 +20,8 @@ Every command accepts these options:
                         operations get four times as long [default: 15s]
   --no-wait             Fail at once if the database cannot be reached. By
                         default commands wait one minute and `work` waits
-                        forever
+                        forever. `dlq redrive` then does not wait for the
+                        outcomes either
 
 The database URL is never printed.";
 

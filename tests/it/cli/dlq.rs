@@ -5,5 +5,6 @@ mod captures;
 mod groups;
 mod letters;
 mod reopen;
+mod outcomes;
 mod runs;
 mod selection;

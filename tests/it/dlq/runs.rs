@@ -2,6 +2,7 @@
 
 mod canary;
 mod chunks;
+mod halt;
 mod killed;
 mod letters;
 mod lifecycle;

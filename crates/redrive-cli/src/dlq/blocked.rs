@@ -51,6 +51,28 @@ pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
     breakers.chain(workers).collect()
 }
 
+/// Describes each breaker, and each queue without workers, that jobs wait for, in a few words.
+pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
+    let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, _)| {
+        format!("breaker {} is open {}", gated.breaker, ago(gated.opened_at))
+    });
+    let mut queues: Vec<(&str, Vec<&str>)> = Vec::new();
+    for unserved in &blocked.unserved {
+        match queues.iter_mut().find(|(queue, _)| *queue == unserved.queue) {
+            Some((_, kinds)) => kinds.push(&unserved.kind),
+            None => queues.push((&unserved.queue, vec![&unserved.kind])),
+        }
+    }
+    let workers = queues.into_iter().map(|(queue, kinds)| match *kinds {
+        [kind] => format!("no live worker of queue `{queue}` handles kind `{kind}`"),
+        _ => format!(
+            "no live worker of queue `{queue}` handles {} of its kinds",
+            kinds.len()
+        ),
+    });
+    breakers.chain(workers).collect()
+}
+
 /// The breakers, queues and kinds that the jobs of a run wait for, without numbers and times.
 pub(super) fn blocked_by(blocked: &Blocked) -> Vec<String> {
     let breakers = by_breaker(&blocked.gated).into_iter();

@@ -1,15 +1,17 @@
-//! Drives a redrive run from the terminal, or watches it while another process drives it.
+//! Drives a redrive run from the terminal, or watches it while another process drives it, and waits
+//! for the outcomes of its jobs.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::Database;
-use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunState};
+use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::blocked::{blocked_by, waits};
-use super::run_report::{RunLine, print_outcomes};
+use super::patience::{Patience, Stall};
+use super::run_progress::Reports;
+use super::run_report::{RunLine, print_end};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
@@ -17,29 +19,29 @@ use crate::terminal::{Progress, grouped, json_line};
 
 /// The interval between two checks for signals.
 const CHECK_SIGNALS_EVERY: Duration = Duration::from_millis(50);
-/// The interval between two looks at a run that another process drives, and between two attempts
-/// to reach the database.
+/// The interval between two looks at a run that this process does not drive, and between two
+/// attempts to reach the database.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-
-/// The interval between two looks at what the jobs of the run wait for.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// What to do after one step of a run.
 enum Progression {
-    /// Continue after this pause.
-    Continue(Duration),
+    /// Continue after this pause. The number grows with each letter sent and each outcome.
+    Continue { pause: Duration, done: u64 },
     /// Another process drives the run now.
     DriverLost,
-    /// The run is not running.
+    /// This process has nothing left to drive.
+    Driven,
+    /// The run ended, and its outcomes are known or not awaited.
     Ended,
 }
 
-/// Drives a run, or watches it if there is no driver, until it ends or a signal arrives. Then
-/// prints its outcomes.
+/// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
+/// ends or a signal arrives. Then prints its outcomes.
 pub(super) fn follow(
     db: &Database,
     id: RunId,
     driver: Option<RunDriver>,
+    patience: Patience,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let mut signals = Signals::new([SIGTERM, SIGINT])
@@ -47,33 +49,44 @@ pub(super) fn follow(
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let progress = Progress::of("redriving", total);
     let mut driver = driver;
-    let mut reported = false;
-    let mut waiting = Waiting::default();
+    let mut is_outage_reported = false;
+    let mut reports = Reports::default();
+    let mut stall = Stall::new(patience);
     loop {
         let step = match &mut driver {
-            Some(driver) => drive(driver, &progress),
-            None => watch(db, id, &progress),
+            Some(driver) => drive(driver, &reports, &progress),
+            None => watch(db, id, patience, &reports, &progress),
         };
         let step = step.and_then(|step| {
-            for wait in waiting.look(db, id)? {
-                progress.suspend(|| cx.say(format!("run {id} is waiting for {wait}")));
+            if let Progression::Continue { .. } = step
+                && let Some(line) = reports.next(db, id, &progress)?
+            {
+                progress.suspend(|| cx.say(line));
             }
             Ok(step)
         });
         let pause = match step {
-            Ok(Progression::Continue(pause)) => pause,
+            Ok(Progression::Continue { done, .. }) if stall.is_over(done, Instant::now()) => {
+                drop(progress);
+                return gave_up(db, id, patience, cx);
+            }
+            Ok(Progression::Continue { pause, .. }) => pause,
             Ok(Progression::DriverLost) => {
                 driver = None;
                 progress
                     .suspend(|| cx.say(format!("another process drives run {id}; watching it")));
                 Duration::ZERO
             }
+            Ok(Progression::Driven) => {
+                driver = None;
+                Duration::ZERO
+            }
             Ok(Progression::Ended) => break,
             Err(error) if error.is_unavailable() && !cx.global.no_wait => {
-                if !reported {
+                if !is_outage_reported {
                     let error = Error::from(error).one_line();
                     progress.suspend(|| cx.say(format!("waiting for the database: {error}")));
-                    reported = true;
+                    is_outage_reported = true;
                 }
                 WATCH_EVERY
             }
@@ -85,64 +98,62 @@ pub(super) fn follow(
         }
     }
     drop(progress);
-    report(db, id, cx)
+    report(db, id, patience, cx)
 }
 
-/// The last report of what the jobs of the run wait for.
-struct Waiting {
-    looked_at: Instant,
-    reported: Vec<String>,
-}
-
-impl Default for Waiting {
-    fn default() -> Waiting {
-        Waiting {
-            looked_at: Instant::now(),
-            reported: Vec::new(),
-        }
-    }
-}
-
-impl Waiting {
-    /// Looks from time to time. Returns what the jobs wait for if that changed.
-    fn look(&mut self, db: &Database, id: RunId) -> redrive::Result<Vec<String>> {
-        if self.looked_at.elapsed() < LOOK_EVERY {
-            return Ok(Vec::new());
-        }
-        self.looked_at = Instant::now();
-        let blocked = db.dlq().runs().blocked(id)?;
-        let what = blocked_by(&blocked);
-        if what == self.reported {
-            return Ok(Vec::new());
-        }
-        self.reported = what;
-        Ok(waits(&blocked))
-    }
-}
-
-fn drive(driver: &mut RunDriver, progress: &Progress) -> redrive::Result<Progression> {
+fn drive(
+    driver: &mut RunDriver,
+    reports: &Reports,
+    progress: &Progress,
+) -> redrive::Result<Progression> {
     let step = driver.step()?;
     match step.status {
         DriveStatus::Lost => return Ok(Progression::DriverLost),
-        DriveStatus::Ended(_) => return Ok(Progression::Ended),
+        DriveStatus::Ended(_) => return Ok(Progression::Driven),
         DriveStatus::Running | _ => {}
     }
     progress.at(step.tried);
-    progress.show(format!(
-        "{} recovered, {} died again",
-        grouped(step.recovered),
-        grouped(step.died)
-    ));
-    Ok(Progression::Continue(step.wait))
+    show(progress, reports, step.recovered, step.died);
+    Ok(Progression::Continue {
+        pause: step.wait,
+        done: step.tried + step.recovered + step.died,
+    })
 }
 
-fn watch(db: &Database, id: RunId, progress: &Progress) -> redrive::Result<Progression> {
-    match db.dlq().runs().get(id)? {
-        Some(run) if run.state == RunState::Running => {
-            progress.at(run.tried);
-            Ok(Progression::Continue(WATCH_EVERY))
-        }
-        _ => Ok(Progression::Ended),
+fn watch(
+    db: &Database,
+    id: RunId,
+    patience: Patience,
+    reports: &Reports,
+    progress: &Progress,
+) -> redrive::Result<Progression> {
+    let Some(run) = db.dlq().runs().get(id)? else {
+        return Ok(Progression::Ended);
+    };
+    let is_awaited = match run.state {
+        RunState::Running => true,
+        RunState::Finished => patience != Patience::None && run.still_running > 0,
+        RunState::Paused | RunState::Halted | RunState::Cancelled | _ => false,
+    };
+    if !is_awaited {
+        return Ok(Progression::Ended);
+    }
+    progress.at(run.tried);
+    show(progress, reports, run.recovered, run.died());
+    Ok(Progression::Continue {
+        pause: WATCH_EVERY,
+        done: run.tried + run.recovered + run.died(),
+    })
+}
+
+/// Shows the outcomes beside the progress bar, unless it shows what blocks the jobs.
+fn show(progress: &Progress, reports: &Reports, recovered: u64, died: u64) {
+    if !reports.is_blocked() {
+        progress.show(format!(
+            "{} recovered, {} died again",
+            grouped(recovered),
+            grouped(died)
+        ));
     }
 }
 
@@ -161,53 +172,87 @@ fn is_signaled(signals: &mut Signals, pause: Duration) -> bool {
     }
 }
 
-/// Pauses the run if this process drives it; otherwise leaves it to its driver.
+/// Pauses the run if this process drives it; otherwise leaves it to its driver and its jobs.
 fn interrupted(
     db: &Database,
     id: RunId,
     driver: Option<&RunDriver>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    if driver.is_none() {
-        cx.say(format!(
-            "run {id} continues in another process: redrive dlq runs show {id}"
-        ));
-        return Ok(Ending::NothingMatched);
+    if driver.is_some() {
+        db.dlq()
+            .runs()
+            .pause(id, &operator::current(Some("interrupted at the terminal")))?;
     }
-    db.dlq()
-        .runs()
-        .pause(id, &operator::current(Some("interrupted at the terminal")))?;
+    let run = print(db, id, cx)?;
+    cx.say(match run.state {
+        RunState::Running => format!(
+            "run {id} continues in another process. To watch or pause it:\n  redrive dlq runs watch {id}\n  redrive dlq runs pause {id}"
+        ),
+        RunState::Paused => format!(
+            "run {id} is paused. To continue or cancel it:\n  redrive dlq runs resume {id}\n  redrive dlq runs cancel {id}"
+        ),
+        RunState::Halted | RunState::Cancelled | RunState::Finished | _ => format!(
+            "run {id} is {}; its jobs continue. To wait for their outcomes:\n  redrive dlq runs watch {id}",
+            run.state
+        ),
+    });
+    Ok(Ending::NothingMatched)
+}
+
+/// Says that no outcome came for too long, and how to continue.
+fn gave_up(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+    let run = print(db, id, cx)?;
+    let continues = match run.state {
+        RunState::Running => "workers continue the run",
+        RunState::Paused | RunState::Halted | RunState::Cancelled | RunState::Finished | _ => {
+            "the jobs wait in their queue"
+        }
+    };
     cx.say(format!(
-        "run {id} is paused. To continue or cancel it:\n  redrive dlq runs resume {id}\n  redrive dlq runs cancel {id}"
+        "stopped waiting: {patience}; {continues}. To see why, or to wait again:\n  redrive dlq runs show {id}\n  redrive dlq runs watch {id}"
     ));
     Ok(Ending::NothingMatched)
 }
 
 /// Prints the outcomes of a run that ended.
-fn report(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+    let run = print(db, id, cx)?;
+    let next = match run.state {
+        RunState::Halted => Some(format!(
+            "the other letters stay open. Once the cause is fixed:\n  redrive dlq runs resume {id}"
+        )),
+        RunState::Finished if run.still_running > 0 => Some(format!(
+            "for the outcomes of the running jobs:\n  redrive dlq runs watch {id}"
+        )),
+        RunState::Finished if run.has_too_many_deaths() => Some(format!(
+            "more than the tolerated {} % died again. To see why:\n  redrive dlq list run={id}",
+            run.tolerated
+        )),
+        RunState::Running | RunState::Paused | RunState::Cancelled | RunState::Finished | _ => None,
+    };
+    if let Some(next) = next {
+        cx.say(next);
+    }
+    let is_tolerated = patience == Patience::None || !run.has_too_many_deaths();
+    Ok(
+        match run.state == RunState::Finished && run.sent > 0 && is_tolerated {
+            true => Ending::Done,
+            false => Ending::NothingMatched,
+        },
+    )
+}
+
+/// Prints the outcomes so far.
+fn print(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
     let Some(run) = db.dlq().runs().get(id)? else {
         return Err(Error::new(format!("run {id} no longer exists")));
     };
     if cx.global.json {
         json_line(cx.out, &RunLine::of(&run))?;
     } else {
-        print_outcomes(&run, &db.dlq().runs().skips(id)?, cx.out)?;
+        print_end(&run, &db.dlq().runs().skips(id)?, cx.out)?;
     }
-    if run.state == RunState::Halted {
-        cx.out.flush()?;
-        cx.say(format!(
-            "the other letters stay open. Once the cause is fixed:\n  redrive dlq runs resume {id}"
-        ));
-    }
-    if run.state == RunState::Finished && run.still_running > 0 {
-        cx.out.flush()?;
-        cx.say(format!(
-            "for the outcomes of the running jobs:\n  redrive dlq runs show {id}"
-        ));
-    }
-    Ok(if run.state == RunState::Finished && run.sent > 0 {
-        Ending::Done
-    } else {
-        Ending::NothingMatched
-    })
+    cx.out.flush()?;
+    Ok(run)
 }

@@ -1,6 +1,7 @@
 //! `redrive dlq redrive`: sends letters back to their queue.
 
 mod preview;
+mod tolerance;
 
 use std::num::NonZeroU32;
 
@@ -15,18 +16,23 @@ use super::bulk::{BulkPlan, BulkSelection};
 use super::filter::quoted;
 use super::follow::follow;
 use super::none_matched::{NoneMatched, words};
+use super::patience::WaitArgs;
 use super::run_report::RunLine;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
 use crate::terminal::{counted, json_line};
 use preview::{DryRun, preview};
+use tolerance::ToleranceArgs;
 
 /// Send dead letters back to their queue as jobs
 ///
 /// Without --yes this is a dry run. With --yes it starts a redrive run at 100 letters per second
-/// (see --rate) and waits for the outcomes. Ctrl-C pauses the run; if this command dies, a worker
-/// continues it. Letters given by --id are redriven at once.
+/// (see --rate) and waits for the outcomes. It exits with 1 if more letters die again than the run
+/// tolerates. Letters given by --id are redriven at once, without a run.
+///
+/// Ctrl-C pauses the run; once all letters are sent, it only stops waiting. If this command dies, a
+/// worker continues the run.
 ///
 /// A job keeps the id, payload and history of its letter and gets all its attempts again. Captured
 /// letters that are not JSON are skipped.
@@ -43,9 +49,11 @@ Examples:
   redrive dlq redrive --id 42 43
 ",
     after_help = "\
+Halt: a run halts when more than a tenth of at least 20 outcomes are deaths
+(--tolerate, --sample, --no-halt). The remaining letters stay open.
+
 Canary: --canary N redrives N letters first. If they recover, four times and
-sixteen times as many follow, then the rest. If more than a tenth die again,
-the run halts and the remaining letters stay open."
+sixteen times as many follow, then the rest."
 )]
 pub(super) struct Redrive {
     #[command(flatten)]
@@ -54,6 +62,10 @@ pub(super) struct Redrive {
     job: JobArgs,
     #[command(flatten)]
     pace: PaceArgs,
+    #[command(flatten)]
+    tolerance: ToleranceArgs,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 /// Options of the jobs.
@@ -94,7 +106,7 @@ struct PaceArgs {
     /// Redrive N letters first and continue only if they recover.
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     canary: Option<u32>,
-    /// Create the run, let the workers drive it, and do not wait.
+    /// Create the run, let the workers send its letters, and do not wait.
     #[arg(long, conflicts_with = "ids")]
     detach: bool,
 }
@@ -164,6 +176,7 @@ impl Redrive {
         let options = RunOptions::new()
             .letters(self.options())
             .canary(self.pace.canary.unwrap_or(0));
+        let options = self.tolerance.apply(options);
         match (self.pace.unthrottled, self.pace.rate) {
             (true, _) => options.rate(Rate::Unthrottled),
             (false, Some(rate)) => options.rate(Rate::PerSecond(rate)),
@@ -183,6 +196,8 @@ impl Redrive {
         add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
         add("rate", self.pace.rate.map(|n| n.to_string()));
         add("canary", self.pace.canary.map(|n| n.to_string()));
+        words.extend(self.tolerance.words());
+        words.extend(self.wait.words());
         let flags = [
             ("--force", self.job.force),
             ("--unthrottled", self.pace.unthrottled),
@@ -243,7 +258,7 @@ impl Redrive {
         {
             Some((run, driver)) => {
                 warn_blocked(&run.unserved, &run.gated, cx);
-                follow(db, run.id, Some(driver), cx)
+                follow(db, run.id, Some(driver), self.wait.patience(), cx)
             }
             None => self.nothing_matched(db, cx),
         }
@@ -258,7 +273,7 @@ fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Res
     } else {
         writeln!(
             cx.out,
-            "created run {} of {}; the workers drive it: redrive dlq runs show {}",
+            "created run {} of {}; the workers drive it: redrive dlq runs watch {}",
             run.id,
             counted(run.letters, "letter"),
             run.id

@@ -25,6 +25,8 @@ pub(super) struct RunLine<'a> {
     priority: Option<i16>,
     rate: Option<u32>,
     canary: u64,
+    tolerated_percent: u8,
+    sample: Option<u32>,
     stage: u32,
     stage_to: Option<u64>,
     is_driven: bool,
@@ -65,6 +67,8 @@ impl RunLine<'_> {
             priority: run.priority,
             rate: per_second(run.rate),
             canary: run.canary,
+            tolerated_percent: run.tolerated,
+            sample: run.sample,
             stage: run.stage,
             stage_to: run.stage_to,
             is_driven: run.is_driven,
@@ -93,6 +97,18 @@ fn per_second(rate: Rate) -> Option<u32> {
     }
 }
 
+/// When the run halts.
+fn tolerance(run: &RedriveRun) -> String {
+    match run.sample {
+        Some(sample) => format!(
+            "halts if more than {} % of at least {} die again",
+            run.tolerated,
+            counted(sample.into(), "outcome")
+        ),
+        None => "never halts".to_owned(),
+    }
+}
+
 fn pace(run: &RedriveRun) -> String {
     let rate = per_second(run.rate).map_or_else(
         || "unthrottled".to_owned(),
@@ -104,15 +120,56 @@ fn pace(run: &RedriveRun) -> String {
     }
 }
 
-/// Prints the outcomes of a run.
-pub(super) fn print_outcomes(
+/// The outcomes of a run in one line.
+fn outcomes(run: &RedriveRun) -> String {
+    let state = match run.state {
+        RunState::Finished => String::new(),
+        state => format!(" {state}"),
+    };
+    let mut line = format!(
+        "run {}{state}: {} sent, {} recovered, {} died again",
+        run.id,
+        grouped(run.sent),
+        grouped(run.recovered),
+        grouped(run.died())
+    );
+    for (letters, what) in [
+        (run.still_running, "still running"),
+        (run.skipped, "skipped"),
+        (run.total.saturating_sub(run.tried), "not tried"),
+    ] {
+        if letters > 0 {
+            line += &format!(", {} {what}", grouped(letters));
+        }
+    }
+    line
+}
+
+/// Prints the outcomes of a run in one line, why it halted, and why letters were skipped.
+pub(super) fn print_end(
     run: &RedriveRun,
     skips: &[(Skip, u64)],
     out: &mut dyn Write,
 ) -> Result<()> {
+    writeln!(out, "{}", outcomes(run))?;
+    if let Some(cause) = &run.halted_because {
+        writeln!(out, "  halted because   {}", clean(cause))?;
+    }
+    print_skips(skips, out)
+}
+
+fn print_skips(skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
+    for (skip, letters) in skips {
+        writeln!(out, "  {:<16} {:>9}  {skip}", "skipped", grouped(*letters))?;
+    }
+    Ok(())
+}
+
+/// Prints the outcomes of a run, one kind per line.
+fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "run {} {}: {} redriven of {}",
+        "run {} {}: {} sent of {}",
         run.id,
         run.state,
         grouped(run.sent),
@@ -133,10 +190,7 @@ pub(super) fn print_outcomes(
     for (name, letters) in lines {
         writeln!(out, "  {name:<16} {:>9}", grouped(letters))?;
     }
-    for (skip, letters) in skips {
-        writeln!(out, "  {:<16} {:>9}  {skip}", "skipped", grouped(*letters))?;
-    }
-    Ok(())
+    print_skips(skips, out)
 }
 
 /// Prints a run with its filter, pace, operator and driver.
@@ -149,6 +203,7 @@ pub(super) fn print_run(
     let mut details = vec![
         ("filter", run.filter.get().to_owned()),
         ("pace", pace(run)),
+        ("tolerance", tolerance(run)),
         ("created", format!("{} ago", ago(run.created_at))),
     ];
     let mut add = |name, value: Option<String>| details.extend(value.map(|value| (name, value)));

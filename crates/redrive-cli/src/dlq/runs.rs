@@ -5,8 +5,9 @@ use redrive::Database;
 use redrive::dlq::Blocked;
 use redrive::dlq::runs::{RunChange, RunId, RunState};
 
-use super::blocked::waits;
 use super::follow::follow;
+use super::patience::{MaxWait, WaitArgs};
+use super::run_progress::run_waits;
 use super::run_report::{RunLine, print_run};
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::operator;
 use crate::terminal::{Column, Table, clean, grouped, json_line};
 use crate::time::ago;
 
-/// List, show, pause, resume and cancel redrive runs
+/// List, show, watch, pause, resume and cancel redrive runs
 #[derive(Args, Debug)]
 pub(super) struct RunsCommand {
     #[command(subcommand)]
@@ -36,6 +37,7 @@ enum RunsSubcommand {
     )]
     Pause(ChangeRun),
     Resume(ResumeRun),
+    Watch(WatchRun),
     /// End a run; letters that have not been sent stay open
     #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
     Cancel(ChangeRun),
@@ -70,9 +72,25 @@ struct ChangeRun {
 struct ResumeRun {
     #[command(flatten)]
     change: ChangeRun,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// Let the workers drive the run, and do not wait.
     #[arg(long)]
     detach: bool,
+}
+
+/// Wait for the outcomes of a run
+///
+/// Reports every 10 seconds what the run waits for, and exits with 1 if more letters died again than
+/// the run tolerates, or if it does not finish. This command drives nothing: Ctrl-C leaves the run
+/// unchanged.
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq runs watch 7\n")]
+struct WatchRun {
+    /// The id of the run.
+    id: RunId,
+    #[command(flatten)]
+    limit: MaxWait,
 }
 
 impl RunsCommand {
@@ -96,6 +114,7 @@ impl RunsCommand {
                 report(*id, change, &db, cx)
             }
             RunsSubcommand::Resume(resume) => resume.run(&db, cx),
+            RunsSubcommand::Watch(watch) => watch.run(&db, cx),
         }
     }
 }
@@ -154,7 +173,7 @@ impl ResumeRun {
             if driver.is_none() {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
-            return follow(db, *id, driver, cx);
+            return follow(db, *id, driver, self.wait.patience(), cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
@@ -162,6 +181,20 @@ impl ResumeRun {
             change => report(*id, change, db, cx),
         }
     }
+}
+
+impl WatchRun {
+    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        match db.dlq().runs().get(self.id)? {
+            Some(_) => follow(db, self.id, None, self.limit.patience(), cx),
+            None => Ok(no_run(self.id, cx)),
+        }
+    }
+}
+
+fn no_run(id: RunId, cx: &mut Context<'_>) -> Ending {
+    cx.say(format!("run {id} does not exist"));
+    Ending::NothingMatched
 }
 
 /// Prints the run after a change. A run that has ended cannot change.
@@ -182,8 +215,7 @@ fn report(
 
 fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(run) = db.dlq().runs().get(id)? else {
-        cx.say(format!("run {id} does not exist"));
-        return Ok(Ending::NothingMatched);
+        return Ok(no_run(id, cx));
     };
     let blocked = match run.still_running {
         0 => Blocked::default(),
@@ -193,7 +225,7 @@ fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         json_line(cx.out, &RunLine::of(&run).with(&blocked))?;
     } else {
         print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
-        for wait in waits(&blocked) {
+        for wait in run_waits(&run, &blocked) {
             writeln!(cx.out, "  {:<16} {}", "waiting for", clean(&wait))?;
         }
     }

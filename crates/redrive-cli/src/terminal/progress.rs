@@ -51,6 +51,11 @@ impl Progress {
         self.0.set_message(text.into());
     }
 
+    /// Whether the bar is drawn. It is not if stderr is no terminal.
+    pub(crate) fn is_drawn(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
     /// Removes the bar while something else is written to the terminal.
     pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.suspend(write)

@@ -11,5 +11,6 @@
 -- Index relied on: the primary keys of redrive_runs, run_chunks, run_letters and dead_letters.
 -- Rows: always one; redrive.drive_run documents the columns.
 SELECT d.status, d.wait_ms, d.canary, d.stage, d.stage_to, d.stage_sent, d.stage_recovered,
-       d.stage_died, d.total, d.cursor, d.sent, d.skipped, d.recovered, d.died, d.chunks
+       d.stage_died, d.total, d.cursor, d.sent, d.skipped, d.recovered, d.died, d.chunks,
+       d.tolerated, d.sample
 FROM redrive.drive_run($1, $2, $3, $4, $5, $6::text, $7::integer, $8::bigint) d

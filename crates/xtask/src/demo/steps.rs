@@ -127,8 +127,18 @@ impl<'a> Steps<'a> {
         // A dry run first.
         self.redrive(&["dlq", "redrive", queue])?;
         let reason = "release 2 is out, the gateway is back";
-        let pace = "--unthrottled";
-        self.redrive(&["dlq", "redrive", queue, pace, "--reason", reason, "--yes"])?;
+        // The refunds die again, and the letters behind them are still sent.
+        self.redrive(&[
+            "dlq",
+            "redrive",
+            queue,
+            "--unthrottled",
+            "--no-halt",
+            "--no-wait",
+            "--reason",
+            reason,
+            "--yes",
+        ])?;
         self.wait_until_settled()?;
         let totals = self.totals()?;
         let (recovered, open) = (grouped(totals.recovered), grouped(totals.open));

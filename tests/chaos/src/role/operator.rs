@@ -98,7 +98,7 @@ fn cancel(options: &Options, db: &Database, log: &ClientLog, random: &mut fastra
 
 /// Starts a redrive run of these letters and drives it to its end.
 fn drive_run(db: &Database, filter: &LetterFilter, operator: &Operator) -> Result<Vec<i64>> {
-    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let options = RunOptions::new().rate(Rate::Unthrottled).never_halt();
     let Some((_, mut driver)) = db.dlq().runs().start(filter, &options, operator)? else {
         return Ok(Vec::new());
     };

@@ -60,7 +60,7 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     assert_eq!(ready(&queue), 0);
 
     let went = redrive(&db, &["dlq", "redrive", "orders", "--unthrottled", "--yes"]).exits_with(0);
-    assert!(went.out.contains("12 redriven of 12"), "{}", went.out);
+    assert!(went.out.contains("12 sent, 0 recovered, 0 died again, 12 still running"), "{}", went.out);
     assert_eq!(ready(&queue), 12);
     for wrong in [
         &["dlq", "redrive", "orders", "--force", "--yes"][..],
@@ -69,6 +69,10 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
         &["dlq", "redrive", "--id", "1", "--canary", "5"],
         &["dlq", "redrive", "orders", "--to", " ", "--yes"],
         &["dlq", "runs", "show", "x"],
+        &["dlq", "redrive", "orders", "--tolerate", "101%"],
+        &["dlq", "redrive", "orders", "--sample", "0"],
+        &["dlq", "redrive", "orders", "--canary", "5", "--no-halt"],
+        &["dlq", "redrive", "--id", "1", "--no-halt"],
     ] {
         redrive(&db, wrong).exits_with(2);
     }

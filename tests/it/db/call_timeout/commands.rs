@@ -51,6 +51,7 @@ const VERBS: &[&[&str]] = &[
     &["dlq", "capture", "kafka", "1", "orders", "order", FILE],
     &["dlq", "runs", "list"],
     &["dlq", "runs", "show", "1"],
+    &["dlq", "runs", "watch", "1", "--max-wait", "0s"],
     &["dlq", "runs", "pause", "1"],
     &["dlq", "runs", "resume", "1"],
     &["dlq", "runs", "cancel", "1099511627776"],

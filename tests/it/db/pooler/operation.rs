@@ -112,7 +112,15 @@ fn the_command_line_works_through_a_pooler() {
     ]);
     assert!(ours(&["dlq", "list", "orders"]).contains("order"));
     ours(&["dlq"]);
-    ours(&["dlq", "redrive", "orders", "--yes", "--reason", "fixed"]);
+    ours(&[
+        "dlq",
+        "redrive",
+        "orders",
+        "--yes",
+        "--no-wait",
+        "--reason",
+        "fixed",
+    ]);
     ours(&["work", "orders", "--exec", "cat", "--drain", "--slots", "2"]);
     ours(&["audit"]);
     shared.nothing_is_left();

@@ -146,7 +146,7 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
     let queue = test.queue("orders");
     letters(&queue, 4000);
     // Eight commands redrive the same letters; each is killed midway.
-    let redrive = ["redrive", "orders", "--yes", "--rate", "1500"];
+    let redrive = ["redrive", "orders", "--yes", "--no-wait", "--rate", "1500"];
     let mut operators: Vec<Operator> = (0..8).map(|_| Operator::start(&test, &redrive)).collect();
     wait_until("eight runs", SOON, || runs(&test).len() == 8);
     for next in 0..operators.len() {
@@ -173,7 +173,7 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
         let enough = tried() + random(2000);
         let operators: Vec<Operator> = left
             .iter()
-            .map(|id| Operator::start(&test, &["runs", "resume", id]))
+            .map(|id| Operator::start(&test, &["runs", "resume", id, "--no-wait"]))
             .collect();
         if round < 3 {
             wait_until("some letters to be tried", SOON, || {
@@ -217,9 +217,38 @@ fn an_interrupt_pauses_the_run_and_prints_how_to_resume() {
     assert_eq!(runs(&test)[0].state, RunState::Paused);
     let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
     test.client().execute(faster, &[]).unwrap();
-    let resumed = Operator::start(&test, &["runs", "resume", &id.to_string()]).end();
+    let resume = ["runs", "resume", &id.to_string(), "--no-wait"];
+    let resumed = Operator::start(&test, &resume).end();
     assert_eq!(resumed.status.code(), Some(0));
     let output = String::from_utf8_lossy(&resumed.stdout);
-    assert!(output.contains("finished: 300 redriven of 300"), "{output}");
+    assert!(output.contains(&format!("run {id}: 300 sent")), "{output}");
     all_are_live_once(&test, 300);
+}
+
+#[test]
+fn an_interrupt_after_the_last_letter_leaves_the_jobs_to_their_workers() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 3);
+    let operator = Operator::start(&test, &["redrive", "orders", "--yes", "--unthrottled"]);
+    wait_until("the run to finish", SOON, || {
+        runs(&test)
+            .first()
+            .is_some_and(|run| run.state == RunState::Finished)
+    });
+    operator.interrupt();
+    let ended = operator.end();
+    assert_eq!(ended.status.code(), Some(1));
+    let id = runs(&test)[0].id;
+    let output = String::from_utf8_lossy(&ended.stdout);
+    let outcomes = format!("run {id}: 3 sent, 0 recovered, 0 died again, 3 still running");
+    assert!(output.contains(&outcomes), "{output}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    for part in [
+        format!("run {id} is finished; its jobs continue"),
+        format!("redrive dlq runs watch {id}"),
+    ] {
+        assert!(said.contains(&part), "{part}: {said}");
+    }
+    all_are_live_once(&test, 3);
 }

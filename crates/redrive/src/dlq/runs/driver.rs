@@ -72,6 +72,7 @@ impl RunDriver {
                 batch: BATCH,
                 next: Pace::Go,
                 chunks: 0,
+                window: None,
             },
             may_have_help: db.connections() >= ENOUGH_FOR_TWO,
         }
@@ -192,6 +193,9 @@ struct Steps {
     next: Pace,
     /// The chunks that were left after the last step, counted up to 2.
     chunks: i64,
+    /// The outcomes when the window began, while the run has chunks. Storing them in the row of the
+    /// run would make the connections of the driver wait for each other.
+    window: Option<Numbers>,
 }
 
 impl Steps {
@@ -231,23 +235,36 @@ impl Steps {
         let mut wait = Duration::from_millis(count("wait_ms"));
         self.chunks = number("chunks");
         if status == DriveStatus::Running {
-            self.next = pace(&Facts {
+            let now = Numbers {
+                sent: number("sent"),
+                recovered: number("recovered"),
+                died: number("died"),
+            };
+            let stored = Numbers {
+                sent: number("stage_sent"),
+                recovered: number("stage_recovered"),
+                died: number("stage_died"),
+            };
+            let decided = pace(&Facts {
                 canary: number("canary"),
+                tolerated: row
+                    .get::<_, Option<i32>>("tolerated")
+                    .map_or(100, i64::from),
+                sample: row.get::<_, Option<i32>>("sample").map(i64::from),
                 stage: row.get::<_, Option<i32>>("stage").unwrap_or(0),
                 stage_to: row.get("stage_to"),
                 cursor: number("cursor"),
                 total: number("total"),
-                now: Numbers {
-                    sent: number("sent"),
-                    recovered: number("recovered"),
-                    died: number("died"),
-                },
-                before: Numbers {
-                    sent: number("stage_sent"),
-                    recovered: number("stage_recovered"),
-                    died: number("stage_died"),
-                },
+                now,
+                before: self.window.filter(|_| self.chunks > 0).unwrap_or(stored),
             });
+            self.next = match &decided {
+                Pace::NextStage { .. } if self.chunks > 0 => {
+                    self.window = Some(now);
+                    Pace::Go
+                }
+                Pace::Go | Pace::NextStage { .. } | Pace::Halt(_) => decided,
+            };
             wait = match self.next {
                 // The other connection of this driver holds the last chunk for one batch.
                 Pace::Go if what == "busy" => ALMOST_DONE,
@@ -298,6 +315,7 @@ pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Fou
             batch: BATCH_OF_A_WORKER,
             next: Pace::Go,
             chunks: 0,
+            window: None,
         })
     }))
 }

@@ -1,4 +1,4 @@
-//! The options of a redrive run: its rate and its canary.
+//! The options of a redrive run: its rate, its canary, and the deaths it tolerates.
 
 use std::num::NonZeroU32;
 
@@ -9,6 +9,11 @@ use crate::error::{Error, Result};
 const DEFAULT_RATE: u32 = 100;
 /// The highest rate, in letters per second.
 const MAX_RATE: u32 = 1_000_000;
+/// The default share of letters that may die again, in percent.
+const DEFAULT_TOLERATED: u8 = 10;
+/// The default number of outcomes needed before a run may halt, and the highest.
+const DEFAULT_SAMPLE: u32 = 20;
+const MAX_SAMPLE: u32 = 1_000_000;
 
 /// The pace of a run.
 // Exhaustive: a run has a limit or it has none.
@@ -33,7 +38,23 @@ impl Rate {
     }
 }
 
-/// The options of a run: pace, canary, and how its letters are redriven.
+/// Whether a run may halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Halt {
+    Never,
+    /// After this many outcomes.
+    After(u32),
+}
+
+/// The deaths that a run tolerates, as the statement takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tolerance {
+    pub(super) percent: i32,
+    /// `None`: the run never halts.
+    pub(super) sample: Option<i32>,
+}
+
+/// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
 ///
 /// ```
 /// use redrive::dlq::RedriveOptions;
@@ -49,6 +70,8 @@ pub struct RunOptions {
     pub(super) letters: RedriveOptions,
     pub(super) rate: Rate,
     pub(super) canary: u32,
+    tolerated: u8,
+    halt: Halt,
 }
 
 impl Default for RunOptions {
@@ -58,12 +81,15 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
-    /// Returns the defaults: 100 letters per second, no canary.
+    /// Returns the defaults: 100 letters per second, no canary, and a halt when more than 10 % of
+    /// at least 20 outcomes are deaths.
     pub fn new() -> RunOptions {
         RunOptions {
             letters: RedriveOptions::new(),
             rate: NonZeroU32::new(DEFAULT_RATE).map_or(Rate::Unthrottled, Rate::PerSecond),
             canary: 0,
+            tolerated: DEFAULT_TOLERATED,
+            halt: Halt::After(DEFAULT_SAMPLE),
         }
     }
 
@@ -84,11 +110,65 @@ impl RunOptions {
     /// Sends this many letters first and continues only if they recover.
     ///
     /// Two larger stages follow, of four and sixteen times as many letters, then the rest at the
-    /// full rate. The run halts when more than a tenth of a stage, or later of the latest outcomes,
-    /// dies again. Defaults to 0: no canary, and the run never halts.
+    /// full rate. The run halts when more than the [tolerated](RunOptions::tolerate) share of a
+    /// stage dies again. Defaults to 0: no canary.
     #[must_use]
     pub fn canary(mut self, letters: u32) -> RunOptions {
         self.canary = letters;
         self
+    }
+
+    /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10.
+    ///
+    /// The run halts when more of the latest outcomes are deaths: of all outcomes at first, later
+    /// of the last 200.
+    #[must_use]
+    pub fn tolerate(mut self, percent: u8) -> RunOptions {
+        self.tolerated = percent;
+        self
+    }
+
+    /// Sets how many outcomes are needed before the run may halt, 1 to 1,000,000. Defaults to 20.
+    ///
+    /// A canary and its ramp halt without it, because their stages are samples themselves.
+    #[must_use]
+    pub fn sample(mut self, outcomes: u32) -> RunOptions {
+        self.halt = Halt::After(outcomes);
+        self
+    }
+
+    /// Sends all letters, however many die again. Excludes a [canary](RunOptions::canary).
+    #[must_use]
+    pub fn never_halt(mut self) -> RunOptions {
+        self.halt = Halt::Never;
+        self
+    }
+
+    /// Returns the validated tolerance.
+    pub(super) fn tolerance(&self) -> Result<Tolerance> {
+        if self.tolerated > 100 {
+            return Err(Error::invalid(format!(
+                "the tolerated share is {} percent; the limit is 100",
+                self.tolerated
+            )));
+        }
+        let sample = match self.halt {
+            Halt::Never if self.canary > 0 => {
+                return Err(Error::invalid(
+                    "a run with a canary must be able to halt; leave out the canary or never_halt",
+                ));
+            }
+            Halt::Never => None,
+            Halt::After(outcomes @ 1..=MAX_SAMPLE) => Some(outcomes.cast_signed()),
+            Halt::After(outcomes) => {
+                return Err(Error::invalid(format!(
+                    "the sample is {outcomes} outcomes; it must be 1 to {MAX_SAMPLE}"
+                )));
+            }
+        };
+        Ok(Tolerance {
+            percent: i32::from(self.tolerated),
+            sample,
+        })
     }
 }

@@ -1,26 +1,31 @@
-//! Decides whether a run with a canary continues, starts the next stage, or halts. Pure.
+//! Decides whether a run continues, starts the next stage, or halts. Pure.
 //!
-//! The canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen
-//! times as many letters, awaits the outcomes of each stage, and then sends the rest at the full
-//! rate. One rule applies throughout: *a run halts when more than a tenth of the letters die again*.
-//! One death therefore halts a canary of nine, and two deaths halt a canary of ten. A stage is over
-//! when at most a tenth of it has died or is still running, so that one slow job does not delay it.
+//! One rule applies throughout: *a run halts when more letters die again than it tolerates*, a tenth
+//! by default. Without a canary, it judges the outcomes since its start, later since the last window
+//! of 200 began, as soon as there are enough of them.
+//!
+//! A canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen times
+//! as many letters, awaits the outcomes of each stage, and then sends the rest at the full rate. One
+//! death halts a canary of nine, and two deaths halt a canary of ten. A stage is over when at most the
+//! tolerated share has died or is still running, so that one slow job does not delay it.
 
 /// How many stages await their outcomes: the canary and two more.
 const AWAITED: i32 = 3;
 /// The growth of the stages.
 const GROWTH: i64 = 4;
-/// After the ramp: the outcomes needed to judge, and the outcomes per window.
-const ENOUGH: i64 = 20;
+/// The outcomes per window, unless more are needed to judge.
 const WINDOW: i64 = 200;
-/// The share of letters that may die again: one in this many.
-const TOLERATED: i64 = 10;
 
 /// The state of a run, as its driver sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// How many letters go first; 0: no canary, and the run never halts.
+    /// How many letters go first; 0: no canary.
     pub(crate) canary: i64,
+    /// The percentage of letters that may die again.
+    pub(crate) tolerated: i64,
+    /// How many outcomes are needed before the run may halt, except in a stage that is awaited;
+    /// `None`: it never halts.
+    pub(crate) sample: Option<i64>,
     /// The number of the stage, from 0.
     pub(crate) stage: i32,
     /// The last member of the stage; `None`: the end of the run.
@@ -54,17 +59,18 @@ pub(crate) enum Pace {
 
 /// Decides what to do next.
 pub(crate) fn pace(facts: &Facts) -> Pace {
-    if facts.canary == 0 {
+    let Some(sample) = facts.sample else {
         return Pace::Go;
-    }
+    };
+    let are_too_many = |part, whole| are_too_many(part, whole, facts.tolerated);
     let sent = facts.now.sent - facts.before.sent;
     let recovered = facts.now.recovered - facts.before.recovered;
     let died = facts.now.died - facts.before.died;
     let Some(to) = facts.stage_to else {
         let judged = recovered + died;
-        return if judged >= ENOUGH && are_too_many(died, judged) {
+        return if judged >= sample && are_too_many(died, judged) {
             Pace::Halt(format!("{died} of the last {judged} letters died again"))
-        } else if judged >= WINDOW {
+        } else if judged >= WINDOW.max(sample) {
             Pace::NextStage {
                 stage: facts.stage + 1,
                 to: None,
@@ -94,8 +100,9 @@ pub(crate) fn pace(facts: &Facts) -> Pace {
     Pace::NextStage { stage, to }
 }
 
-fn are_too_many(part: i64, whole: i64) -> bool {
-    part.saturating_mul(TOLERATED) > whole
+/// Returns whether a part is more than this percentage of the whole.
+pub(super) fn are_too_many(part: i64, whole: i64, percent: i64) -> bool {
+    part.saturating_mul(100) > whole.saturating_mul(percent)
 }
 
 #[cfg(test)]
@@ -106,6 +113,8 @@ mod tests {
     fn stage(number: i32, to: Option<i64>, cursor: i64, recovered: i64, died: i64) -> Facts {
         Facts {
             canary: 10,
+            tolerated: 10,
+            sample: Some(20),
             stage: number,
             stage_to: to,
             cursor,
@@ -195,11 +204,53 @@ mod tests {
     }
 
     #[test]
-    fn without_a_canary_nothing_halts() {
+    fn a_run_without_a_canary_halts_on_too_many_deaths_of_a_sample() {
+        for (tolerated, sample, recovered, died, halts) in [
+            // The default: more than a tenth of at least 20 outcomes.
+            (10, Some(20), 0, 19, false),
+            (10, Some(20), 0, 20, true),
+            (10, Some(20), 18, 2, false),
+            (10, Some(20), 17, 3, true),
+            // Another share.
+            (0, Some(20), 19, 1, true),
+            (0, Some(20), 20, 0, false),
+            (50, Some(20), 10, 10, false),
+            (50, Some(20), 10, 11, true),
+            (100, Some(20), 0, 900, false),
+            // Another sample, also one beyond the window.
+            (10, Some(1), 0, 1, true),
+            (10, Some(500), 0, 499, false),
+            (10, Some(500), 449, 51, true),
+            (10, None, 0, 900, false),
+        ] {
+            let facts = Facts {
+                canary: 0,
+                tolerated,
+                sample,
+                ..stage(0, None, 900, recovered, died)
+            };
+            let decided = pace(&facts);
+            assert_eq!(
+                matches!(decided, Pace::Halt(_)),
+                halts,
+                "{facts:?}: {decided:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_halt_counts_the_outcomes_since_the_window_began() {
         let facts = Facts {
-            canary: 0,
-            ..stage(0, None, 900, 0, 900)
+            before: Numbers {
+                sent: 500,
+                recovered: 400,
+                died: 40,
+            },
+            ..stage(3, None, 900, 415, 46)
         };
-        assert_eq!(pace(&facts), Pace::Go);
+        assert_eq!(
+            pace(&facts),
+            Pace::Halt("6 of the last 21 letters died again".to_owned())
+        );
     }
 }

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::driver::{DRIVER_LEASE_MS, RunDriver};
-use super::options::{Rate, RunOptions};
+use super::options::{Rate, RunOptions, Tolerance};
+use super::pace::are_too_many;
 use super::state::RunState;
 
 use crate::db::session::Session;
@@ -44,6 +45,10 @@ pub struct RedriveRun {
     pub rate: Rate,
     /// The canary; 0 is none.
     pub canary: u64,
+    /// The percentage of letters that may die again.
+    pub tolerated: u8,
+    /// How many outcomes are needed before the run may halt; `None`: it never halts.
+    pub sample: Option<u32>,
     /// The current stage, from 0.
     pub stage: u32,
     /// The last letter of the stage; `None` is the end of the run.
@@ -74,6 +79,22 @@ pub struct RedriveRun {
     pub started_at: Option<SystemTime>,
     /// When it ended.
     pub ended_at: Option<SystemTime>,
+}
+
+impl RedriveRun {
+    /// Returns the number of sent letters that died again.
+    pub fn died(&self) -> u64 {
+        self.died_alike + self.died_differently
+    }
+
+    /// Returns whether more of the sent letters died again than the run tolerates.
+    pub fn has_too_many_deaths(&self) -> bool {
+        are_too_many(
+            self.died().cast_signed(),
+            self.sent.cast_signed(),
+            i64::from(self.tolerated),
+        )
+    }
 }
 
 /// A newly created run.
@@ -111,8 +132,9 @@ impl Runs<'_> {
     /// of any queue drives it. Returns `None` if no letter matches.
     ///
     /// # Errors
-    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the
-    /// database rejects the statement or does not answer within a minute.
+    /// *Invalid* if an option is out of range, if `force` has no reason, or if a run with a canary
+    /// is to never halt; otherwise if the database rejects the statement or does not answer within a
+    /// minute.
     pub fn create(
         &self,
         filter: &LetterFilter,
@@ -152,6 +174,7 @@ impl Runs<'_> {
         filter.refuse_after()?;
         let how = options.letters.parameters(operator)?;
         let rate = options.rate.per_second()?;
+        let Tolerance { percent, sample } = options.tolerance()?;
         let blocked = self.db.dlq().blocked(filter, &options.letters)?;
         let most = filter
             .limit
@@ -180,6 +203,8 @@ impl Runs<'_> {
                     &canary,
                     &driver,
                     &DRIVER_LEASE_MS,
+                    &percent,
+                    &sample,
                 ],
             )?;
             let id: Option<i64> = row.get("id");
@@ -320,6 +345,10 @@ fn run(row: &Row) -> Result<RedriveRun> {
             .and_then(|rate| NonZeroU32::new(rate.unsigned_abs()))
             .map_or(Rate::Unthrottled, Rate::PerSecond),
         canary: count("canary"),
+        tolerated: u8::try_from(row.get::<_, i16>("tolerated")).unwrap_or(100),
+        sample: row
+            .get::<_, Option<i32>>("sample")
+            .map(i32::unsigned_abs),
         stage: row.get::<_, i32>("stage").unsigned_abs(),
         stage_to: row.get::<_, Option<i64>>("stage_to").map(i64::unsigned_abs),
         is_driven: row.get("is_driven"),

@@ -1,0 +1,143 @@
+//! How long a command waits for the outcomes of a run.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::time::{self, short};
+
+/// How long to wait without a new outcome by default.
+const DEFAULT: Duration = Duration::from_hours(1);
+
+/// How long to wait for the outcomes of a run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Outcomes")]
+#[group(skip)]
+pub(super) struct WaitArgs {
+    /// Send the letters, but do not wait for their outcomes, nor for an unreachable database.
+    // The same option as the global one, with its full meaning here.
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    limit: MaxWait,
+}
+
+/// When to stop waiting.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Outcomes")]
+#[group(skip)]
+pub(super) struct MaxWait {
+    /// Stop waiting, with exit code 1, after this long without a new outcome [default: 1h]. The run
+    /// continues.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    max_wait: Option<Duration>,
+}
+
+impl WaitArgs {
+    pub(super) fn patience(&self) -> Patience {
+        match self.no_wait {
+            true => Patience::None,
+            false => self.limit.patience(),
+        }
+    }
+
+    /// The options as arguments for a shell.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.no_wait {
+            words.push("--no-wait".to_owned());
+        }
+        let limit = self.limit.max_wait;
+        words.extend(limit.map(|time| match time.subsec_nanos() {
+            0 => format!("--max-wait {}s", time.as_secs()),
+            _ => format!("--max-wait {}ms", time.as_millis()),
+        }));
+        words
+    }
+}
+
+impl MaxWait {
+    pub(super) fn patience(&self) -> Patience {
+        Patience::Until(self.max_wait.unwrap_or(DEFAULT))
+    }
+}
+
+/// How long to wait for outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Not at all.
+    None,
+    /// Until there was no new outcome for this long.
+    Until(Duration),
+}
+
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Patience::None => f.write_str("no waiting was asked for"),
+            Patience::Until(limit) => write!(f, "no new outcome for {}", short(*limit)),
+        }
+    }
+}
+
+/// The time since the last new outcome.
+pub(super) struct Stall {
+    patience: Patience,
+    since: Option<Instant>,
+    done: u64,
+}
+
+impl Stall {
+    pub(super) fn new(patience: Patience) -> Stall {
+        Stall {
+            patience,
+            since: None,
+            done: 0,
+        }
+    }
+
+    /// Notes the number of letters sent and outcomes. Returns whether it has not grown for too long.
+    pub(super) fn is_over(&mut self, done: u64, now: Instant) -> bool {
+        let since = match self.since {
+            Some(since) if self.done == done => since,
+            _ => {
+                self.since = Some(now);
+                self.done = done;
+                return false;
+            }
+        };
+        match self.patience {
+            Patience::None => false,
+            Patience::Until(limit) => now.saturating_duration_since(since) >= limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_after_the_limit_without_a_new_outcome() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut stall = Stall::new(Patience::Until(Duration::from_secs(10)));
+        for (done, seconds, is_over) in [
+            (0, 0, false),
+            (0, 9, false),
+            (1, 10, false),
+            (1, 19, false),
+            (1, 20, true),
+            (2, 30, false),
+        ] {
+            assert_eq!(stall.is_over(done, at(seconds)), is_over, "{seconds} s");
+        }
+        let mut none = Stall::new(Patience::Until(Duration::ZERO));
+        assert!(!none.is_over(5, at(0)));
+        assert!(none.is_over(5, at(0)));
+        let mut never = Stall::new(Patience::None);
+        assert!(!never.is_over(0, at(0)));
+        assert!(!never.is_over(0, at(1_000_000)));
+    }
+}

@@ -1,0 +1,149 @@
+//! Runs without a canary halt when too many letters die again.
+
+use std::sync::atomic::Ordering;
+
+use redrive::Operator;
+use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunId, RunOptions, RunState};
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive_tests::{SOON, TestDatabase, drained, letters, letters_in, stop, wait_until};
+
+use super::{adds_up, drive, fixable, run, start, unthrottled};
+
+/// A run at one letter per second.
+fn slowly() -> RunOptions {
+    RunOptions::new().rate(Rate::PerSecond(std::num::NonZeroU32::MIN))
+}
+
+/// Takes steps until this many letters were sent. Each step is a second late, and so sends two.
+fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
+    let late = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() - interval '1 second'";
+    let mut client = test.client();
+    loop {
+        client.batch_execute(late).unwrap();
+        let step = driver.step().unwrap();
+        assert_eq!(step.status, DriveStatus::Running);
+        if step.sent >= letters {
+            return;
+        }
+    }
+}
+
+/// Runs the jobs of the run with a worker that rejects them.
+fn die(test: &TestDatabase, id: RunId) {
+    let (worker, _) = fixable(test);
+    drained(&test.queue("orders"));
+    wait_until("the outcomes", SOON, || run(test, id).still_running == 0);
+    stop(worker);
+}
+
+#[test]
+fn a_run_without_a_canary_halts_when_too_many_letters_die() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 60);
+    let mut driver = start(&test, &slowly());
+    let id = driver.run();
+    send(&test, &mut driver, 20);
+    die(&test, id);
+    let before = run(&test, id);
+    let (end, _) = drive(&mut driver);
+    assert_eq!(end, DriveStatus::Ended(RunState::Halted));
+    let halted = run(&test, id);
+    // The step that saw the deaths may send the letters that are due.
+    assert!(halted.sent <= before.sent + 2 && halted.has_too_many_deaths());
+    let why = halted.halted_because.expect("a sentence");
+    let died = before.died_alike;
+    assert_eq!(why, format!("{died} of the last {died} letters died again"));
+    adds_up(&test, id);
+
+    // A resumed run starts a new sample.
+    let (worker, fixed) = fixable(&test);
+    fixed.store(true, Ordering::SeqCst);
+    let db = queue.database();
+    let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
+    test.client().execute(faster, &[]).unwrap();
+    db.dlq().runs().resume(id, &Operator::default()).unwrap();
+    if let Some(mut driver) = db.dlq().runs().drive(id).unwrap() {
+        drive(&mut driver);
+    }
+    wait_until("the run to finish", SOON, || {
+        run(&test, id).state == RunState::Finished && run(&test, id).still_running == 0
+    });
+    stop(worker);
+    let finished = run(&test, id);
+    assert_eq!((finished.sent, finished.died_alike), (60, died));
+    adds_up(&test, id);
+}
+
+#[test]
+fn a_run_that_never_halts_or_tolerates_all_deaths_sends_every_letter() {
+    for options in [slowly().never_halt(), slowly().tolerate(100)] {
+        let test = TestDatabase::migrated();
+        letters(&test.queue("orders"), 30);
+        let mut driver = start(&test, &options);
+        send(&test, &mut driver, 25);
+        die(&test, driver.run());
+        let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
+        test.client().execute(faster, &[]).unwrap();
+        let (end, _) = drive(&mut driver);
+        assert_eq!(end, DriveStatus::Ended(RunState::Finished));
+        assert_eq!(run(&test, driver.run()).sent, 30);
+    }
+}
+
+#[test]
+fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
+    let test = TestDatabase::migrated();
+    let died = "INSERT INTO redrive.dead_letters
+            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
+        FROM generate_series(1, 12000)";
+    test.client().batch_execute(died).unwrap();
+    let mut driver = start(&test, &unthrottled());
+    let id = driver.run();
+    let step = "SELECT d.status FROM redrive.redrive_runs r, \
+                redrive.drive_run(r.id, r.driver, r.term, 10000, 50, NULL, NULL, NULL) d";
+    let mut client = test.client();
+    let status: String = client.query_one(step, &[]).unwrap().get(0);
+    assert_eq!(status, "sent");
+    die(&test, id);
+    // The driver sends one batch more, sees the deaths, and halts.
+    let (end, _) = drive(&mut driver);
+    assert_eq!(end, DriveStatus::Ended(RunState::Halted));
+    let halted = run(&test, id);
+    assert_eq!(halted.died_alike + halted.died_differently, 50);
+    assert!(halted.sent <= 2050, "{halted:?}");
+    adds_up(&test, id);
+
+    let db = test.open();
+    db.dlq()
+        .runs()
+        .cancel(id, &Operator::default())
+        .unwrap()
+        .expect("a run");
+    assert_eq!(run(&test, id).state, RunState::Cancelled);
+    assert_eq!(
+        letters_in(&db, "orders", LetterState::Open) as u64,
+        12_000 - halted.sent + 50
+    );
+}
+
+#[test]
+fn an_option_out_of_range_is_rejected() {
+    let test = TestDatabase::migrated();
+    letters(&test.queue("orders"), 1);
+    let db = test.open();
+    for (options, what) in [
+        (RunOptions::new().tolerate(101), "101 percent"),
+        (RunOptions::new().sample(0), "0 outcomes"),
+        (RunOptions::new().sample(1_000_001), "1000001 outcomes"),
+        (RunOptions::new().canary(1).never_halt(), "canary"),
+    ] {
+        let created = db
+            .dlq()
+            .runs()
+            .create(&LetterFilter::new(), &options, &Operator::default());
+        let error = created.expect_err("an invalid option").to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
