@@ -89,6 +89,25 @@ BEGIN
 END
 $$;
 
+-- Returns the runs that have not ended and will send letters that match a filter, with the number of those
+-- letters. `forced` includes quarantined ones.
+CREATE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false)
+    RETURNS TABLE (run_id bigint, letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT r.id, count(*) FROM redrive.redrive_runs r'
+        ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
+        ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
+        ' WHERE r.state IN (''running'', ''paused'', ''halted'')'
+        ' AND (l.state = ''open'' OR $1 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' GROUP BY r.id ORDER BY r.id'
+        USING forced;
+END
+$$;
+
 -- Pauses, resumes or cancels a run and writes the audit. Returns the state before and after; NULL if the
 -- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
 -- failures that halted it are not counted again.

@@ -9,6 +9,7 @@ mod letter_table;
 mod stopped;
 mod bulk;
 mod state_change;
+mod stored_filter;
 mod run_report;
 mod patience;
 mod run_progress;

@@ -43,7 +43,7 @@ pub use letter::{Letter, LetterCount};
 pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
 pub use redaction::Redaction;
 pub use redrive::{
-    Blocked, Gated, LeftOut, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved,
+    Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved,
 };
 pub use retention::{RetentionAction, RetentionDue, RetentionRule};
 pub use state::LetterState;

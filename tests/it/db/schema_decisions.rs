@@ -153,6 +153,7 @@ move_stragglers          invoker volatile  pinned rows      -
 new_metric_slots         invoker stable    pinned any       -
 note_group               invoker volatile  pinned any       -
 open_breaker             invoker volatile  pinned any       -
+overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 past_failures            invoker stable    pinned any       -

@@ -1,6 +1,7 @@
-//! Warnings about letters whose jobs would wait: behind a breaker, or for a worker.
+//! Warnings about letters whose jobs would wait behind a breaker or for a worker, or that another
+//! run sends.
 
-use redrive::dlq::{Blocked, Gated, Unserved};
+use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
 use serde_json::json;
 
 use super::filter::quoted;
@@ -29,6 +30,17 @@ pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Cont
     }
 }
 
+/// Warns about runs that will send some of the letters too.
+pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
+    for overlapping in runs {
+        cx.say(format!(
+            "warning: run {run} has not ended and will send {letters} of these too; the later run skips them: redrive dlq runs show {run}",
+            run = overlapping.run,
+            letters = counted(overlapping.letters, "letter")
+        ));
+    }
+}
+
 /// Describes each breaker and each missing worker that the jobs of a run wait for.
 pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
     let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, jobs)| {
@@ -53,14 +65,17 @@ pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
 
 /// Describes each breaker, and each queue without workers, that jobs wait for, in a few words.
 pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
-    let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, _)| {
-        format!("breaker {} is open {}", gated.breaker, ago(gated.opened_at))
-    });
+    let breakers = by_breaker(&blocked.gated)
+        .into_iter()
+        .map(|(gated, _)| format!("breaker {} is open {}", gated.breaker, ago(gated.opened_at)));
     let mut queues: Vec<(&str, Vec<&str>)> = Vec::new();
     for unserved in &blocked.unserved {
-        match queues.iter_mut().find(|(queue, _)| *queue == unserved.queue) {
+        match queues
+            .iter_mut()
+            .find(|(queue, _)| *queue == unserved.queue)
+        {
             Some((_, kinds)) => kinds.push(&unserved.kind),
-            None => queues.push((&unserved.queue, vec![&unserved.kind])),
+            None => queues.push((&unserved.queue, vec![unserved.kind.as_str()])),
         }
     }
     let workers = queues.into_iter().map(|(queue, kinds)| match *kinds {

@@ -35,6 +35,7 @@ struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
     has_more_groups: bool,
+    halted_runs: Vec<Activity>,
     runs: Vec<Activity>,
     breakers: Vec<Activity>,
     durability_warnings: Vec<DurabilityWarning>,
@@ -56,11 +57,13 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     groups.truncate(usize::try_from(GROUPS).unwrap_or(usize::MAX));
     // Regressions come first; otherwise the order of the database stays.
     groups.sort_by_key(|group| !group.is_regression());
+    let (halted_runs, runs) = runs(&db)?;
     let screen = Screen {
         queues: db.admin().stats(None)?,
         groups,
         has_more_groups,
-        runs: runs(&db)?,
+        halted_runs,
+        runs,
         breakers: breakers(&db)?,
         // The screen is useful without the durability check, so its error is ignored.
         durability_warnings: db.admin().durability_warnings().unwrap_or_default(),
@@ -83,6 +86,7 @@ impl Screen {
         self.write_failures(out, style, charset)?;
         self.write_oldest(out, style)?;
         self.write_unhandled(out, style)?;
+        write_activities("Redrive runs that halted", &self.halted_runs, out, style)?;
         write_activities("Redrive runs in progress", &self.runs, out, style)?;
         write_activities("Open breakers", &self.breakers, out, style)?;
         self.write_durability_warnings(out, style)
@@ -227,6 +231,7 @@ impl Screen {
         json!({
             "queues": queues,
             "groups": self.groups.iter().map(group_json).collect::<Vec<_>>(),
+            "halted_runs": objects(&self.halted_runs),
             "runs": objects(&self.runs),
             "breakers": objects(&self.breakers),
             "durability_warnings": warnings.collect::<Vec<_>>(),

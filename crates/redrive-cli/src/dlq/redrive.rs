@@ -11,7 +11,7 @@ use redrive::dlq::{LetterState, RedriveOptions, Redriven, Skip};
 use redrive::{Database, JobId};
 use serde_json::json;
 
-use super::blocked::{gated_json, unserved_json, warn_blocked};
+use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::bulk::{BulkPlan, BulkSelection};
 use super::filter::quoted;
 use super::follow::follow;
@@ -246,6 +246,7 @@ impl Redrive {
             {
                 Some(run) => {
                     warn_blocked(&run.unserved, &run.gated, cx);
+                    warn_overlapping(&run.overlapping, cx);
                     report_detached(&run, db, cx)
                 }
                 None => self.nothing_matched(db, cx),
@@ -258,6 +259,7 @@ impl Redrive {
         {
             Some((run, driver)) => {
                 warn_blocked(&run.unserved, &run.gated, cx);
+                warn_overlapping(&run.overlapping, cx);
                 follow(db, run.id, Some(driver), self.wait.patience(), cx)
             }
             None => self.nothing_matched(db, cx),

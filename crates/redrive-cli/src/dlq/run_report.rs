@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::blocked::{gated_json, unserved_json};
+use super::stored_filter::StoredFilter;
 use crate::error::Result;
 use crate::terminal::{clean, counted, grouped};
 use crate::time::{ago, rfc3339};
@@ -200,13 +201,18 @@ pub(super) fn print_run(
     out: &mut dyn Write,
 ) -> Result<()> {
     print_outcomes(run, skips, out)?;
+    let filter = StoredFilter::of(run.filter.get());
     let mut details = vec![
-        ("filter", run.filter.get().to_owned()),
+        ("queue", filter.queue().unwrap_or("all").to_owned()),
         ("pace", pace(run)),
         ("tolerance", tolerance(run)),
         ("created", format!("{} ago", ago(run.created_at))),
     ];
     let mut add = |name, value: Option<String>| details.extend(value.map(|value| (name, value)));
+    add(
+        "filter",
+        Some(filter.conditions()).filter(|conditions| !conditions.is_empty()),
+    );
     add("by", run.person.clone());
     add("reason", run.reason.clone());
     add("to queue", run.to_queue.clone());

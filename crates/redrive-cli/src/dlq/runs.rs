@@ -9,6 +9,7 @@ use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
 use super::run_progress::run_waits;
 use super::run_report::{RunLine, print_run};
+use super::stored_filter::StoredFilter;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
@@ -135,25 +136,28 @@ impl ListRuns {
         let mut table = Table::new([
             Column::Number("RUN"),
             Column::Text("STATE"),
+            Column::Text("QUEUE"),
             Column::Number("LETTERS"),
             Column::Number("SENT"),
             Column::Number("RECOVERED"),
             Column::Number("DIED"),
             Column::Number("AGE"),
-            Column::Text("REASON"),
+            Column::Text("FILTER AND REASON"),
         ]);
         for run in &runs {
+            let filter = StoredFilter::of(run.filter.get());
+            let conditions = Some(filter.conditions()).filter(|conditions| !conditions.is_empty());
+            let about: Vec<String> = conditions.into_iter().chain(run.reason.clone()).collect();
             table.row([
                 run.id.to_string(),
                 run.state.to_string(),
+                filter.queue().unwrap_or("all").to_owned(),
                 grouped(run.total),
                 grouped(run.sent),
                 grouped(run.recovered),
-                grouped(run.died_alike + run.died_differently),
+                grouped(run.died()),
                 ago(run.created_at),
-                run.reason
-                    .clone()
-                    .unwrap_or_else(|| run.filter.get().to_owned()),
+                about.join(": "),
             ]);
         }
         table.write(cx.out)?;

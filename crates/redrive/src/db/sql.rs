@@ -83,6 +83,7 @@ statements! {
     REFUSED = "dlq" / "refused";
     BLOCKED_LETTERS = "dlq" / "blocked_letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
+    OVERLAPPING_RUNS = "dlq" / "overlapping_runs";
     CREATE_RUN = "dlq" / "create_run";
     TAKE_RUN = "dlq" / "take_run";
     DRIVE_RUN = "dlq" / "drive_run";

@@ -8,6 +8,7 @@
 
 mod options;
 mod blocked;
+mod overlap;
 mod preview;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use crate::job::operator::Operator;
 
 pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;
+pub use overlap::OverlappingRun;
 pub use preview::{LeftOut, PreviewGroup, RedrivePreview};
 
 /// The letters per statement.

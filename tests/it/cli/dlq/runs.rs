@@ -1,6 +1,7 @@
 //! Commands on redrive runs.
 
 use redrive_tests::TestDatabase;
+use serde_json::json;
 
 use super::super::{letters, ready, redrive};
 
@@ -60,7 +61,12 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     assert_eq!(ready(&queue), 0);
 
     let went = redrive(&db, &["dlq", "redrive", "orders", "--unthrottled", "--yes"]).exits_with(0);
-    assert!(went.out.contains("12 sent, 0 recovered, 0 died again, 12 still running"), "{}", went.out);
+    assert!(
+        went.out
+            .contains("12 sent, 0 recovered, 0 died again, 12 still running"),
+        "{}",
+        went.out
+    );
     assert_eq!(ready(&queue), 12);
     for wrong in [
         &["dlq", "redrive", "orders", "--force", "--yes"][..],
@@ -109,4 +115,101 @@ fn the_audit_shows_a_run_on_one_line() {
     );
     let json = redrive(&db, &["audit", "--json"]).exits_with(0).lines();
     assert_eq!(json.len(), 5);
+}
+
+#[test]
+fn a_second_run_over_the_same_letters_is_warned_about() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    letters(&db, &queue, 5);
+    let some = [
+        "dlq", "redrive", "orders", "--limit", "3", "--detach", "--yes",
+    ];
+    let first = redrive(&db, &some).exits_with(0);
+    assert!(!first.err.contains("has not ended"), "{}", first.err);
+    let warning = "warning: run 1 has not ended and will send 3 letters of these too";
+    let dry = redrive(&db, &["dlq", "redrive", "orders", "--json"]).exits_with(0);
+    assert!(dry.err.contains(warning), "{}", dry.err);
+    assert_eq!(
+        dry.lines()[0]["overlapping"],
+        json!([{"run": 1, "letters": 3}])
+    );
+    let second = redrive(&db, &["dlq", "redrive", "orders", "--detach", "--yes"]).exits_with(0);
+    assert!(second.err.contains(warning), "{}", second.err);
+    // Letters that match another filter, and runs that ended, cause no warning.
+    let other = redrive(&db, &["dlq", "redrive", "class=Timeout"]).exits_with(1);
+    assert!(!other.err.contains("has not ended"), "{}", other.err);
+    for run in ["1", "2"] {
+        redrive(&db, &["dlq", "runs", "cancel", run]).exits_with(0);
+    }
+    let dry = redrive(&db, &["dlq", "redrive", "orders"]).exits_with(0);
+    assert!(!dry.err.contains("has not ended"), "{}", dry.err);
+}
+
+#[test]
+fn the_list_of_runs_names_queue_filter_and_reason() {
+    let db = TestDatabase::migrated();
+    letters(&db, &db.queue("orders"), 2);
+    let detached = [
+        "dlq",
+        "redrive",
+        "orders",
+        "cause=rejected",
+        "--detach",
+        "--yes",
+        "--reason",
+        "gateway fixed",
+    ];
+    redrive(&db, &detached).exits_with(0);
+    let listed = redrive(&db, &["dlq", "runs", "list"]).exits_with(0).out;
+    let line = listed.lines().nth(1).expect("a run");
+    assert!(
+        line.contains("  orders  ") && line.ends_with("cause=rejected: gateway fixed"),
+        "{listed}"
+    );
+    let shown = redrive(&db, &["dlq", "runs", "show", "1"])
+        .exits_with(0)
+        .out;
+    assert!(
+        shown.contains("queue            orders")
+            && shown.contains("filter           cause=rejected"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_screen_shows_halted_runs_apart_from_those_in_progress() {
+    let db = TestDatabase::migrated();
+    letters(&db, &db.queue("orders"), 2);
+    let detached = ["dlq", "redrive", "orders", "--detach", "--yes"];
+    redrive(&db, &detached).exits_with(0);
+    redrive(&db, &detached).exits_with(0);
+    db.client()
+        .batch_execute(
+            "UPDATE redrive.redrive_runs SET state = 'halted', halted_because = 'a test' WHERE id = 1",
+        )
+        .unwrap();
+    let screen = redrive(&db, &["dlq"]).exits_with(0).out;
+    let (_, halted) = screen
+        .split_once("Redrive runs that halted\n")
+        .expect("a heading");
+    let (halted, in_progress) = halted
+        .split_once("Redrive runs in progress\n")
+        .expect("a heading");
+    assert!(
+        halted.contains("run 1 halted") && !halted.contains("run 2"),
+        "{screen}"
+    );
+    assert!(
+        in_progress.contains("run 2 running") && !in_progress.contains("run 1"),
+        "{screen}"
+    );
+    let json = redrive(&db, &["dlq", "--json"]).exits_with(0).lines();
+    assert_eq!(
+        (
+            &json[0]["halted_runs"][0]["run"],
+            &json[0]["runs"][0]["run"]
+        ),
+        (&1.into(), &2.into())
+    );
 }

@@ -72,7 +72,7 @@ fn policies_can_be_set_listed_paused_and_removed_on_the_command_line() {
         "240",
         "5h 59m",
         "2, ",
-        "queue orders",
+        "queue=orders",
     ] {
         assert!(list.contains(word), "`{word}` in {list}");
     }

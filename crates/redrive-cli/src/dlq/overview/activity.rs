@@ -2,7 +2,7 @@
 
 use redrive::Database;
 use redrive::admin::BreakerState;
-use redrive::dlq::runs::RunState;
+use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
 use crate::dlq::filter::quoted;
@@ -23,35 +23,35 @@ pub(super) struct Activity {
     pub(super) json: Value,
 }
 
-/// The redrive runs that have not ended.
-pub(super) fn runs(db: &Database) -> Result<Vec<Activity>> {
-    let runs = db.dlq().runs().list(RUNS)?;
-    let active = runs.iter().filter(|run| {
-        matches!(
-            run.state,
-            RunState::Running | RunState::Paused | RunState::Halted
-        )
-    });
-    active
-        .map(|run| {
-            let died = run.died_alike + run.died_differently;
-            let line = format!(
-                "run {} {}: {} of {} sent, {} recovered, {} died again",
-                run.id,
-                run.state,
-                grouped(run.sent),
-                grouped(run.total),
-                grouped(run.recovered),
-                grouped(died)
-            );
-            Ok(Activity {
-                line,
-                next: format!("redrive dlq runs show {}", run.id),
-                json: serde_json::to_value(RunLine::of(run))
-                    .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
-            })
-        })
-        .collect()
+/// The redrive runs that halted and await a decision, and those in progress or paused.
+pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
+    let (mut halted, mut in_progress) = (Vec::new(), Vec::new());
+    for run in &db.dlq().runs().list(RUNS)? {
+        match run.state {
+            RunState::Halted => halted.push(activity(run)?),
+            RunState::Running | RunState::Paused => in_progress.push(activity(run)?),
+            RunState::Cancelled | RunState::Finished | _ => {}
+        }
+    }
+    Ok((halted, in_progress))
+}
+
+fn activity(run: &RedriveRun) -> Result<Activity> {
+    let line = format!(
+        "run {} {}: {} of {} sent, {} recovered, {} died again",
+        run.id,
+        run.state,
+        grouped(run.sent),
+        grouped(run.total),
+        grouped(run.recovered),
+        grouped(run.died())
+    );
+    Ok(Activity {
+        line,
+        next: format!("redrive dlq runs show {}", run.id),
+        json: serde_json::to_value(RunLine::of(run))
+            .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
+    })
 }
 
 /// The breakers that are not closed.

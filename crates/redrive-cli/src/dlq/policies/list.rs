@@ -4,9 +4,10 @@ use std::time::SystemTime;
 
 use clap::Args;
 use redrive::dlq::{PolicyBreaker, PolicyMode, PolicyStatus};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
+use crate::dlq::stored_filter::StoredFilter;
 use crate::error::Result;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{ago, rfc3339, short};
@@ -101,15 +102,13 @@ fn last_tick(policy: &PolicyStatus) -> String {
 
 /// A stored filter as text.
 fn filter_text(filter: &str) -> String {
-    let keys: Map<String, Value> = serde_json::from_str(filter).unwrap_or_default();
-    if keys.is_empty() {
-        return "all".to_owned();
+    let filter = StoredFilter::of(filter);
+    let queue = filter.queue().map(|queue| format!("queue={queue}"));
+    let parts: Vec<String> = queue.into_iter().chain([filter.conditions()]).collect();
+    match parts.join(" ").trim() {
+        "" => "all".to_owned(),
+        text => text.to_owned(),
     }
-    let condition = |(key, value): (&String, &Value)| match value.as_str() {
-        Some(text) => format!("{key} {text}"),
-        None => format!("{key} {value}"),
-    };
-    keys.iter().map(condition).collect::<Vec<_>>().join(", ")
 }
 
 fn policy_json(policy: &PolicyStatus) -> Value {
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(filter_text("{}"), "all");
         assert_eq!(
             filter_text(r#"{"queue":"orders","generation_to":3}"#),
-            "generation_to 3, queue orders"
+            "queue=orders generation<=3"
         );
     }
 }

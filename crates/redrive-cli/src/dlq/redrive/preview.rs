@@ -5,7 +5,7 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Sk
 use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked};
+use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use crate::dlq::bulk::{BulkAction, BulkSelection};
 use crate::dlq::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
@@ -63,6 +63,10 @@ pub(super) fn preview(
                 })).collect::<Vec<_>>(),
                 "unserved": unserved_json(&preview.unserved),
                 "gated": gated_json(&preview.gated),
+                "overlapping": preview.overlapping.iter().map(|overlapping| json!({
+                    "run": overlapping.run.get(),
+                    "letters": overlapping.letters,
+                })).collect::<Vec<_>>(),
             }),
         )?;
     } else if matching_letters > 0 {
@@ -91,6 +95,7 @@ pub(super) fn preview(
         }
     }
     warn_blocked(&preview.unserved, &preview.gated, cx);
+    warn_overlapping(&preview.overlapping, cx);
     Ok(match (matching_letters, affected) {
         (0, _) => None,
         (_, 0) => Some(Ending::NothingMatched),

@@ -7,6 +7,7 @@ use crate::dlq::id::GroupId;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::{Gated, Unserved};
 use crate::dlq::redrive::options::RedriveOptions;
+use crate::dlq::redrive::overlap::OverlappingRun;
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::job::JobId;
@@ -28,6 +29,8 @@ pub struct RedrivePreview {
     pub unserved: Vec<Unserved>,
     /// Queues and kinds behind a breaker that is not closed.
     pub gated: Vec<Gated>,
+    /// Runs that have not ended and will send some of the letters too.
+    pub overlapping: Vec<OverlappingRun>,
 }
 
 impl RedrivePreview {
@@ -93,6 +96,7 @@ impl Dlq<'_> {
         let mut preview = RedrivePreview {
             unserved: blocked.unserved,
             gated: blocked.gated,
+            overlapping: self.overlapping(filter, options)?,
             ..RedrivePreview::default()
         };
         let (judged, sample) = self.judged(filter, options)?;

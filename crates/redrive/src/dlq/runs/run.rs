@@ -17,7 +17,7 @@ use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
-use crate::dlq::redrive::{Blocked, Gated, Skip, Unserved};
+use crate::dlq::redrive::{Blocked, Gated, OverlappingRun, Skip, Unserved};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::operator::Operator;
@@ -109,6 +109,8 @@ pub struct CreatedRun {
     pub unserved: Vec<Unserved>,
     /// Queues and kinds behind a breaker that is not closed.
     pub gated: Vec<Gated>,
+    /// Runs that had not ended and will send some of the letters too.
+    pub overlapping: Vec<OverlappingRun>,
 }
 
 /// The effect of a pause, resume or cancel.
@@ -176,6 +178,7 @@ impl Runs<'_> {
         let rate = options.rate.per_second()?;
         let Tolerance { percent, sample } = options.tolerance()?;
         let blocked = self.db.dlq().blocked(filter, &options.letters)?;
+        let overlapping = self.db.dlq().overlapping(filter, &options.letters)?;
         let most = filter
             .limit
             .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
@@ -215,6 +218,7 @@ impl Runs<'_> {
             letters,
             unserved: blocked.unserved,
             gated: blocked.gated,
+            overlapping,
         }))
     }
 
