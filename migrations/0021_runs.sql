@@ -74,6 +74,9 @@ CREATE TABLE redrive.run_letters (
     PRIMARY KEY (run_id, ordinal)
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.1);
 
+-- The runs of a letter.
+CREATE INDEX run_letters_by_letter ON redrive.run_letters (letter_id, run_id);
+
 -- An unlimited run is split into chunks, which its driver sends over several connections. The sender
 -- locks the row of its chunk and moves the cursor or deletes the row in the transaction of the letters,
 -- so a driver that dies leaves the chunk unchanged.

@@ -5,25 +5,27 @@ mod json;
 
 use std::io::Write;
 
+use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter};
 
 use crate::error::Result;
 use crate::terminal::{Style, clean, one_line, pretty};
 use crate::time::ago;
 
-pub(crate) use json::{AttemptLine, LetterLine};
+pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
 
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// Prints a letter: details, timeline, error and payload.
-pub(crate) fn print_letter(out: &mut dyn Write, letter: &Letter) -> Result<()> {
+/// Prints a letter: details, timeline, error and payload, with its outcome in these runs.
+pub(crate) fn print_letter(out: &mut dyn Write, letter: &Letter, runs: &[LetterRun]) -> Result<()> {
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
     writeln!(out, "{}\n", style.heading(&heading))?;
     print_details(out, letter)?;
+    print_runs(out, runs)?;
     writeln!(out, "\n{}", style.heading("Timeline:"))?;
-    for entry in timeline::of(letter) {
+    for entry in timeline::of(letter, runs) {
         writeln!(out, "  {}  {}", one_line(&entry.at), one_line(&entry.text))?;
     }
     writeln!(
@@ -109,6 +111,14 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         let what: Vec<String> = letter.redacted.iter().map(word).collect();
         let what = what.join(" ");
         print("redacted", &format!("{what}; only --force sends it back"))?;
+    }
+    Ok(())
+}
+
+/// Prints the outcome in each run, one line each, also of the runs that skipped the letter.
+fn print_runs(out: &mut dyn Write, runs: &[LetterRun]) -> Result<()> {
+    for LetterRun { run, outcome, .. } in runs {
+        writeln!(out, "  {:<11} {outcome}", format!("run {run}"))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod blocked;
 mod captures;
 mod groups;
+mod letter_outcomes;
 mod letters;
 mod reopen;
 mod outcomes;

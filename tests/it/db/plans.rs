@@ -28,6 +28,9 @@ const FILL: &str = "
     SELECT n, 'orders', 'order', 'rejected', 'E', 'e', '{}', 1, now(), now() - (200000 - n) * interval '1 second',
            now() - (200000 - n) * interval '1 second', (ARRAY['open', 'recovered', 'redriving'])[1 + n % 3]
     FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.redrive_runs (state, filter, total, cursor) VALUES ('finished', '{}', 200000, 200000);
+    INSERT INTO redrive.run_letters (run_id, ordinal, letter_id, outcome)
+    SELECT 1, n, n, 'recovered' FROM generate_series(1, 200000) n;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT n % 3, 'orders', '{enqueued}', '{1}' FROM generate_series(1, 30000) n;
     INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
@@ -184,7 +187,7 @@ const WORKERS: [Hot; 20] = [
 ];
 
 /// The statements of other clients.
-const CALLERS: [Hot; 7] = [
+const CALLERS: [Hot; 9] = [
     Hot {
         name: "enqueue",
         arguments: "'orders', '{order}', ARRAY['{}']::json[], '{0}', '{0}', '{5}'",
@@ -214,6 +217,16 @@ const CALLERS: [Hot; 7] = [
         name: "discard",
         arguments: "'{\"queue\": \"orders\"}', NULL, 500, 'a test', 'me', NULL",
         pages: 40_000,
+    },
+    Hot {
+        name: "run_letters",
+        arguments: "1, 100000, 100",
+        pages: 2000,
+    },
+    Hot {
+        name: "letter_runs",
+        arguments: "5, 100",
+        pages: 200,
     },
     Hot {
         name: "drained",

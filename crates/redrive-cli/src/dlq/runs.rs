@@ -1,20 +1,21 @@
 //! `redrive dlq runs`: redrive runs.
 
+mod show;
+
 use clap::{Args, Subcommand};
 use redrive::Database;
-use redrive::dlq::Blocked;
 use redrive::dlq::runs::{RunChange, RunId, RunState};
 
 use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
-use super::run_progress::run_waits;
-use super::run_report::{RunLine, print_run};
+use super::run_report::RunLine;
 use super::stored_filter::StoredFilter;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, clean, grouped, json_line};
+use crate::terminal::{Column, Table, grouped, json_line};
 use crate::time::ago;
+use show::show;
 
 /// List, show, watch, pause, resume and cancel redrive runs
 #[derive(Args, Debug)]
@@ -26,12 +27,7 @@ pub(super) struct RunsCommand {
 #[derive(Debug, Subcommand)]
 enum RunsSubcommand {
     List(ListRuns),
-    /// Show the outcomes of a run
-    #[command(before_help = "Example:\n  redrive dlq runs show 7\n")]
-    Show {
-        /// The id of the run.
-        id: RunId,
-    },
+    Show(show::ShowRun),
     /// Pause a run; letters that have not been sent wait
     #[command(
         before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n"
@@ -99,7 +95,7 @@ impl RunsCommand {
         let db = cx.database()?;
         match &self.subcommand {
             RunsSubcommand::List(list) => list.run(&db, cx),
-            RunsSubcommand::Show { id } => show(*id, &db, cx),
+            RunsSubcommand::Show(command) => command.run(&db, cx),
             RunsSubcommand::Pause(ChangeRun { id, reason }) => {
                 let change = db
                     .dlq()
@@ -215,23 +211,4 @@ fn report(
         }
         _ => show(id, db, cx),
     }
-}
-
-fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let Some(run) = db.dlq().runs().get(id)? else {
-        return Ok(no_run(id, cx));
-    };
-    let blocked = match run.still_running {
-        0 => Blocked::default(),
-        _ => db.dlq().runs().blocked(id)?,
-    };
-    if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run).with(&blocked))?;
-    } else {
-        print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
-        for wait in run_waits(&run, &blocked) {
-            writeln!(cx.out, "  {:<16} {}", "waiting for", clean(&wait))?;
-        }
-    }
-    Ok(Ending::Done)
 }

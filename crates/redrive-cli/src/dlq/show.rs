@@ -8,6 +8,9 @@ use crate::error::Result;
 use crate::letter::{LetterLine, print_letter};
 use crate::terminal::json_line;
 
+/// How many of the newest runs are shown.
+const RUNS: u32 = 100;
+
 /// Show a letter: details, timeline, error and payload
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq show 42\n")]
@@ -29,10 +32,11 @@ impl ShowLetter {
             });
             return Ok(Ending::NothingMatched);
         };
+        let runs = db.dlq().runs().of_letter(self.id, RUNS)?;
         if cx.global.json {
-            json_line(cx.out, &LetterLine::of(&letter))?;
+            json_line(cx.out, &LetterLine::of(&letter).with_runs(&runs))?;
         } else {
-            print_letter(cx.out, &letter)?;
+            print_letter(cx.out, &letter, &runs)?;
         }
         Ok(Ending::Done)
     }

@@ -1,5 +1,6 @@
 //! A letter, its attempts and its events as JSON.
 
+use redrive::dlq::runs::{LetterRun, RunOutcome};
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -51,9 +52,17 @@ pub(crate) struct LetterLine<'a> {
     payload: Option<&'a RawValue>,
     /// The captured bytes in hexadecimal.
     raw_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<Vec<RunOutcomeLine>>,
 }
 
 impl LetterLine<'_> {
+    /// Adds the outcome of the letter in these runs.
+    pub(crate) fn with_runs(mut self, runs: &[LetterRun]) -> Self {
+        self.runs = Some(runs.iter().map(RunOutcomeLine::of).collect());
+        self
+    }
+
     pub(crate) fn of(letter: &Letter) -> LetterLine<'_> {
         LetterLine {
             id: letter.id.get(),
@@ -97,7 +106,40 @@ impl LetterLine<'_> {
             events: letter.events.iter().map(EventLine::of).collect(),
             payload: letter.payload.as_deref(),
             raw_hex: letter.raw.as_deref().map(hexadecimal),
+            runs: None,
         }
+    }
+}
+
+/// The outcome of a letter in a run.
+#[derive(Debug, Serialize)]
+struct RunOutcomeLine {
+    run: i64,
+    outcome: &'static str,
+    reason: Option<&'static str>,
+}
+
+impl RunOutcomeLine {
+    fn of(letter_run: &LetterRun) -> RunOutcomeLine {
+        RunOutcomeLine {
+            run: letter_run.run.get(),
+            outcome: letter_run.outcome.as_str(),
+            reason: skip_reason(letter_run.outcome),
+        }
+    }
+}
+
+/// Why a run skipped a letter, in one word.
+pub(crate) fn skip_reason(outcome: RunOutcome) -> Option<&'static str> {
+    match outcome {
+        RunOutcome::Skipped(reason) => Some(reason.as_str()),
+        RunOutcome::Waiting
+        | RunOutcome::NotTried
+        | RunOutcome::Sent
+        | RunOutcome::Recovered
+        | RunOutcome::DiedAlike
+        | RunOutcome::DiedDifferently
+        | _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
@@ -36,11 +37,11 @@ impl Entry {
     }
 }
 
-/// The timeline of a letter, in order of time.
-pub(super) fn of(letter: &Letter) -> Vec<Entry> {
+/// The timeline of a letter, in order of time. Its redrives have their outcomes in `runs`.
+pub(super) fn of(letter: &Letter, runs: &[LetterRun]) -> Vec<Entry> {
     let mut entries = vec![Entry::new(letter.enqueued_at, "enqueued".to_owned())];
     entries.extend(letter.history.iter().map(attempt));
-    entries.extend(letter.events.iter().map(event));
+    entries.extend(letter.events.iter().map(|each| event(each, runs)));
     entries.push(Entry::new(letter.died_at, last_death(letter)));
     entries.extend(state(letter).map(|text| Entry::new(letter.changed_at, text)));
     // An entry without a timestamp stays after the entry before it.
@@ -80,8 +81,8 @@ pub(super) fn attempt(record: &AttemptRecord) -> Entry {
     Entry::stored(record.ended_at.as_deref(), parts.join(": "))
 }
 
-/// An event: its name, operator, other members and reason.
-fn event(event: &LetterEvent) -> Entry {
+/// An event: its name, operator, other members and reason. The event of a run has its outcome.
+fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
     let about = &event.about;
     let word = |key: &str| about.get(key).map(plain);
     let mut text = match &*event.event {
@@ -118,6 +119,10 @@ fn event(event: &LetterEvent) -> Entry {
     }
     if let Some(reason) = word("reason") {
         text = format!("{text}: {reason}");
+    }
+    let run = about.get("run").and_then(Value::as_i64);
+    if let Some(sent) = runs.iter().find(|sent| Some(sent.run.get()) == run) {
+        text = format!("{text} -> {}", sent.outcome);
     }
     Entry::stored(event.at.as_deref(), text)
 }
@@ -202,7 +207,7 @@ mod tests {
             .and_then(|word| word.as_str().map(str::to_owned))
             .unwrap_or_default();
         recorded.about = about;
-        event(&recorded).text
+        event(&recorded, &[]).text
     }
 
     #[test]

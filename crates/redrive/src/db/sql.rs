@@ -90,6 +90,8 @@ statements! {
     CHANGE_RUN = "dlq" / "change_run";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
+    RUN_LETTERS = "dlq" / "run_letters";
+    LETTER_RUNS = "dlq" / "letter_runs";
     DISCARD = "dlq" / "discard";
     REOPEN = "dlq" / "reopen";
     COUNT_PRUNABLE = "dlq" / "count_prunable";

@@ -8,9 +8,11 @@ mod state;
 mod pace;
 mod driver;
 mod run;
+mod letters;
 
 pub use driver::{DriveStatus, RunDriver, RunStep};
 pub(crate) use driver::{Found, find_run};
+pub use letters::{LetterRun, RunLetter, RunOutcome};
 pub use options::{Rate, RunOptions};
 pub use run::{CreatedRun, RedriveRun, RunChange};
 pub use state::RunState;

@@ -235,6 +235,12 @@ pub(super) const VERBS: &[Verb] = &[
         on.db.dlq().runs().skips(run)?;
         Ok(())
     }),
+    verb("list the letters of a run and the runs of a letter", BOTH, |on| {
+        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
+        let letters = on.db.dlq().runs().letters(run, 0, 10)?;
+        on.db.dlq().runs().of_letter(letters[0].letter, 10)?;
+        Ok(())
+    }),
     verb("see what a run waits for", &[Profession::Operator], |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         on.db.dlq().runs().blocked(run)?;

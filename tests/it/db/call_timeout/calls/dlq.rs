@@ -229,6 +229,14 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Runs::skips", |scene| {
         scene.db.dlq().runs().skips(RunId::new(1)).map(drop)
     }),
+    bulk("Runs::letters", |scene| {
+        let runs = scene.db.dlq().runs();
+        runs.letters(RunId::new(1), 0, 5).map(drop)
+    }),
+    usual("Runs::of_letter", |scene| {
+        let runs = scene.db.dlq().runs();
+        runs.of_letter(JobId::new(1), 5).map(drop)
+    }),
     bulk("Runs::blocked", |scene| {
         scene.db.dlq().runs().blocked(RunId::new(1)).map(drop)
     }),

@@ -1,0 +1,16 @@
+-- Purpose: lists the redrive runs of a letter, with its outcome in each.
+-- Called by: dlq/runs/letters.rs.
+-- $1 bigint    letter
+-- $2 bigint    maximum number of runs
+-- Locks: none.
+-- Index relied on: run_letters_by_letter, the primary keys of redrive_runs and dead_letters.
+-- Rows: one per run, the newest first. Zero rows: no run selected the letter.
+SELECT m.run_id, m.outcome,
+       coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
+       r.state IN ('cancelled', 'finished') AS is_over
+FROM redrive.run_letters m
+JOIN redrive.redrive_runs r ON r.id = m.run_id
+LEFT JOIN redrive.dead_letters l ON l.id = m.letter_id
+WHERE m.letter_id = $1
+ORDER BY m.run_id DESC
+LIMIT $2

@@ -1,0 +1,18 @@
+-- Purpose: lists letters of a redrive run with their state and their outcome in this run, one page.
+-- Called by: dlq/runs/letters.rs.
+-- $1 bigint    run
+-- $2 bigint    place in the run after which the page begins; 0: the first page
+-- $3 bigint    maximum number of letters
+-- Locks: none.
+-- Index relied on: the primary keys of run_letters, redrive_runs and dead_letters.
+-- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
+--       Zero rows: no letter is left.
+SELECT m.ordinal, m.letter_id, l.state, m.outcome,
+       coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
+       r.state IN ('cancelled', 'finished') AS is_over
+FROM redrive.run_letters m
+JOIN redrive.redrive_runs r ON r.id = m.run_id
+LEFT JOIN redrive.dead_letters l ON l.id = m.letter_id
+WHERE m.run_id = $1 AND m.ordinal > $2
+ORDER BY m.ordinal
+LIMIT $3

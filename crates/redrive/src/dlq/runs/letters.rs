@@ -1,0 +1,200 @@
+//! The letters of a redrive run, and the outcome of each in this run.
+
+use std::fmt;
+
+use postgres::Row;
+
+use crate::db::sql;
+use crate::dlq::handle::Runs;
+use crate::dlq::id::RunId;
+use crate::dlq::redrive::Skip;
+use crate::dlq::state::LetterState;
+use crate::error::{Error, Result};
+use crate::job::job::JobId;
+
+/// The outcome of a letter in a run. Later runs do not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunOutcome {
+    /// The run has not sent it yet.
+    Waiting,
+    /// The run ended without trying it.
+    NotTried,
+    /// Its job is live.
+    Sent,
+    /// Its job succeeded.
+    Recovered,
+    /// Its job died of the same failure.
+    DiedAlike,
+    /// Its job died of another failure.
+    DiedDifferently,
+    /// The run skipped it.
+    Skipped(Skip),
+}
+
+impl RunOutcome {
+    /// Returns the name used in JSON. [`Skipped`](RunOutcome::Skipped) leaves out its reason.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunOutcome::Waiting => "waiting",
+            RunOutcome::NotTried => "not_tried",
+            RunOutcome::Sent => "sent",
+            RunOutcome::Recovered => "recovered",
+            RunOutcome::DiedAlike => "died_alike",
+            RunOutcome::DiedDifferently => "died_differently",
+            RunOutcome::Skipped(_) => "skipped",
+        }
+    }
+
+    /// Decides the outcome from the columns of a member.
+    fn of(stored: Option<&str>, is_sent: bool, is_over: bool) -> Result<RunOutcome> {
+        Ok(match stored {
+            None if is_sent => RunOutcome::Sent,
+            None if is_over => RunOutcome::NotTried,
+            None => RunOutcome::Waiting,
+            Some("recovered") => RunOutcome::Recovered,
+            Some("died_alike") => RunOutcome::DiedAlike,
+            Some("died_differently") => RunOutcome::DiedDifferently,
+            Some(word) => match word.strip_prefix("skipped_") {
+                Some(reason) => RunOutcome::Skipped(Skip::of(reason)),
+                None => {
+                    return Err(Error::invalid(format!(
+                        "unknown outcome `{}`",
+                        word.escape_debug()
+                    )));
+                }
+            },
+        })
+    }
+
+    fn of_row(row: &Row) -> Result<RunOutcome> {
+        RunOutcome::of(row.get("outcome"), row.get("is_sent"), row.get("is_over"))
+    }
+}
+
+impl fmt::Display for RunOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunOutcome::Waiting => f.write_str("waiting"),
+            RunOutcome::NotTried => f.write_str("not tried"),
+            RunOutcome::Sent => f.write_str("sent"),
+            RunOutcome::Recovered => f.write_str("recovered"),
+            RunOutcome::DiedAlike => f.write_str("died again"),
+            RunOutcome::DiedDifferently => f.write_str("died again of another failure"),
+            RunOutcome::Skipped(reason) => write!(f, "skipped: {reason}"),
+        }
+    }
+}
+
+/// A letter of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunLetter {
+    /// Its place in the run, from 1.
+    pub place: u64,
+    /// The letter.
+    pub letter: JobId,
+    /// Its state now; `None` if it was removed.
+    pub state: Option<LetterState>,
+    /// Its outcome in this run.
+    pub outcome: RunOutcome,
+}
+
+/// A run of a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LetterRun {
+    /// The run.
+    pub run: RunId,
+    /// The outcome of the letter in this run.
+    pub outcome: RunOutcome,
+}
+
+impl Runs<'_> {
+    /// Returns the letters of a run after a place, 0 for the first page, at most `limit`.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn letters(&self, id: RunId, after: u64, limit: u32) -> Result<Vec<RunLetter>> {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.db
+            .call_bulk("list the letters of a run", move |session| {
+                let doing = format!("list the letters of run {id}");
+                let rows = session.query(
+                    &doing,
+                    &sql::RUN_LETTERS,
+                    &[&id.get(), &after, &i64::from(limit)],
+                )?;
+                rows.iter()
+                    .map(|row| {
+                        let state: Option<&str> = row.get("state");
+                        Ok(RunLetter {
+                            place: row.get::<_, i64>("ordinal").unsigned_abs(),
+                            letter: JobId::new(row.get("letter_id")),
+                            state: state.map(str::parse).transpose()?,
+                            outcome: RunOutcome::of_row(row)?,
+                        })
+                    })
+                    .collect()
+            })
+    }
+
+    /// Returns the newest runs of a letter, at most `limit`, with its outcome in each.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<LetterRun>> {
+        self.db.call("list the runs of a letter", move |session| {
+            let doing = format!("list the runs of letter {letter}");
+            let rows = session.query(
+                &doing,
+                &sql::LETTER_RUNS,
+                &[&letter.get(), &i64::from(limit)],
+            )?;
+            rows.iter()
+                .map(|row| {
+                    Ok(LetterRun {
+                        run: RunId::new(row.get("run_id")),
+                        outcome: RunOutcome::of_row(row)?,
+                    })
+                })
+                .collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_follows_from_the_columns() {
+        for (stored, is_sent, is_over, outcome) in [
+            (None, false, false, Some(RunOutcome::Waiting)),
+            (None, false, true, Some(RunOutcome::NotTried)),
+            (None, true, false, Some(RunOutcome::Sent)),
+            (None, true, true, Some(RunOutcome::Sent)),
+            (Some("recovered"), true, true, Some(RunOutcome::Recovered)),
+            (Some("died_alike"), false, true, Some(RunOutcome::DiedAlike)),
+            (
+                Some("died_differently"),
+                true,
+                false,
+                Some(RunOutcome::DiedDifferently),
+            ),
+            (
+                Some("skipped_conflict"),
+                false,
+                false,
+                Some(RunOutcome::Skipped(Skip::Conflict)),
+            ),
+            (Some("painted"), false, false, None),
+        ] {
+            assert_eq!(
+                RunOutcome::of(stored, is_sent, is_over).ok(),
+                outcome,
+                "{stored:?}"
+            );
+        }
+    }
+}
