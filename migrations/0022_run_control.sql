@@ -5,7 +5,7 @@
 
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
--- may drive the run. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
+-- may drive the run. `only_ids` restricts it to these of the matching letters. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
 -- NULL `sample` never halts.
 CREATE FUNCTION redrive.create_run(
     filter       jsonb,
@@ -22,6 +22,7 @@ CREATE FUNCTION redrive.create_run(
     lease_ms     integer DEFAULT 10000,
     tolerated    integer DEFAULT 10,
     sample       integer DEFAULT 20,
+    only_ids     bigint[] DEFAULT NULL,
     OUT id       bigint,
     OUT letters  bigint
 )
@@ -57,9 +58,10 @@ BEGIN
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
         ' SELECT $2, row_number() OVER (ORDER BY l.died_at, l.id), l.id FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
-        || redrive.filter_letters(create_run.filter) ||
+        || redrive.filter_letters(create_run.filter)
+        || CASE WHEN only_ids IS NULL THEN '' ELSE ' AND l.id = ANY ($5)' END ||
         ' ORDER BY l.died_at, l.id LIMIT $3'
-        USING create_run.filter, create_run.id, create_run.max_letters, force;
+        USING create_run.filter, create_run.id, create_run.max_letters, force, only_ids;
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters = 0 THEN
         create_run.id := NULL;
@@ -85,7 +87,7 @@ BEGIN
             'to', create_run.to_queue, 'priority', create_run.priority,
             'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
-            'never_halts', nullif(create_run.sample IS NULL, false), 'forced', nullif(force, false))));
+            'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
 END
 $$;
 

@@ -14,6 +14,7 @@ mod run_report;
 mod patience;
 mod run_progress;
 mod follow;
+mod validators;
 mod group;
 mod list;
 mod groups;
@@ -75,7 +76,8 @@ enum DlqSubcommand {
     List(list::ListLetters),
     Groups(groups::GroupsCommand),
     Show(show::ShowLetter),
-    Redrive(redrive::Redrive),
+    // Boxed, because it has many more options than the others.
+    Redrive(Box<redrive::Redrive>),
     Discard(discard::Discard),
     Reopen(reopen::Reopen),
     Capture(capture::CaptureFailures),

@@ -43,11 +43,12 @@ pub use letter::{Letter, LetterCount};
 pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
 pub use redaction::Redaction;
 pub use redrive::{
-    Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip, Unserved,
+    Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview,
+    Redriven, Skip, Unserved,
 };
 pub use retention::{RetentionAction, RetentionDue, RetentionRule};
 pub use state::LetterState;
-pub use validate::{Validation, Validators};
+pub use validate::{Validation, ValidationResult, Validators};
 pub use validation_error::ValidationError;
 pub use version::PayloadVersion;
 

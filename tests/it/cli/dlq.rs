@@ -9,3 +9,4 @@ mod reopen;
 mod outcomes;
 mod runs;
 mod selection;
+mod validated;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::selection::Selection;
 use super::stopped::Stopped;
-use super::validate::{error_json, print_errors};
+use super::validators::{error_json, print_errors};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;

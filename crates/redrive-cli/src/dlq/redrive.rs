@@ -1,5 +1,6 @@
 //! `redrive dlq redrive`: sends letters back to their queue.
 
+mod validated;
 mod preview;
 mod tolerance;
 
@@ -7,7 +8,7 @@ use std::num::NonZeroU32;
 
 use clap::{ArgGroup, Args};
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions};
-use redrive::dlq::{LetterState, RedriveOptions, Redriven, Skip};
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 use redrive::{Database, JobId};
 use serde_json::json;
 
@@ -24,6 +25,7 @@ use crate::operator;
 use crate::terminal::{counted, json_line};
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
+use validated::{ValidateArgs, Validated};
 
 /// Send dead letters back to their queue as jobs
 ///
@@ -39,12 +41,14 @@ use tolerance::ToleranceArgs;
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("which").required(true)),
+    group(ArgGroup::new("validators").args(["schema", "exec"]).requires("validate")),
     override_usage = "redrive dlq redrive <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq redrive orders class=Timeout 'died>2h' --reason 'gateway fixed' --yes
   redrive dlq redrive orders --canary 10 --reason 'gateway fixed, INC-7' --yes
   redrive dlq redrive orders --cause rejected --limit 100 --yes
+  redrive dlq redrive orders --validate --schema order.schema.json --yes
   redrive dlq redrive orders --unthrottled --priority -10 --yes
   redrive dlq redrive --id 42 43
 ",
@@ -62,6 +66,8 @@ pub(super) struct Redrive {
     job: JobArgs,
     #[command(flatten)]
     pace: PaceArgs,
+    #[command(flatten)]
+    validation: ValidateArgs,
     #[command(flatten)]
     tolerance: ToleranceArgs,
     #[command(flatten)]
@@ -114,12 +120,17 @@ struct PaceArgs {
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
+        let validated = match self.redrivable()? {
+            Some(letters) => self.validation.validated(&letters, cx.registry, &db)?,
+            None => None,
+        };
         match self.selection.plan() {
             BulkPlan::DryRun => {
                 let dry_run = DryRun {
                     selection: &self.selection,
                     options: self.options(),
                     states: self.states(),
+                    validated: validated.as_ref(),
                     words: self.words(),
                 };
                 match preview(&dry_run, &db, cx)? {
@@ -127,8 +138,8 @@ impl Redrive {
                     None => self.nothing_matched(&db, cx),
                 }
             }
-            BulkPlan::Ids => self.redrive_ids(&db, cx),
-            BulkPlan::Matching => self.start_run(&db, cx),
+            BulkPlan::Ids => self.redrive_ids(validated.as_ref(), &db, cx),
+            BulkPlan::Matching => self.start_run(validated, &db, cx),
         }
     }
 
@@ -138,6 +149,20 @@ impl Redrive {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         }
+    }
+
+    /// The selected letters in states from which they are redriven; `None` if the conditions
+    /// exclude them all. Letters given by id may have any state: the redrive says why it skips one.
+    fn redrivable(&self) -> Result<Option<LetterFilter>> {
+        let letters = self.selection.letters()?;
+        if !self.selection.ids().is_empty() {
+            return Ok(Some(letters));
+        }
+        let mut states = self.states().to_vec();
+        if let Some(named) = letters.named_states() {
+            states.retain(|state| named.contains(state));
+        }
+        Ok((!states.is_empty()).then(|| letters.states(states)))
     }
 
     /// Says that no letter can be redriven, and why.
@@ -196,6 +221,7 @@ impl Redrive {
         add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
         add("rate", self.pace.rate.map(|n| n.to_string()));
         add("canary", self.pace.canary.map(|n| n.to_string()));
+        words.extend(self.validation.words());
         words.extend(self.tolerance.words());
         words.extend(self.wait.words());
         let flags = [
@@ -208,11 +234,27 @@ impl Redrive {
         words
     }
 
-    fn redrive_ids(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn redrive_ids(
+        &self,
+        validated: Option<&Validated>,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
         let operator = operator::current(self.job.reason.as_deref());
+        let letters = match validated {
+            Some(validated) => {
+                for message in validated.messages() {
+                    cx.say(message);
+                }
+                LetterFilter::new()
+                    .ids(validated.passing.iter().copied())
+                    .limit(validated.passing.len() as u64)
+            }
+            None => self.selection.letters()?,
+        };
         let done = db
             .dlq()
-            .redrive_with(&self.selection.letters()?, &self.options(), &operator)?;
+            .redrive_with(&letters, &self.options(), &operator)?;
         report(&done, cx)?;
         for (id, skip) in &done.skipped {
             let cause = match (skip, db.dlq().get(*id)?) {
@@ -228,22 +270,35 @@ impl Redrive {
             cx.say(format!("letter {id} was not redriven: {cause}"));
         }
         warn_blocked(&done.unserved, &done.gated, cx);
-        Ok(if done.skipped.is_empty() {
-            Ending::Done
-        } else {
-            Ending::NothingMatched
+        let are_all_redriven = done.skipped.is_empty()
+            && validated.is_none_or(|validated| validated.passing.len() == self.selection.ids().len());
+        Ok(match are_all_redriven {
+            true => Ending::Done,
+            false => Ending::NothingMatched,
         })
     }
 
-    fn start_run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn start_run(
+        &self,
+        validated: Option<Validated>,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
         let operator = operator::current(self.job.reason.as_deref());
         let filter = self.selection.letters()?;
+        let mut options = self.run_options();
+        if let Some(validated) = validated {
+            for message in validated.messages() {
+                cx.say(message);
+            }
+            if validated.passing.is_empty() && !validated.messages().is_empty() {
+                cx.say("no letter passes validation; nothing was redriven");
+                return Ok(Ending::NothingMatched);
+            }
+            options = options.only(validated.passing);
+        }
         if self.pace.detach {
-            return match db
-                .dlq()
-                .runs()
-                .create(&filter, &self.run_options(), &operator)?
-            {
+            return match db.dlq().runs().create(&filter, &options, &operator)? {
                 Some(run) => {
                     warn_blocked(&run.unserved, &run.gated, cx);
                     warn_overlapping(&run.overlapping, cx);
@@ -252,11 +307,7 @@ impl Redrive {
                 None => self.nothing_matched(db, cx),
             };
         }
-        match db
-            .dlq()
-            .runs()
-            .start(&filter, &self.run_options(), &operator)?
-        {
+        match db.dlq().runs().start(&filter, &options, &operator)? {
             Some((run, driver)) => {
                 warn_blocked(&run.unserved, &run.gated, cx);
                 warn_overlapping(&run.overlapping, cx);

@@ -12,9 +12,10 @@
 -- $12 integer  milliseconds after which another driver may take the run
 -- $13 integer  percentage of letters that may die again
 -- $14 integer  outcomes needed before the run may halt; NULL: it never halts
+-- $15 bigint[] only these of the matching letters; NULL: all of them
 -- Locks: none on letters.
 -- Index relied on: an index that fits the filter; it writes one row per letter.
 -- Rows: always one: the id of the run and its number of letters; NULL and 0 if no letter matches.
 SELECT c.id, c.letters
 FROM redrive.create_run($1, $2, $3, $4, $5::integer, $6::integer, $7, $8, $9::integer, $10, $11, $12,
-                        $13::integer, $14::integer) c
+                        $13::integer, $14::integer, $15::bigint[]) c

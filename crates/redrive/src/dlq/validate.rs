@@ -10,7 +10,7 @@ use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::failure::Failure;
 use crate::job::payload::Payload;
 use crate::pipeline::attempt::run_handler;
@@ -104,11 +104,11 @@ impl Validators {
     }
 
     /// Checks one letter.
-    fn verdict(&self, letter: &Letter) -> CheckResult {
+    fn verdict(&self, letter: &Letter) -> ValidationResult {
         let of_kind = self.by_kind.get(&letter.kind).into_iter().flatten();
         let mut checks = of_kind.chain(&self.any).peekable();
         if checks.peek().is_none() {
-            return CheckResult::Unchecked;
+            return ValidationResult::Unchecked;
         }
         let outcome = run_handler(|| {
             checks
@@ -116,15 +116,15 @@ impl Validators {
                 .map_err(Failure::reject)
         });
         match outcome {
-            Outcome::Done => CheckResult::Passed,
-            Outcome::Failed(failure) => CheckResult::Failed(failure.message().to_owned()),
+            Outcome::Done => ValidationResult::Passed,
+            Outcome::Failed(failure) => ValidationResult::Failed(failure.message().to_owned()),
             Outcome::Panicked(report) => {
-                CheckResult::Failed(format!("the validator {}", report.message))
+                ValidationResult::Failed(format!("the validator {}", report.message))
             }
             Outcome::Undecodable(report) | Outcome::Unhandled(report) => {
-                CheckResult::Failed(report.message)
+                ValidationResult::Failed(report.message)
             }
-            Outcome::TimedOut(limit) => CheckResult::Failed(format!("it took over {limit:?}")),
+            Outcome::TimedOut(limit) => ValidationResult::Failed(format!("it took over {limit:?}")),
         }
     }
 }
@@ -140,9 +140,15 @@ impl fmt::Debug for Validators {
     }
 }
 
-enum CheckResult {
+/// The result of the checks of one letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValidationResult {
+    /// All checks passed.
     Passed,
+    /// A check failed, with its error.
     Failed(String),
+    /// There is no check for the kind of the letter.
     Unchecked,
 }
 
@@ -178,20 +184,37 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
     /// statement or does not answer.
     pub fn validate(&self, filter: &LetterFilter, validators: &Validators) -> Result<Validation> {
+        self.validate_each(filter, validators, |_, _| Ok(()))
+    }
+
+    /// Runs the validators over matching letters, as [`validate`](Dlq::validate) does, and calls
+    /// `visit` with the result of each.
+    ///
+    /// # Errors
+    /// Any error of `visit`, which ends the validation; otherwise as [`validate`](Dlq::validate).
+    pub fn validate_each<E: From<Error>>(
+        &self,
+        filter: &LetterFilter,
+        validators: &Validators,
+        mut visit: impl FnMut(&Letter, &ValidationResult) -> Result<(), E>,
+    ) -> Result<Validation, E> {
         let mut found = Validation::default();
         let mut errors = ValidationErrors::default();
-        self.each_page(filter, |letters| {
+        self.each_page(filter, |letters| -> Result<(), E> {
             for letter in letters {
-                match validators.verdict(letter) {
-                    CheckResult::Passed => found.passed += 1,
-                    CheckResult::Unchecked => found.unchecked += 1,
-                    CheckResult::Failed(why) => {
+                let result = validators.verdict(letter);
+                visit(letter, &result)?;
+                match result {
+                    ValidationResult::Passed => found.passed += 1,
+                    ValidationResult::Unchecked => found.unchecked += 1,
+                    ValidationResult::Failed(why) => {
                         found.failed += 1;
                         errors.add(letter.id, why);
                     }
                 }
             }
-            errors.fold(self.db)
+            errors.fold(self.db)?;
+            Ok(())
         })?;
         found.errors = errors.into_vec();
         Ok(found)

@@ -43,7 +43,7 @@ fn the_outcome_of_each_letter_stays_visible_after_later_runs() {
     work("echo broken >&2; exit 65");
     assert_eq!(outcomes(&db, "2"), vec![died("died_alike"); 3]);
     redrive(&db, &all).exits_with(0);
-    work("echo different >&2; exit 66");
+    work("echo different >&2; exit 65");
     assert_eq!(outcomes(&db, "3"), vec![died("died_differently"); 3]);
     redrive(&db, &all).exits_with(0);
     work("true");
@@ -69,7 +69,11 @@ fn the_outcome_of_each_letter_stays_visible_after_later_runs() {
         page.out
     );
     assert!(page.err.contains("--after 2"), "{}", page.err);
-    redrive(&db, &["dlq", "runs", "show", "2", "--letters", "--after", "3"]).exits_with(1);
+    redrive(
+        &db,
+        &["dlq", "runs", "show", "2", "--letters", "--after", "3"],
+    )
+    .exits_with(1);
     redrive(&db, &["dlq", "runs", "show", "9", "--letters"]).exits_with(1);
     redrive(&db, &["dlq", "runs", "show", "2", "--limit", "1"]).exits_with(2);
 }
@@ -83,7 +87,13 @@ fn the_timeline_of_a_letter_has_its_outcome_in_each_run() {
     redrive(&db, &all).exits_with(0);
     redrive(
         &db,
-        &["work", "orders", "--exec", "echo broken >&2; exit 65", "--drain"],
+        &[
+            "work",
+            "orders",
+            "--exec",
+            "echo broken >&2; exit 65",
+            "--drain",
+        ],
     )
     .exits_with(0);
     // A live job holds the unique key, so the second run skips the letter.

@@ -4,12 +4,14 @@ use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 use serde_json::json;
 
+use super::validated::Validated;
 use crate::context::{Context, Ending};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use crate::dlq::bulk::{BulkAction, BulkSelection};
 use crate::dlq::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
+use crate::dlq::validators::{error_json, print_errors};
 use crate::error::Result;
 use crate::terminal::{Column, Table, counted, grouped, json_line};
 
@@ -29,6 +31,8 @@ pub(super) struct DryRun<'a> {
     pub(super) options: RedriveOptions,
     /// The states from which letters are redriven.
     pub(super) states: &'a [LetterState],
+    /// The letters that pass validation; `None` if they are not validated.
+    pub(super) validated: Option<&'a Validated>,
     /// The options as arguments for a shell.
     pub(super) words: Vec<String>,
 }
@@ -41,10 +45,22 @@ pub(super) fn preview(
     cx: &mut Context<'_>,
 ) -> Result<Option<Ending>> {
     let filter = dry_run.selection.letters()?;
-    let preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
+    let mut preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
+    let mut left_out_lines = Vec::new();
+    if let Some(validated) = dry_run.validated {
+        let passing = LetterFilter::new().ids(validated.passing.iter().copied());
+        let of_passing = db.dlq().preview_redrive(&passing, &dry_run.options)?;
+        // Of the other letters, only the states count: those that fail are left out anyway.
+        let mut states = preview.left_out;
+        states.retain(|left_out| left_out.state.is_some());
+        preview = of_passing;
+        preview.left_out.extend(states);
+        left_out_lines = validated.left_out();
+    }
     let matching_letters = matching_letters(dry_run, &filter, db)?;
     let affected = preview.letters();
-    let left_out = left_out(&preview);
+    left_out_lines.extend(left_out(&preview));
+    let left_out = left_out_lines;
     if cx.global.json {
         json_line(
             cx.out,
@@ -53,6 +69,9 @@ pub(super) fn preview(
                 "matching": matching_letters,
                 "would_change": affected,
                 "left_out": left_out_json(&left_out),
+                "errors": dry_run.validated.map(|validated| {
+                    validated.validation.errors.iter().map(error_json).collect::<Vec<_>>()
+                }),
                 "groups": preview.groups.iter().map(|group| json!({
                     "group": group.group.get(),
                     "queue": group.queue,
@@ -78,6 +97,11 @@ pub(super) fn preview(
             ACTION.participle
         )?;
         write_left_out(&left_out, cx.out)?;
+        if let Some(validated) = dry_run.validated.filter(|of| of.validation.failed > 0) {
+            writeln!(cx.out, "Validation errors:")?;
+            print_errors(&validated.validation.errors, cx)?;
+            writeln!(cx.out)?;
+        }
         write_groups(&preview, cx)?;
         if preview.sample.is_empty() {
             writeln!(

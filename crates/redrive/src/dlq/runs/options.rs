@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::dlq::redrive::RedriveOptions;
 use crate::error::{Error, Result};
+use crate::job::job::JobId;
 
 /// The default rate of a run, in letters per second.
 const DEFAULT_RATE: u32 = 100;
@@ -70,6 +71,7 @@ pub struct RunOptions {
     pub(super) letters: RedriveOptions,
     pub(super) rate: Rate,
     pub(super) canary: u32,
+    pub(super) only: Option<Vec<i64>>,
     tolerated: u8,
     halt: Halt,
 }
@@ -88,6 +90,7 @@ impl RunOptions {
             letters: RedriveOptions::new(),
             rate: NonZeroU32::new(DEFAULT_RATE).map_or(Rate::Unthrottled, Rate::PerSecond),
             canary: 0,
+            only: None,
             tolerated: DEFAULT_TOLERATED,
             halt: Halt::After(DEFAULT_SAMPLE),
         }
@@ -115,6 +118,16 @@ impl RunOptions {
     #[must_use]
     pub fn canary(mut self, letters: u32) -> RunOptions {
         self.canary = letters;
+        self
+    }
+
+    /// Selects only these of the matching letters, such as those that passed
+    /// [validation](crate::dlq::Dlq::validate_each). Defaults to all.
+    ///
+    /// The filter of the run does not contain the ids, so that it stays readable.
+    #[must_use]
+    pub fn only(mut self, letters: impl IntoIterator<Item = JobId>) -> RunOptions {
+        self.only = Some(letters.into_iter().map(JobId::get).collect());
         self
     }
 

@@ -184,6 +184,7 @@ impl Runs<'_> {
             .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let filter = filter.parameter()?;
         let canary = i64::from(options.canary);
+        let only = options.only.clone();
         let driver = match first {
             First::Anybody => None,
             First::Me(driver) => Some(*driver),
@@ -208,6 +209,7 @@ impl Runs<'_> {
                     &DRIVER_LEASE_MS,
                     &percent,
                     &sample,
+                    &only,
                 ],
             )?;
             let id: Option<i64> = row.get("id");

@@ -272,6 +272,12 @@ pub(super) const CALLS: &[Call] = &[
             .deliver(&orders(), &sink, &operator())
             .map(drop)
     }),
+    bulk("Dlq::validate_each", |scene| {
+        let validators = Validators::new().decodes::<Order>();
+        let dlq = scene.db.dlq();
+        dlq.validate_each(&orders(), &validators, |_, _| Ok(()))
+            .map(drop)
+    }),
     bulk("Dlq::validate", |scene| {
         let validators = Validators::new().check(|_: &Order| Err("never good"));
         scene.db.dlq().validate(&orders(), &validators).map(drop)

@@ -1,0 +1,107 @@
+//! Redrives only the letters that pass validation.
+
+use clap::Args;
+use redrive::dlq::{LetterFilter, Validation, ValidationResult};
+use redrive::{Database, JobId};
+
+use crate::dlq::left_out::LeftOutLine;
+use crate::dlq::validators::ValidatorArgs;
+use crate::error::Result;
+use crate::registry::Registry;
+use crate::terminal::counted;
+
+/// Whether letters are validated before they are redriven, and how.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Validation")]
+#[group(skip)]
+pub(super) struct ValidateArgs {
+    /// Redrive only the letters that pass --schema, --exec, or the validators of this program.
+    #[arg(long)]
+    validate: bool,
+    #[command(flatten)]
+    validators: ValidatorArgs,
+}
+
+/// Validated letters.
+pub(super) struct Validated {
+    /// The letters that pass.
+    pub(super) passing: Vec<JobId>,
+    pub(super) validation: Validation,
+}
+
+impl ValidateArgs {
+    /// Validates the letters; `None` if this was not asked for.
+    pub(super) fn validated(
+        &self,
+        letters: &LetterFilter,
+        registry: &Registry,
+        db: &Database,
+    ) -> Result<Option<Validated>> {
+        if !self.validate {
+            return Ok(None);
+        }
+        let (validators, _interrupt) = self.validators.validators(registry)?;
+        let mut passing = Vec::new();
+        let validation =
+            db.dlq()
+                .validate_each(letters, &validators, |letter, result| -> Result<()> {
+                    if *result == ValidationResult::Passed {
+                        passing.push(letter.id);
+                    }
+                    Ok(())
+                })?;
+        Ok(Some(Validated {
+            passing,
+            validation,
+        }))
+    }
+
+    /// The options as arguments for a shell.
+    pub(super) fn words(&self) -> Vec<String> {
+        let flag = self.validate.then(|| "--validate".to_owned());
+        flag.into_iter().chain(self.validators.words()).collect()
+    }
+}
+
+impl Validated {
+    /// The letters that are left out because they do not pass.
+    pub(super) fn left_out(&self) -> Vec<LeftOutLine> {
+        let line = |letters, reason, because: &str, include: Option<&str>| LeftOutLine {
+            letters,
+            reason,
+            state: None,
+            because: because.to_owned(),
+            include: include.map(str::to_owned),
+        };
+        let mut lines = vec![
+            line(
+                self.validation.failed,
+                "invalid",
+                "failed validation",
+                Some("`redrive dlq edit` repairs them"),
+            ),
+            line(
+                self.validation.unchecked,
+                "unchecked",
+                "no validator for the kind",
+                None,
+            ),
+        ];
+        lines.retain(|line| line.letters > 0);
+        lines
+    }
+
+    /// Says how many letters are left out, and why.
+    pub(super) fn messages(&self) -> Vec<String> {
+        let lines = self.left_out().into_iter();
+        lines
+            .map(|line| {
+                format!(
+                    "{} left out: {}",
+                    counted(line.letters, "letter"),
+                    line.because
+                )
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use redrive::JobId;
+use redrive::dlq::{Letter, ValidationError, Validators};
+use serde_json::{Value, json};
+
+use super::filter::quoted;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::registry::Registry;
+use crate::shell::{Interrupt, Shell, Stdout};
+use crate::terminal::{grouped, one_line};
+use crate::time;
+
+/// The default time limit of a command.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// How payloads are checked.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Validation")]
+#[group(skip)]
+pub(super) struct ValidatorArgs {
+    /// JSON Schema that payloads must match. It cannot refer to other files.
+    #[arg(long, value_name = "FILE", conflicts_with = "exec")]
+    schema: Option<PathBuf>,
+    /// Command that `sh -c` runs for each letter. Its stdout is discarded.
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+    /// Time limit of the command [default: 1m].
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    deadline: Option<Duration>,
+}
+
+impl ValidatorArgs {
+    /// The validators. Commands end at a signal until the interrupt is dropped.
+    pub(super) fn validators(
+        &self,
+        registry: &Registry,
+    ) -> Result<(Validators, Option<Interrupt>)> {
+        if let Some(file) = &self.schema {
+            return Ok((Validators::new().any(schema_check(file)?), None));
+        }
+        if let Some(command) = &self.exec {
+            let deadline = self.deadline.unwrap_or(DEADLINE);
+            let shell = Arc::new(Shell::new(command, Some(deadline)));
+            let interrupt = Interrupt::of(Some(&shell), || ())?;
+            let check = move |letter: &Letter| {
+                let checked = shell.run_letter(letter, Stdout::Null, deadline);
+                checked.map_err(|failure| failure.message().to_owned())
+            };
+            return Ok((Validators::new().any(check), Some(interrupt)));
+        }
+        if registry.validators.is_empty() {
+            return Err(Error::new(
+                "no validator: use --schema FILE or --exec COMMAND",
+            ));
+        }
+        Ok((registry.validators.clone(), None))
+    }
+
+    /// The options as arguments for a shell.
+    pub(super) fn words(&self) -> Vec<String> {
+        let schema = self.schema.as_ref().map(|file| file.display().to_string());
+        let options = [("--schema", &schema), ("--exec", &self.exec)];
+        let mut words: Vec<String> = options
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{name} {}", quoted(value.as_ref()?))))
+            .collect();
+        let deadline = self.deadline;
+        words.extend(deadline.map(|time| format!("--deadline {}ms", time.as_millis())));
+        words
+    }
+}
+
+/// A check of payloads against a JSON Schema.
+fn schema_check(
+    file: &Path,
+) -> Result<impl Fn(&Letter) -> Result<(), String> + Send + Sync + 'static> {
+    let shown = file.display();
+    let text = fs::read_to_string(file)
+        .map_err(|error| Error::caused_by(format!("could not read `{shown}`"), error))?;
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::caused_by(format!("`{shown}` is not JSON"), error))?;
+    let validator = jsonschema::validator_for(&schema)
+        .map_err(|error| Error::new(format!("`{shown}` is not a JSON Schema: {error}")))?;
+    Ok(move |letter: &Letter| {
+        let Some(payload) = &letter.payload else {
+            return Err("the captured bytes are not JSON".to_owned());
+        };
+        let payload: Value =
+            serde_json::from_str(payload.get()).map_err(|error| error.to_string())?;
+        // Only the first error, without the value: equal faults then read the same in all letters.
+        match validator.iter_errors(&payload).next() {
+            None => Ok(()),
+            Some(error) => Err(match error.instance_path().as_str() {
+                "" => error.masked().to_string(),
+                path => format!("{path}: {}", error.masked()),
+            }),
+        }
+    })
+}
+
+/// Prints validation errors, most frequent first.
+pub(super) fn print_errors(errors: &[ValidationError], cx: &mut Context<'_>) -> Result<()> {
+    for error in errors {
+        writeln!(
+            cx.out,
+            "\n{:>9}  {}",
+            grouped(error.letters),
+            one_line(&error.sample)
+        )?;
+        let ids: Vec<String> = error.ids.iter().map(ToString::to_string).collect();
+        let more = match error.letters > error.ids.len() as u64 {
+            true => " ...",
+            false => "",
+        };
+        writeln!(cx.out, "{:>9}  letters {}{more}", "", ids.join(" "))?;
+    }
+    Ok(())
+}
+
+/// A validation error as JSON.
+pub(super) fn error_json(error: &ValidationError) -> Value {
+    let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
+    json!({
+        "error": error.message, "sample": error.sample, "letters": error.letters, "ids": ids,
+    })
+}
