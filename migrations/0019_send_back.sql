@@ -5,7 +5,7 @@
 
 -- Checks the arguments of redrives and runs.
 CREATE FUNCTION redrive.check_redrive(
-    to_queue text, priority integer, max_attempts integer, forced boolean, reason text
+    to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint
 ) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
@@ -22,6 +22,10 @@ BEGIN
         RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF delay_ms NOT BETWEEN 0 AND 315360000000 THEN
+        RAISE EXCEPTION 'redrive: the delay is % ms; it must be between 0 and ten years', delay_ms
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
         RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
             USING ERRCODE = 'invalid_parameter_value';
@@ -34,8 +38,9 @@ $$;
 -- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
 -- `refused_letters` explains the ids that are missing.
 --
--- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters locked by another session
--- are skipped, so nothing waits or deadlocks. `ordinals` are the run members, parallel to `ids`.
+-- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
+-- locked by another session are skipped, so nothing waits or deadlocks. `ordinals` are the run members,
+-- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds.
 CREATE FUNCTION redrive.send_back(
     ids          bigint[],
     event        jsonb,
@@ -45,7 +50,8 @@ CREATE FUNCTION redrive.send_back(
     forced       boolean  DEFAULT false,
     run_id       bigint   DEFAULT NULL,
     ordinals     bigint[] DEFAULT NULL,
-    policy_id    bigint   DEFAULT NULL
+    policy_id    bigint   DEFAULT NULL,
+    delay_ms     bigint   DEFAULT NULL
 ) RETURNS TABLE (id bigint, ordinal bigint, result text)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -100,7 +106,19 @@ BEGIN
                coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
                d.headers, d.group_key
         FROM redriving d
+        WHERE send_back.delay_ms IS NULL
         RETURNING queue
+    ),
+    delayed AS (
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT clock_timestamp() + send_back.delay_ms * interval '1 millisecond', d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        WHERE send_back.delay_ms IS NOT NULL
     ),
     woken AS MATERIALIZED (
         SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q

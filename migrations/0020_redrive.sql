@@ -7,7 +7,7 @@
 -- the caller. `passed` are letters that were tried and refused before. Returns the result for each letter.
 CREATE FUNCTION redrive.redrive_letters(
     filter jsonb, as_of timestamptz, max_letters bigint, passed bigint[], reason text, person text,
-    to_queue text, priority integer, max_attempts integer, forced boolean
+    to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
 ) RETURNS TABLE (id bigint, result text)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -22,7 +22,7 @@ DECLARE
         'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
 BEGIN
-    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason);
+    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
@@ -33,19 +33,21 @@ BEGIN
         SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
         INTO tried, results, sent
         FROM redrive.send_back(
-            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced) b;
+            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
+            delay_ms => nullif(delay_ms, 0)) b;
         RETURN QUERY SELECT * FROM unnest(tried, results);
     END LOOP;
     IF sent > 0 THEN
         PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
             jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
-                'max_attempts', max_attempts, 'forced', nullif(forced, false))));
+                'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
     END IF;
 END
 $$;
 
 -- Redrives the open letters that match a filter, in the transaction of the caller, and returns their
--- number. `force` includes quarantined letters and those with redacted values, and needs a `reason`.
+-- number. `force` includes quarantined letters and those with redacted values, and needs a `reason`. The jobs
+-- become ready after `delay`.
 CREATE FUNCTION redrive.redrive(
     filter       jsonb,
     reason          text    DEFAULT NULL,
@@ -54,14 +56,15 @@ CREATE FUNCTION redrive.redrive(
     priority     integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     force        boolean DEFAULT false,
-    max_letters         bigint  DEFAULT NULL
+    max_letters         bigint  DEFAULT NULL,
+    delay        interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
     FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), '{}',
-                                 $2, $3, $4, $5, $6, $7) r
+                                 $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the

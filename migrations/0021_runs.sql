@@ -18,6 +18,7 @@ CREATE TABLE redrive.redrive_runs (
     to_queue          redrive.name,
     priority          smallint    CHECK (priority BETWEEN -1000 AND 1000),
     max_attempts      integer     CHECK (max_attempts BETWEEN 1 AND 1000),
+    delay_ms          bigint      CHECK (delay_ms > 0),
     rate              integer     CHECK (rate BETWEEN 1 AND 1000000),
     canary            bigint      NOT NULL DEFAULT 0 CHECK (canary >= 0),
     tolerated         smallint    NOT NULL DEFAULT 10 CHECK (tolerated BETWEEN 0 AND 100),
@@ -47,6 +48,7 @@ CREATE TABLE redrive.redrive_runs (
     CONSTRAINT runs_with_a_canary_may_halt CHECK (canary = 0 OR sample IS NOT NULL)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until it is ready, in milliseconds; NULL: not at all.';
 COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
 COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
 COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts.';
@@ -145,7 +147,7 @@ CREATE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
 
 CREATE VIEW redrive.runs AS
     SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue::text AS to_queue, r.priority,
-           r.max_attempts, r.rate, r.canary, r.tolerated, r.sample, r.stage, r.stage_to, r.driver,
+           r.max_attempts, r.delay_ms, r.rate, r.canary, r.tolerated, r.sample, r.stage, r.stage_to, r.driver,
            coalesce(r.driver_expires_at > statement_timestamp(), false) AS is_driven,
            r.total, r.cursor + coalesce(n.tried, 0) AS cursor, r.sent + coalesce(n.sent, 0) AS sent,
            r.skipped + coalesce(n.skipped, 0) AS skipped,

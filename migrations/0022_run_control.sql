@@ -23,6 +23,7 @@ CREATE FUNCTION redrive.create_run(
     tolerated    integer DEFAULT 10,
     sample       integer DEFAULT 20,
     only_ids     bigint[] DEFAULT NULL,
+    delay_ms     bigint  DEFAULT NULL,
     OUT id       bigint,
     OUT letters  bigint
 )
@@ -32,7 +33,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
-                                  force, create_run.reason);
+                                  force, create_run.reason, create_run.delay_ms);
     IF create_run.rate NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
             USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
@@ -68,11 +69,12 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO redrive.redrive_runs
-        (id, filter, person, reason, forced, to_queue, priority, max_attempts, rate, canary, tolerated, sample,
-         stage_to, driver, driver_expires_at, term, total)
+        (id, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
+         sample, stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
         (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
-         create_run.to_queue, create_run.priority, create_run.max_attempts, create_run.rate,
+         create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
+         create_run.rate,
          create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
@@ -85,7 +87,8 @@ BEGIN
     PERFORM redrive.record_act('create_run', create_run.person, create_run.reason, create_run.filter, 0,
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
-            'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
+            'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
+            'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
             'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
 END
@@ -104,9 +107,9 @@ BEGIN
         ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
         ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
         ' WHERE r.state IN (''running'', ''paused'', ''halted'')'
-        ' AND (l.state = ''open'' OR $1 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
+        ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
         || ' GROUP BY r.id ORDER BY r.id'
-        USING forced;
+        USING filter, forced;
 END
 $$;
 

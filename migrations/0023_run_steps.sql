@@ -43,7 +43,7 @@ BEGIN
             'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
             'by', coalesce(r.person, session_user), 'reason', nullif(r.reason, ''),
             'run', r.id, 'queue', r.to_queue)),
-        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals) b
+        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms) b
     WHERE b.result = 'sent';
     sent := cardinality(gone_ids);
     IF sent < cardinality(ids) THEN

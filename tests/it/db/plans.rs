@@ -210,7 +210,7 @@ const CALLERS: [Hot; 9] = [
     },
     Hot {
         name: "redrive",
-        arguments: "'{\"queue\": \"orders\"}', NULL, 500, '{}', 'a test', 'me', NULL, NULL, NULL, false",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, '{}', 'a test', 'me', NULL, NULL, NULL, false, NULL",
         pages: 30_000,
     },
     Hot {

@@ -1,6 +1,7 @@
 //! Redrives of selected letters.
 
 mod concurrency;
+mod delay;
 mod letters;
 mod selection;
 

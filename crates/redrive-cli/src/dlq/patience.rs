@@ -28,38 +28,32 @@ pub(super) struct WaitArgs {
 #[command(next_help_heading = "Outcomes")]
 #[group(skip)]
 pub(super) struct MaxWait {
-    /// Stop waiting, with exit code 1, after this long without a new outcome [default: 1h]. The run
-    /// continues.
+    /// Stop waiting, with exit code 1, after this long without a new outcome [default: 1h, plus the
+    /// delay of the jobs]. The run continues.
     #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     max_wait: Option<Duration>,
 }
 
 impl WaitArgs {
-    pub(super) fn patience(&self) -> Patience {
+    /// The patience for jobs that become ready after `delay`, which is added to the default.
+    pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
         match self.no_wait {
             true => Patience::None,
-            false => self.limit.patience(),
+            false => self.limit.patience(delay),
         }
     }
 
-    /// The options as arguments for a shell.
-    pub(super) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.no_wait {
-            words.push("--no-wait".to_owned());
-        }
-        let limit = self.limit.max_wait;
-        words.extend(limit.map(|time| match time.subsec_nanos() {
-            0 => format!("--max-wait {}s", time.as_secs()),
-            _ => format!("--max-wait {}ms", time.as_millis()),
-        }));
-        words
+    /// The limit as arguments for a shell. Global options are not repeated.
+    pub(super) fn words(&self) -> Option<String> {
+        let limit = self.limit.max_wait?;
+        Some(format!("--max-wait {}", time::exact(limit)))
     }
 }
 
 impl MaxWait {
-    pub(super) fn patience(&self) -> Patience {
-        Patience::Until(self.max_wait.unwrap_or(DEFAULT))
+    pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
+        let default = DEFAULT.saturating_add(delay.unwrap_or_default());
+        Patience::Until(self.max_wait.unwrap_or(default))
     }
 }
 

@@ -5,6 +5,7 @@ mod preview;
 mod tolerance;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions};
@@ -23,6 +24,7 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
 use crate::terminal::{counted, json_line};
+use crate::time;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
 use validated::{ValidateArgs, Validated};
@@ -91,6 +93,9 @@ struct JobArgs {
     /// Maximum attempts of the jobs [default: unchanged].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: Option<u32>,
+    /// Time until the jobs are ready [default: none], such as 10m.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    delay: Option<Duration>,
     /// Also redrive quarantined letters, which died of the same error three times in a row, and
     /// letters whose payload was redacted, which go back without the redacted values.
     #[arg(long, requires = "reason")]
@@ -191,6 +196,9 @@ impl Redrive {
         if let Some(attempts) = self.job.max_attempts {
             options = options.max_attempts(attempts);
         }
+        if let Some(delay) = self.job.delay {
+            options = options.delay(delay);
+        }
         match self.job.force {
             true => options.force(),
             false => options,
@@ -219,6 +227,7 @@ impl Redrive {
         add("to", self.job.to.clone());
         add("priority", self.job.priority.map(|n| n.to_string()));
         add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
+        add("delay", self.job.delay.map(time::argument));
         add("rate", self.pace.rate.map(|n| n.to_string()));
         add("canary", self.pace.canary.map(|n| n.to_string()));
         words.extend(self.validation.words());
@@ -271,7 +280,8 @@ impl Redrive {
         }
         warn_blocked(&done.unserved, &done.gated, cx);
         let are_all_redriven = done.skipped.is_empty()
-            && validated.is_none_or(|validated| validated.passing.len() == self.selection.ids().len());
+            && validated
+                .is_none_or(|validated| validated.passing.len() == self.selection.ids().len());
         Ok(match are_all_redriven {
             true => Ending::Done,
             false => Ending::NothingMatched,
@@ -311,7 +321,13 @@ impl Redrive {
             Some((run, driver)) => {
                 warn_blocked(&run.unserved, &run.gated, cx);
                 warn_overlapping(&run.overlapping, cx);
-                follow(db, run.id, Some(driver), self.wait.patience(), cx)
+                follow(
+                    db,
+                    run.id,
+                    Some(driver),
+                    self.wait.patience(self.job.delay),
+                    cx,
+                )
             }
             None => self.nothing_matched(db, cx),
         }

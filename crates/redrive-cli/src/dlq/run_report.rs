@@ -12,7 +12,7 @@ use super::blocked::{gated_json, unserved_json};
 use super::stored_filter::StoredFilter;
 use crate::error::Result;
 use crate::terminal::{clean, counted, grouped};
-use crate::time::{ago, rfc3339};
+use crate::time::{ago, rfc3339, short};
 
 /// A run as one line of JSON.
 #[derive(Debug, Serialize)]
@@ -24,6 +24,7 @@ pub(super) struct RunLine<'a> {
     reason: Option<&'a str>,
     to_queue: Option<&'a str>,
     priority: Option<i16>,
+    delay_ms: Option<u64>,
     rate: Option<u32>,
     canary: u64,
     tolerated_percent: u8,
@@ -66,6 +67,9 @@ impl RunLine<'_> {
             reason: run.reason.as_deref(),
             to_queue: run.to_queue.as_deref(),
             priority: run.priority,
+            delay_ms: run
+                .delay
+                .and_then(|delay| u64::try_from(delay.as_millis()).ok()),
             rate: per_second(run.rate),
             canary: run.canary,
             tolerated_percent: run.tolerated,
@@ -125,25 +129,28 @@ fn pace(run: &RedriveRun) -> String {
 fn outcomes(run: &RedriveRun) -> String {
     let state = match run.state {
         RunState::Finished => String::new(),
-        state => format!(" {state}"),
+        state @ (RunState::Running
+        | RunState::Paused
+        | RunState::Halted
+        | RunState::Cancelled
+        | _) => format!(" {state}"),
     };
-    let mut line = format!(
+    let known = format!(
         "run {}{state}: {} sent, {} recovered, {} died again",
         run.id,
         grouped(run.sent),
         grouped(run.recovered),
         grouped(run.died())
     );
-    for (letters, what) in [
+    let others = [
         (run.still_running, "still running"),
         (run.skipped, "skipped"),
         (run.total.saturating_sub(run.tried), "not tried"),
-    ] {
-        if letters > 0 {
-            line += &format!(", {} {what}", grouped(letters));
-        }
-    }
-    line
+    ];
+    let others = others.into_iter().filter(|(letters, _)| *letters > 0);
+    let others = others.map(|(letters, what)| format!("{} {what}", grouped(letters)));
+    let parts: Vec<String> = [known].into_iter().chain(others).collect();
+    parts.join(", ")
 }
 
 /// Prints the outcomes of a run in one line, why it halted, and why letters were skipped.
@@ -220,6 +227,7 @@ pub(super) fn print_run(
         "priority",
         run.priority.map(|priority| priority.to_string()),
     );
+    add("delay", run.delay.map(short));
     add("ended", run.ended_at.map(|at| format!("{} ago", ago(at))));
     if run.state == RunState::Running {
         let stage = run.stage_to.map(|to| {

@@ -173,7 +173,8 @@ impl ResumeRun {
             if driver.is_none() {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
-            return follow(db, *id, driver, self.wait.patience(), cx);
+            let delay = db.dlq().runs().get(*id)?.and_then(|run| run.delay);
+            return follow(db, *id, driver, self.wait.patience(delay), cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
@@ -186,7 +187,7 @@ impl ResumeRun {
 impl WatchRun {
     fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         match db.dlq().runs().get(self.id)? {
-            Some(_) => follow(db, self.id, None, self.limit.patience(), cx),
+            Some(run) => follow(db, self.id, None, self.limit.patience(run.delay), cx),
             None => Ok(no_run(self.id, cx)),
         }
     }

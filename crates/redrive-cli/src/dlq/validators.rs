@@ -73,7 +73,7 @@ impl ValidatorArgs {
             .filter_map(|(name, value)| Some(format!("{name} {}", quoted(value.as_ref()?))))
             .collect();
         let deadline = self.deadline;
-        words.extend(deadline.map(|time| format!("--deadline {}ms", time.as_millis())));
+        words.extend(deadline.map(|limit| format!("--deadline {}", time::exact(limit))));
         words
     }
 }

@@ -10,10 +10,11 @@
 -- $7 text      target queue; NULL: the letter's queue
 -- $8 integer   priority       $9 integer maximum attempts; NULL: as before
 -- $10 boolean  include quarantined letters; needs a reason
+-- $11 bigint   milliseconds until the jobs are ready; NULL: none
 -- Locks: the letters it redrives. Locked letters are skipped, because another operator is redriving or
 --        discarding them.
 -- Index relied on: dead_letters_open_for_redrive, or the primary key.
 -- Rows: one per letter tried: `sent` or `conflict`, with `as_of`. Zero rows: no letter is left.
 SELECT r.id, r.result, coalesce($2::timestamptz, statement_timestamp()) AS as_of
 FROM redrive.redrive_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5, $6, $7,
-                             $8::integer, $9::integer, $10) r
+                             $8::integer, $9::integer, $10, $11::bigint) r

@@ -168,6 +168,7 @@ impl Dlq<'_> {
                         &how.priority,
                         &how.max_attempts,
                         &how.forced,
+                        &how.delay_ms,
                     ],
                 )?;
                 let tried: Vec<(i64, bool)> = rows

@@ -1,7 +1,10 @@
 //! The options of a redrive.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
-use crate::job::job::{MAX_ATTEMPTS, check_priority};
+use crate::job::duration::format_duration;
+use crate::job::job::{MAX_ATTEMPTS, MAX_DELAY, check_priority, milliseconds};
 use crate::job::name;
 use crate::job::operator::Operator;
 
@@ -17,6 +20,7 @@ pub struct RedriveOptions {
     pub(super) to_queue: Option<String>,
     priority: Option<i16>,
     max_attempts: Option<u32>,
+    delay: Duration,
     force: Force,
 }
 
@@ -56,6 +60,14 @@ impl RedriveOptions {
         self
     }
 
+    /// Sets the delay before the jobs become ready, by the database's clock. Defaults to none. At
+    /// most ten years, rounded up to milliseconds.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> RedriveOptions {
+        self.delay = delay;
+        self
+    }
+
     /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
     /// without the redacted values. Requires a [reason](Operator::reason).
     #[must_use]
@@ -79,6 +91,12 @@ impl RedriveOptions {
                 "max_attempts is {attempts}; it must be 1 to {MAX_ATTEMPTS}"
             )));
         }
+        if self.delay > MAX_DELAY {
+            return Err(Error::invalid(format!(
+                "the delay is {}; the limit is ten years",
+                format_duration(self.delay)
+            )));
+        }
         if self.is_forced() && operator.given_reason().is_none() {
             return Err(Error::invalid("a forced redrive needs a reason"));
         }
@@ -86,6 +104,7 @@ impl RedriveOptions {
             to_queue: self.to_queue.clone(),
             priority: self.priority.map(i32::from),
             max_attempts: self.max_attempts.map(u32::cast_signed),
+            delay_ms: Some(milliseconds(self.delay)).filter(|ms| *ms > 0),
             forced: self.is_forced(),
         })
     }
@@ -101,5 +120,6 @@ pub(crate) struct OptionParameters {
     pub(crate) to_queue: Option<String>,
     pub(crate) priority: Option<i32>,
     pub(crate) max_attempts: Option<i32>,
+    pub(crate) delay_ms: Option<i64>,
     pub(crate) forced: bool,
 }

@@ -1,7 +1,7 @@
 //! Redrive runs: creates, lists, pauses, resumes and cancels them.
 
 use std::num::NonZeroU32;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use postgres::Row;
 use serde_json::value::RawValue;
@@ -41,6 +41,8 @@ pub struct RedriveRun {
     pub to_queue: Option<String>,
     /// The priority, if not the letters' own.
     pub priority: Option<i16>,
+    /// How long its jobs wait until they are ready, if they wait.
+    pub delay: Option<Duration>,
     /// The rate.
     pub rate: Rate,
     /// The canary; 0 is none.
@@ -210,6 +212,7 @@ impl Runs<'_> {
                     &percent,
                     &sample,
                     &only,
+                    &how.delay_ms,
                 ],
             )?;
             let id: Option<i64> = row.get("id");
@@ -347,14 +350,15 @@ fn run(row: &Row) -> Result<RedriveRun> {
         reason: row.get("reason"),
         to_queue: row.get("to_queue"),
         priority: row.get("priority"),
+        delay: row
+            .get::<_, Option<i64>>("delay_ms")
+            .map(|ms| Duration::from_millis(ms.unsigned_abs())),
         rate: rate
             .and_then(|rate| NonZeroU32::new(rate.unsigned_abs()))
             .map_or(Rate::Unthrottled, Rate::PerSecond),
         canary: count("canary"),
         tolerated: u8::try_from(row.get::<_, i16>("tolerated")).unwrap_or(100),
-        sample: row
-            .get::<_, Option<i32>>("sample")
-            .map(i32::unsigned_abs),
+        sample: row.get::<_, Option<i32>>("sample").map(i32::unsigned_abs),
         stage: row.get::<_, i32>("stage").unsigned_abs(),
         stage_to: row.get::<_, Option<i64>>("stage_to").map(i64::unsigned_abs),
         is_driven: row.get("is_driven"),
