@@ -227,7 +227,7 @@ impl Redrive {
         add("to", self.job.to.clone());
         add("priority", self.job.priority.map(|n| n.to_string()));
         add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
-        add("delay", self.job.delay.map(time::argument));
+        add("delay", self.job.delay.map(time::exact));
         add("rate", self.pace.rate.map(|n| n.to_string()));
         add("canary", self.pace.canary.map(|n| n.to_string()));
         words.extend(self.validation.words());
