@@ -56,6 +56,7 @@ CREATE TABLE redrive.dead_letters (
     group_key      redrive.group_key,
     audit_id       bigint,
     redacted       text[],
+    failure_key    text         COLLATE "C" CHECK (octet_length(failure_key) BETWEEN 1 AND 1024),
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     CONSTRAINT dead_letters_captured_have_a_source
         CHECK ((source IS NULL) = (position IS NULL) AND (cause <> 'captured' OR source IS NOT NULL)),
@@ -84,6 +85,7 @@ COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job.
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened or edited it last since its last death; NULL: none.';
+COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
 -- Redriving letters have a separate index: every redrive writes to it, but it is usually small. A

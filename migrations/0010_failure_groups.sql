@@ -3,37 +3,12 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Masks the variable parts of a message, so that a thousand messages that differ in an id are equal.
--- Quoted strings, UUIDs and words that contain a digit become `?`; a list of them becomes one `?`.
-CREATE FUNCTION redrive.mask(message text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    -- The start of a message identifies the failure.
-    masked text := left(message, 500);
-BEGIN
-    -- A quotation mark may be an apostrophe. Distinguishing them takes ten times as long.
-    IF position('''' IN masked) > 0 THEN
-        masked := regexp_replace(masked, '(^|\W)''[^'']*''(?!\w)', '\1?', 'g');
-    END IF;
-    masked := regexp_replace(masked,
-        '"[^"]*"|`[^`]*`|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+'
-        '|\w*[0-9]\w*(?:[.,:+/-]\w*[0-9]\w*)*',
-        '?', 'g');
-    IF position('?, ?' IN masked) > 0 THEN
-        masked := regexp_replace(masked, '\?(, \?)+', '?', 'g');
-    END IF;
-    RETURN masked;
-END
-$$;
-
--- Identifies a failure by queue, kind, error class and masked message.
-CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, masked text) RETURNS uuid
+-- Identifies a failure by queue, kind, error class and title; see `complete_letter`.
+CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, title text) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT encode(substring(
-        sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, masked), 'UTF8')) FOR 16), 'hex')::uuid;
+        sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, title), 'UTF8')) FOR 16), 'hex')::uuid;
 END;
 
 -- One row per failure group. The numbers are totals of folded `letter_deltas`. Read them through the
@@ -64,7 +39,7 @@ CREATE TABLE redrive.groups (
     quarantined   bigint       NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 
-COMMENT ON COLUMN redrive.groups.title IS 'The masked message.';
+COMMENT ON COLUMN redrive.groups.title IS 'The masked message with the top frame of its stack trace, or the key of the handler.';
 COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
 COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
 
@@ -116,14 +91,14 @@ COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so tha
 -- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
 -- cannot unify; its further failures share one last group.
 CREATE FUNCTION redrive.group_of(
-    queue text, kind text, error_class text, error_message text, version text
+    queue text, kind text, error_class text, title text, error_message text, version text
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    masked text := redrive.mask(error_message);
-    print uuid := redrive.fingerprint(queue, kind, error_class, masked);
+    shown text := title;
+    print uuid := redrive.fingerprint(queue, kind, error_class, title);
     found_id bigint;
 BEGIN
     SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
@@ -133,13 +108,13 @@ BEGIN
             WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
             LIMIT 1000) same_class)
     THEN
-        masked := '(any other message)';
-        print := redrive.fingerprint(queue, kind, error_class, masked);
+        shown := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, shown);
         SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
     END IF;
     IF found_id IS NULL THEN
         INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
-        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, masked,
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, shown,
                 left(group_of.error_message, 2048), group_of.version)
         ON CONFLICT (fingerprint) DO NOTHING
         RETURNING g.id INTO found_id;

@@ -208,6 +208,7 @@ BEGIN
         FOREACH pattern IN ARRAY rule.patterns LOOP
             letter.error_message := redrive.redact_text(letter.error_message, pattern);
             letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
+            letter.failure_key := redrive.redact_text(letter.failure_key, pattern);
             letter.history := (
                 SELECT coalesce(jsonb_agg(
                     CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(

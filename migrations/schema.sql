@@ -283,6 +283,7 @@ CREATE TABLE redrive.dead_letters (
     policy_id bigint,
     unique_key text COLLATE pg_catalog."C",
     group_key redrive.group_key,
+    failure_key text COLLATE pg_catalog."C",
     CONSTRAINT dead_letters_alike_check CHECK ((alike >= 0)),
     CONSTRAINT dead_letters_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT dead_letters_captured_have_a_source CHECK ((((source IS NULL) = ("position" IS NULL)) AND ((cause <> 'captured'::text) OR (source IS NOT NULL)))),
@@ -293,6 +294,7 @@ CREATE TABLE redrive.dead_letters (
     CONSTRAINT dead_letters_earlier_attempts_check CHECK ((earlier_attempts >= 0)),
     CONSTRAINT dead_letters_edits_check CHECK ((edits >= 0)),
     CONSTRAINT dead_letters_events_check CHECK ((jsonb_typeof(events) = 'array'::text)),
+    CONSTRAINT dead_letters_failure_key_check CHECK (((octet_length(failure_key) >= 1) AND (octet_length(failure_key) <= 1024))),
     CONSTRAINT dead_letters_generation_check CHECK ((generation >= 0)),
     CONSTRAINT dead_letters_history_check CHECK ((jsonb_typeof(history) = 'array'::text)),
     CONSTRAINT dead_letters_keep_what_failed CHECK (((payload IS NOT NULL) OR (raw IS NOT NULL))),
@@ -363,6 +365,10 @@ COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job.
 -- Name: COLUMN dead_letters.group_key; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
+
+-- Name: COLUMN dead_letters.failure_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 -- Name: archive_json(redrive.dead_letters, text, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -955,6 +961,9 @@ CREATE FUNCTION redrive.complete_letter() RETURNS trigger
 DECLARE
     stamp text := statement_timestamp();
     looked text := current_setting('redrive.looked', true);
+    masked text;
+    frame text;
+    title text;
     key text;
     slot text;
     kept text;
@@ -973,13 +982,50 @@ BEGIN
         NEW.error_message := redrive.clip(NEW.error_message, 2048);
     END IF;
 
-    key := concat_ws(E'\x1f', stamp, NEW.queue, NEW.kind, NEW.error_class, redrive.mask(NEW.error_message), '');
+    -- Messages that differ only in digits have the same mask, unless digits are left in it.
+    key := concat_ws(E'\x1f', stamp, translate(NEW.error_message, '123456789', '000000000'), '');
+    slot := 'redrive.mask_' || (hashtext(key) & 63);
+    kept := current_setting(slot, true);
+    IF starts_with(kept, key) THEN
+        masked := substr(kept, length(key) + 1);
+    ELSE
+        line := redrive.mask_ids(NEW.error_message);
+        head := concat_ws(E'\x1f', stamp, line, '');
+        kept := current_setting('redrive.mask_' || (hashtext(head) & 63), true);
+        IF starts_with(kept, head) THEN
+            masked := substr(kept, length(head) + 1);
+        ELSE
+            masked := redrive.mask_rest(line);
+            PERFORM set_config('redrive.mask_' || (hashtext(head) & 63), head || masked, true);
+        END IF;
+        IF masked !~ '[0-9]' THEN
+            PERFORM set_config(slot, key || masked, true);
+        END IF;
+    END IF;
+    IF position(E'\n' IN NEW.error_detail) > 0 THEN
+        -- Below the first line, which may contain ids, stack traces of one failure are often equal.
+        line := split_part(NEW.error_detail, E'\n', 1);
+        key := concat_ws(E'\x1f', stamp, translate(line, '123456789', '000000000'),
+            hashtextextended(substr(NEW.error_detail, length(line) + 2), 0), '');
+        slot := 'redrive.frame_' || (hashtext(key) & 63);
+        kept := current_setting(slot, true);
+        IF starts_with(kept, key) THEN
+            frame := nullif(substr(kept, length(key) + 1), '');
+        ELSE
+            frame := redrive.top_frame(NEW.error_detail);
+            PERFORM set_config(slot, key || coalesce(frame, ''), true);
+        END IF;
+    END IF;
+    -- The title identifies a failure within a queue, kind and error class.
+    title := coalesce(NEW.failure_key, concat_ws(' at ', nullif(masked, ''), frame), '');
+    key := concat_ws(E'\x1f', stamp, NEW.queue, NEW.kind, NEW.error_class, title, '');
     slot := 'redrive.group_' || (hashtext(key) & 63);
     kept := current_setting(slot, true);
     IF kept IS NOT NULL AND starts_with(kept, key) THEN
         NEW.group_id := substr(kept, length(key) + 1);
     ELSE
-        NEW.group_id := redrive.group_of(NEW.queue, NEW.kind, NEW.error_class, NEW.error_message, NEW.version);
+        NEW.group_id := redrive.group_of(
+            NEW.queue, NEW.kind, NEW.error_class, title, NEW.error_message, NEW.version);
         PERFORM set_config(slot, key || NEW.group_id, true);
     END IF;
 
@@ -1940,10 +1986,10 @@ $$;
 
 -- Name: fingerprint(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, masked text) RETURNS uuid
+CREATE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, title text) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     BEGIN ATOMIC
- SELECT (encode(SUBSTRING(sha256(convert_to(concat_ws(''::text, queue, kind, error_class, masked), 'UTF8'::name)) FROM 1 FOR 16), 'hex'::text))::uuid AS encode;
+ SELECT (encode(SUBSTRING(sha256(convert_to(concat_ws(''::text, queue, kind, error_class, title), 'UTF8'::name)) FROM 1 FOR 16), 'hex'::text))::uuid AS encode;
 END;
 
 -- Name: fold_letters(integer); Type: FUNCTION; Schema: redrive; Owner: -
@@ -2265,7 +2311,9 @@ DECLARE
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
             'redrive.redactions, redrive.runs, redrive.failure_groups',
-        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.mask, redrive.fingerprint, '
+        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
+            'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
+            'redrive.top_frame, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
@@ -2349,15 +2397,15 @@ BEGIN
 END
 $$;
 
--- Name: group_of(text, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: group_of(text, text, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.group_of(queue text, kind text, error_class text, error_message text, version text) RETURNS bigint
+CREATE FUNCTION redrive.group_of(queue text, kind text, error_class text, title text, error_message text, version text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    masked text := redrive.mask(error_message);
-    print uuid := redrive.fingerprint(queue, kind, error_class, masked);
+    shown text := title;
+    print uuid := redrive.fingerprint(queue, kind, error_class, title);
     found_id bigint;
 BEGIN
     SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
@@ -2367,13 +2415,13 @@ BEGIN
             WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
             LIMIT 1000) same_class)
     THEN
-        masked := '(any other message)';
-        print := redrive.fingerprint(queue, kind, error_class, masked);
+        shown := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, shown);
         SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
     END IF;
     IF found_id IS NULL THEN
         INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
-        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, masked,
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, shown,
                 left(group_of.error_message, 2048), group_of.version)
         ON CONFLICT (fingerprint) DO NOTHING
         RETURNING g.id INTO found_id;
@@ -2608,7 +2656,7 @@ WITH (fillfactor='70');
 
 -- Name: COLUMN groups.title; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.groups.title IS 'The masked message.';
+COMMENT ON COLUMN redrive.groups.title IS 'The masked message with the top frame of its stack trace, or the key of the handler.';
 
 -- Name: COLUMN groups.sample; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -2860,30 +2908,92 @@ BEGIN
 END
 $_$;
 
--- Name: mask(text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: mask_ids(text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.mask(message text) RETURNS text
+CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT replace(replace(replace(regexp_replace(("left"(message, 500) COLLATE "C"), '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+|eyJ[\w.-]+|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text), chr(2), ''::text), chr(3), ''::text) AS replace;
+END;
+
+-- Name: mask_rest(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask_rest(message text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    -- The start of a message identifies the failure.
-    masked text := left(message, 500);
+    -- The character classes of "C" are the same in every database.
+    masked text COLLATE "C" := message;
 BEGIN
-    -- A quotation mark may be an apostrophe. Distinguishing them takes ten times as long.
-    IF position('''' IN masked) > 0 THEN
-        masked := regexp_replace(masked, '(^|\W)''[^'']*''(?!\w)', '\1?', 'g');
+    IF masked ~ '["''`\u201c]' THEN
+        masked := redrive.mask_quotes(masked);
     END IF;
-    masked := regexp_replace(masked,
-        '"[^"]*"|`[^`]*`|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+'
-        '|\w*[0-9]\w*(?:[.,:+/-]\w*[0-9]\w*)*',
-        '?', 'g');
-    IF position('?, ?' IN masked) > 0 THEN
-        masked := regexp_replace(masked, '\?(, \?)+', '?', 'g');
+    IF masked ~ '[/@=\\]|[Ii][Dd]:|contains \(|arn:' THEN
+        masked := redrive.mask_places(masked);
+    END IF;
+    IF masked ~ '\d' THEN
+        masked := redrive.mask_numbers(masked);
+    END IF;
+    IF masked ~ ('j[bcdfghjklmnpqrtvwxz]|q[abcdefghijkmnoprsvwxyz]|v[bcdfghjkmnpqtwxz]|x[jkqz]|z[bcdfgjkmnpqrstvwx]|[kwfgh][jqxz]|[wfgh]v'
+        '|p[jqxz]|c[jx]|[bd][qxz]|m[jxz]|l[jq]|s[xz]|[ty][qx]|[bcdfghjklmnpqrstvwxz]{5}|[a-z][A-Z][a-z][A-Z]')
+    THEN
+        masked := redrive.mask_tokens(masked);
+    END IF;
+    masked := translate(masked, chr(2) || chr(3), '');
+    -- A list is one value, and so are a date with a time and a number with a unit.
+    IF masked ~ '\?[ ?.,:+/-]|[ (:+[-]\?|^[:+-]' THEN
+        masked := regexp_replace(masked, '(^|[ ([])(?:[-+]|::)\?', '\1?', 'g');
+        masked := regexp_replace(masked,
+            '(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?(?:\?[ -])?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*,?[ -]+\?',
+            '?', 'g');
+        masked := regexp_replace(masked, '\?(?:,? \?|::\?|[.,:+/-]?\?| (?:GMT|UTC|AM|PM)\M'
+            '| (?:[num\u00b5\u03bc]?s|secs?|seconds?|millis|milliseconds?|m|mins?|minutes?|h|hours?|days?|[Bb]ytes?|[KMGTkm]?i?B)\M)+',
+            '?', 'g');
     END IF;
     RETURN masked;
 END
 $$;
+
+-- Name: mask(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT redrive.mask_rest(redrive.mask_ids(message)) AS mask_rest;
+END;
+
+-- Name: mask_numbers(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask_numbers(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT replace(regexp_replace((message COLLATE "C"), '(\u0002[^\u0003]*\u0003|\m(?:SQLSTATE|SQLState|sqlstate|[Ee]rrno|os error|[Ss]tatus|STATUS|HTTP|http|[Cc]ode|CODE|[Ss]ignal|[Ee]xit(?:ed)?|Msg|HRESULT|NTSTATUS|(?:[Ee]rror|[Rr]esponse|[Rr]esult|[Rr]eturn|[Rr]eason|[Vv]endor)[_ ]?[Cc]ode)(?:[_ ]?(?:[Cc]ode|[Ss]tatus|with|number|error))*["'']?[ :=(\[#]{1,3}["'']?-?(?:\dx[[:xdigit:]]{2,8}|[A-Z]{0,8}[_-]?\d{1,7}[A-Z]{0,2}\d{0,3}|[0-9A-Z]{5})\M|\m(?:[Ee]rror|ERROR)(?: \(|[ #\[])\d{1,6}\M(?: \([0-9A-Z]{5}\))?|\m[Ee]rror: \d{3}\M|\m[A-Za-z]+: \(\d{1,3}\)|HTTP/\d(?:\.\d)? \d{3}\M|^\d{3}(?: [A-Z]|:|$)|\m\d{3} (?:Client Error|Server Error|Bad|Unauthorized|Payment|Forbidden|Not|Method|Proxy|Request|Conflict|Gone|Length|Precondition|Payload|URI|Unsupported|Range|Expectation|Unprocessable|Locked|Failed|Too|Upgrade|Internal|Service|Gateway|Insufficient)\M|\m(?:returned|answered|responded(?: with)?|replied(?: with)?|response|received|got|gave|with|was)(?: an?)?(?: error| status)? \d{3}(?:$|[).,:;\]]| [A-Z]| (?:for|from|to|on|while|when|after|at|in|by|but|and|error)\M)|server on \? \(\d{1,3}\)|^[0-9A-Z]{5}:|(?:violation|error|failed|failure|exception|deadlock|timeout) [(\[][0-9A-Z]{5}[)\]]|ERROR: [0-9A-Z]{5}\M|[(\[](?:\d\d?[A-Z]\d{2,3}|[A-Z][A-Z\d]\d{3})[)\]]|\m(?:ORA|TNS|PLS|DPY|DPI|SP\d|SQL|IMP|EXP|RMAN|MY|AMQ|JBAS|WFLY|HHH|AADSTS|PGRST|ERR|CVE|CS|TS|MSB|E|P)[-_]?\d{4,7}[A-Z]?\M|\m(?:expected|type|to|into|as|for) (?:an? )?[iuf]\d{1,3}\M|\m(?:int\d{1,2}|uint\d{1,2}|float\d{1,2}|[Uu]tf-?\d{1,2}|UTF-?\d{1,2}|[Ss]ha-?\d{1,3}|SHA-?\d{1,3}|md\d|MD\d|base\d\d|S\d|s\d:[A-Z]\w+|ec\d:[A-Z]\w+|EC\d|[Hh]ttp\d|HTTP/\d(?:\.\d)?|[Oo][Aa]uth\d|[Ii][Pp]v\d|x\d{3}|TLSv?\d(?:\.\d)?|SSLv\d|v\d)\M)|(\m(?:[Cc]oupon|[Pp]romo|[Vv]oucher|[Gg]ift|[Dd]iscount|[Vv]erification|[Ss]ecurity|[Aa]ccess|[Zz]ip|[Pp]ostal|[Pp]ost|[Aa]rea|[Cc]ountry|[Pp]roduct|[Ii]tem|[Tt]racking|[Bb]ank|[Ss]ort) [Cc]ode[ :=]{1,3})\S*\d\S*|(\m[A-Za-z]{2,12}_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|\m[A-Z]{1,4}-\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|[[:xdigit:]]+(?:-[[:xdigit:]]+){4}|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2\3'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
+END;
+
+-- Name: mask_places(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask_places(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT replace(regexp_replace((message COLLATE "C"), '(\u0002[^\u0003]*\u0003|(?:application|text|image|audio|video|multipart|font)/[\w.+*-]+|\m(?:com|org|net|io|java|javax|jakarta)(?:/[\w$]+)+)|(https?://[A-Za-z-]+(?:\.[A-Za-z-]+)+)(?::[\d?]+)?(?:[/?#](?:[^\s"''<>()\u0002\u0003]*[^\s"''<>()\u0002\u0003,;:.])?)?|([a-z][a-z\d+.-]*://)[^\s"''<>()\u0002\u0003]*[^\s"''<>()\u0002\u0003,;:.]|(\)=\(|\mcontains \()[^)]*|(\marn:)[^\s"'',]+|(\m[\w.-]*(?:[Uu]ser|[Nn]ame|[Ii][Dd]|[Mm]ail|[Tt]enant|[Cc]ustomer|[Aa]ccount|[Oo]wner|[Cc]lient|[Tt]oken|[Ss]ession|[Tt]race|[Hh]ost|[Aa]ddr(?:ess)?|[Uu]rl|[Ff]ile|[Pp]ath|[Ss]ku|[Oo]rder|[Kk]ey|[Vv]alue|[Pp]assword|[Ii]p|[Ll]ogin|[Pp]hone|[Nn]ode|[Pp]od|[Ii]nstance)=|\m[\w-]*[Ii][Dd]: ?)[^\s,;&()\[\]{}"''\u0002\u0003]+|(^|[\s="''(\[,:<>])(?:/[\w.@%+~$*{}?-]+)+/?|\m[A-Za-z]:\\[^\s"'']+|[\w.+?-]+@[\w?-]+(?:\.[\w?-]+)+|[\w.?-]+/[\w.%?-]+(?:/[\w.%?-]+)+|[\w.?-]+/[\w.?-]+\.[a-z]+\M'::text, ((('\2\3\4\5\6\7'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
+END;
+
+-- Name: mask_quotes(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask_quotes(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT replace(regexp_replace((message COLLATE "C"), '(\m(?:[Cc]olumn|[Ff]ield|[Kk]ey|[Tt]able|[Rr]elation|[Cc]onstraint|[Pp]ropert(?:y|ies)|[Aa]ttribute|[Pp]aram(?:eter)?|[Aa]rgument|[Vv]ariable|[Ff]unction|[Mm]ethod|[Tt]ype|[Cc]lass|[Mm]odule|[Pp]ackage|[Ii]ndex|[Ss]equence|[Ss]chema|[Dd]atabase|[Tt]opic|[Qq]ueue|[Ss]ubject|[Rr]ole|[Ee]num|[Oo]ption|[Ff]lag|[Hh]eader|[Ss]etting|[Cc]ommand|[Oo]peration|[Aa]ction|[Pp]ermission|[Ss]cope|[Ss]ervice|[Mm]odel|[Ee]ntity|[Pp]ath|[Mm]ember|[Vv]iew|[Tt]rigger|[Ee]xtension|[Pp]lugin|[Mm]etric|[Rr]esource|[Ee]vent|[Ss]tate|[Ss]tatus|[Cc]ode|[Rr]eason|[Ee]xpected|[Mm]issing|[Rr]equired?|one of|parameter in input|KeyError|reading|setting|named|at)(?:\(s\)|e?s)?(?: (?:name|named|called|of|in|one of))?[ :=(\[]{1,3}(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?[`''])(?:(?:, | or | and |, or )(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+`))*|["''`](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["''`] (?:object|argument|field|column|property|attribute|parameter|operation|method|function|header|key|codec|expected|is an? required|is (?:required|missing|undefined)|is not (?:defined|a function)|must|may not|cannot be|can''t be|should)\M|["''`][a-z]+(?:_[a-z]+)+["''`]|["''`][A-Z]+(?:_[A-Z]+)+["''`]|["''`][A-Za-z][a-z]+[A-Z][A-Za-z]*["''`]|["''`][A-Za-z_$-]+(?:[.:]+[A-Za-z_$-]+){2,}(?:\(\))?["''`]|["''`][A-Za-z_$.:-]+\(\)["''`]|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+[`'']|["''](?:int|integer|str|string|float|double|number|bytes|bool|boolean|dict|list|tuple|set|object|array|null|undefined)["'']|["''`][^\w\s"''`?]{1,3}["''`]|[{,]\s*"[A-Za-z_][\w.-]*"\s*:|"(?:error_?)?(?:code|type|reason|status|Code|Type)"\s*:\s*"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|^["''](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["'']$|[A-Za-z]+''[A-Za-z]*)|(\m(?:[Vv]alues?|[Ss]tring|[Gg]ot|[Rr]eceived|[Ff]ound|[Uu]ser(?:name)?|[Vv]ariant|[Ee]ntry|[Tt]oken|literal|[Tt]ext|[Ii]d|ID|[Ee]-?mail|[Aa]ccount|[Cc]ustomer|[Tt]enant|[Hh]ost|[Uu]rl|URL|[Ff]ile(?:name)?|pars(?:e|ing)|[Oo]rder|[Ss]ession|[Rr]equest|[Pp]roject|[Nn]ear|than)[ :=(]{1,3})(?:"[^"]*"|''[^'']*(?:''\w+[^'']*)*''|`[^`]*`)|(["''`]https?://[A-Za-z-]+(?:\.[A-Za-z-]+)+)[^"''`]*["''`]|"[^"]*"|\m[bu]?''[^'']*(?:''\w+[^'']*)*''|''[^'']*(?:''\w+[^'']*)*''|`[^`'']*[`'']|\u201c[^\u201d]*\u201d'::text, ((('\2\3'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
+END;
+
+-- Name: mask_tokens(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.mask_tokens(message text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT replace(regexp_replace((message COLLATE "C"), '(\u0002[^\u0003]*\u0003|[Hh][Tt][Tt][Pp][Ss]?)|(\m[a-z]{2,12}_)?(?=[A-Za-z]{6})[A-Za-z]*(?:j[bcdfghjklmnpqrtvwxz]|q[abcdefghijkmnoprsvwxyz]|v[bcdfghjkmnpqtwxz]|x[jkqz]|z[bcdfgjkmnpqrstvwx]|[kwfgh][jqxz]|[wfgh]v|p[jqxz]|c[jx]|[bd][qxz]|m[jxz]|l[jq]|s[xz]|[ty][qx]|[bcdfghjklmnpqrstvwxz]{6}|[a-z][A-Z][a-z][A-Z]|[A-Z][a-z][A-Z][a-z][A-Z])[A-Za-z]*\M|(-)[bcdfghjklmnpqrstvwxz]{5}\M'::text, ((('\2\3'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
+END;
 
 -- Name: metric_totals(); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -4051,6 +4161,7 @@ BEGIN
         FOREACH pattern IN ARRAY rule.patterns LOOP
             letter.error_message := redrive.redact_text(letter.error_message, pattern);
             letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
+            letter.failure_key := redrive.redact_text(letter.failure_key, pattern);
             letter.history := (
                 SELECT coalesce(jsonb_agg(
                     CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
@@ -5335,6 +5446,59 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Name: top_frame(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.top_frame(detail text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    trace text COLLATE "C" := left(detail, 16384);
+    frame text;
+BEGIN
+    IF position('Traceback (most recent call last)' IN trace) > 0 THEN
+        -- The innermost call is the last one.
+        SELECT regexp_replace(m.found[1], '^.*[/\\]', '') || ' in ' || m.found[2] INTO frame
+        FROM regexp_matches(trace, '^\s*File "([^"\n]+)", line \d+, in (\S+)', 'ng') WITH ORDINALITY AS m (found, place)
+        WHERE m.found[1] !~ '[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python|^<'
+        ORDER BY m.place DESC
+        LIMIT 1;
+    ELSIF trace ~ '^goroutine \d+ \[' OR trace ~ '\ngoroutine \d+ \[' THEN
+        SELECT m.found[1] INTO frame
+        FROM regexp_matches(trace, '^([\w.%/-]+(?:\.\(\*?\w+\)[\w.]*)?)\([^\n]*\)\n\s+(\S+):\d+', 'ng') WITH ORDINALITY
+            AS m (found, place)
+        WHERE m.found[2] !~ '/go/src/|/pkg/mod/|/vendor/|/libexec/src/'
+            AND m.found[1] !~ '^(?:runtime|panic|reflect|sync|testing|internal)\M'
+        ORDER BY m.place
+        LIMIT 1;
+    ELSIF trace ~ '^ *\d+: +\S' OR trace ~ '\n *\d+: +\S' THEN
+        SELECT regexp_replace(m.found[1], '::h[[:xdigit:]]{16}$', '') INTO frame
+        FROM regexp_matches(trace, '^ *\d+: +(?:\dx[[:xdigit:]]+ - )?([\w<&][^\n]*?)(?: at [^\n]*)?$', 'ng') WITH ORDINALITY
+            AS m (found, place)
+        WHERE m.found[1] !~ ('^[<&(]*(?:dyn |mut )?(?:std|core|alloc|proc_macro|test|backtrace|redrive|anyhow|eyre|color_eyre|tokio'
+                '|futures\w*|hyper\w*|reqwest|ureq|serde\w*|postgres|tokio_postgres|sqlx\w*|rayon\w*|tracing\w*)::'
+                '|^<[A-Z]\w* as |^_?_?rustc?(?:_|::)|^(?:_start|main|clone\w*|start_thread|__libc\w*|<unknown>)$')
+            AND m.found[1] ~ '::'
+        ORDER BY m.place
+        LIMIT 1;
+    ELSIF trace ~ '\s+at \S' THEN
+        -- The JVM: at com.acme.Order.pay(Order.java:17). Node: at pay (/app/order.js:17:5), at /app/order.js:17:5.
+        SELECT coalesce(m.found[1], regexp_replace(m.found[3], '^.*[/\\]', '')) INTO frame
+        FROM regexp_matches(trace,
+                '^\s+at (?:async |new )?(?:(?:[\w.@-]*/{1,2})?([\w.$<>]+(?: \[as \w+\])?) ?\(([^\n]*)\)|(\S+?)(?::\d+)*)$', 'ng')
+            WITH ORDINALITY AS m (found, place)
+        WHERE coalesce(m.found[2], m.found[3]) !~ 'node:|node_modules|internal/|^(?:native|<anonymous>)$|^(?:std|core|alloc)::'
+            AND coalesce(m.found[1], '') !~ ('^(?:java|javax|jdk|sun|com\.sun|jakarta|kotlin|kotlinx|scala|akka|groovy|clojure)\.'
+                '|^(?:org\.(?:springframework|apache|hibernate|postgresql|eclipse|junit|slf4j|jboss|mariadb))\.'
+                '|^(?:io\.(?:netty|grpc|micrometer|vertx|quarkus|reactivex))\.|^(?:reactor|okhttp\d|feign|retrofit\d)\.'
+                '|^com\.(?:fasterxml|zaxxer|google|mysql|amazonaws|azure|stripe|oracle|microsoft)\.|^software\.amazon\.')
+        ORDER BY m.place
+        LIMIT 1;
+    END IF;
+    RETURN left(frame, 200);
+END
+$_$;
 
 -- Name: truncate_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 

@@ -137,7 +137,13 @@ letters_with_policy      definer stable    pinned any       -
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
 lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
-mask                     invoker immutable pinned any       -
+mask                     invoker immutable parsed any       -
+mask_ids                 invoker immutable parsed any       -
+mask_numbers             invoker immutable parsed any       -
+mask_places              invoker immutable parsed any       -
+mask_quotes              invoker immutable parsed any       -
+mask_rest                invoker immutable pinned any       -
+mask_tokens              invoker immutable parsed any       -
 metric_totals            definer volatile  pinned committed enable_seqscan=on jit=off synchronize_seqscans=off
 metrics_bloat            definer stable    pinned any       jit=off
 metrics_cap              invoker immutable parsed any       -
@@ -214,6 +220,7 @@ take_run                 invoker volatile  pinned rows      -
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -
 tally_removed_letters    invoker volatile  pinned any       -
+top_frame                invoker immutable pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
 vacuum_threshold         invoker stable    pinned any       -

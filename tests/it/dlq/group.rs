@@ -1,7 +1,9 @@
 //! Failure groups: fingerprints, counts, and what operators record about them.
 
+mod corpus;
 mod counts;
 mod fingerprint;
+mod identity;
 mod lifecycle;
 
 use postgres::Client;

@@ -12,9 +12,10 @@ use crate::error::Result;
 
 /// List failure groups and set their state, owner and note
 ///
-/// A failure group collects the letters of one queue and kind with the same error class and the same
-/// message, apart from numbers, ids, quoted words, addresses and times. Without a subcommand, this
-/// lists the groups.
+/// A failure group collects the letters of one queue and kind with the same error class, message and
+/// top stack frame. Ids, numbers, addresses, paths, times and quoted data make no difference; status
+/// codes, error codes and quoted identifiers do. A handler can set a key instead. Without a
+/// subcommand, this lists the groups.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct GroupsCommand {

@@ -35,7 +35,8 @@ const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// (see `redrive breaker`). Any other status, or a signal, retries the job after a backoff.
 ///
 /// The last line of stderr is the error message; all of it, cut in the middle if long, is the
-/// detail. The error class is `exit:1` or `signal:9`.
+/// detail. The error class is `exit:1` or `signal:9`. A line `redrive-group-key: KEY` on stderr is
+/// the key of the failure group, in place of the message.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\

@@ -9,11 +9,13 @@ use redrive::Failure;
 const REJECTED: i32 = 65;
 /// The exit status of an outage of a dependency: `EX_UNAVAILABLE` of sysexits.h.
 const OUTAGE: i32 = 69;
+/// The start of a line of stderr that gives the key of the failure group.
+const GROUP_KEY: &str = "redrive-group-key:";
 
 /// Exit status 0 is success, 65 rejects the job, 69 reports an outage, anything else retries.
 ///
 /// The last line of stderr is the error message, because programs report there what made them
-/// give up.
+/// give up. A line `redrive-group-key: KEY` sets the key of the failure group instead.
 pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Result<(), Failure> {
     if status.success() {
         if !stderr.is_empty() {
@@ -32,11 +34,8 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         ),
         (None, None) => ("unknown".to_owned(), format!("the command ended: {status}")),
     };
-    let last = stderr
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
+    let lines = || stderr.lines().rev().map(str::trim);
+    let last = lines().find(|line| !line.is_empty() && !line.starts_with(GROUP_KEY));
     let message = last.map_or(message, ToOwned::to_owned);
     log::info!("{subject}: failed: {class}: {message}");
     let failure = match status.code() {
@@ -44,8 +43,12 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         Some(OUTAGE) => Failure::outage(message),
         _ => Failure::retry(message),
     };
+    let failure = match lines().find_map(|line| line.strip_prefix(GROUP_KEY)) {
+        Some(key) => failure.class(class).group_key(key),
+        None => failure.class(class),
+    };
     Err(match stderr.is_empty() {
-        true => failure.class(class),
-        false => failure.class(class).detail(stderr),
+        true => failure,
+        false => failure.detail(stderr),
     })
 }

@@ -243,6 +243,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_stderr_gives_the_key_of_the_failure_group() {
+        let keyed = failure(
+            "echo 'bad order 17' >&2; echo 'redrive-group-key: carrier closed' >&2; exit 1",
+        );
+        assert!(
+            keyed.contains("message: \"bad order 17\"")
+                && keyed.contains("key: Some(\"carrier closed\")"),
+            "{keyed}"
+        );
+        let alone = failure("echo 'redrive-group-key: closed' >&2; exit 65");
+        assert!(
+            alone.contains("exited with 65") && alone.contains("key: Some(\"closed\")"),
+            "{alone}"
+        );
+        let empty = failure("echo 'redrive-group-key:' >&2; exit 1");
+        assert!(empty.contains("key: None"), "{empty}");
+    }
+
+    #[test]
     fn a_background_process_does_not_hold_the_slot() {
         let begin = Instant::now();
         let failed = failure("sleep 20 >/dev/null & echo gone >&2; exit 3");

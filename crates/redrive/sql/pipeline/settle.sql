@@ -17,6 +17,7 @@
 -- $18 uuid[], $19 text[], $20 text[], $21 text[], $22 smallint[], $23 bigint[], $24 double precision[]
 --              counter changes: lease, key, label, cause, bucket, count, sum; see
 --              pipeline/tallies.rs
+-- $25 text[]   key of the failure group; NULL: the message decides
 -- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys of
 --        jobs that end, which no other session locks.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
@@ -24,11 +25,11 @@
 --       call repeats one that succeeded but whose reply was lost.
 WITH verdicts AS MATERIALIZED (
     SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.cause, v.error_class, v.error_message,
-           v.error_detail, v.attempt_record, v.in_outage, v.delay_bucket
+           v.error_detail, v.attempt_record, v.in_outage, v.delay_bucket, v.failure_key
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[],
-                $7::text[], $8::text[], $9::jsonb[], $14::boolean[], $17::smallint[])
+                $7::text[], $8::text[], $9::jsonb[], $14::boolean[], $17::smallint[], $25::text[])
         AS v (lease_id, id, verdict, delay_ms, cause, error_class, error_message,
-              error_detail, attempt_record, in_outage, delay_bucket)
+              error_detail, attempt_record, in_outage, delay_bucket, failure_key)
 ),
 offered AS MATERIALIZED (
     SELECT v.lease_id, array_agg(v.id) AS ids, array_agg(v.id) FILTER (WHERE v.verdict <> 'done') AS unfinished
@@ -77,7 +78,7 @@ settled AS MATERIALIZED (
                ELSE v.cause
            END AS cause,
            v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message,
-           v.error_detail,
+           v.error_detail, v.failure_key,
            CASE
                WHEN v.attempt_record IS NULL THEN j.history
                -- The last attempt is stored in the letter's own columns.
@@ -141,11 +142,11 @@ died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
-         enqueued_at, unique_key, pid, run_ms, headers, group_key)
+         enqueued_at, unique_key, pid, run_ms, headers, group_key, failure_key)
     SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
            p.payload, p.raw, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
-           $15::integer, s.run_ms, s.headers, s.group_key
+           $15::integer, s.run_ms, s.headers, s.group_key, s.failure_key
     FROM settled s
     CROSS JOIN LATERAL redrive.letter_payload(s.payload) p
     WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
@@ -160,7 +161,7 @@ died AS (
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
         unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
-        pid = excluded.pid, run_ms = excluded.run_ms,
+        failure_key = excluded.failure_key, pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at
 ),

@@ -81,6 +81,7 @@ migrations! {
     38 "0038_roles";
     39 "0039_compaction";
     40 "0040_redact_letters";
+    41 "0041_fingerprint";
     42 "0042_dlq_events";
 }
 

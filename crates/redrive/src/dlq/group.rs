@@ -1,4 +1,4 @@
-//! Failure groups: letters that share queue, kind, error class and message.
+//! Failure groups: letters that died of the same error.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,8 +75,11 @@ impl FromStr for GroupState {
     }
 }
 
-/// Letters with the same queue, kind, error class and message, ignoring numbers, ids, quoted
-/// text, addresses and times in the message.
+/// Letters with the same queue, kind, error class, message and top stack frame of the application.
+///
+/// Numbers, ids, addresses, paths, times and quoted data in the message make no difference; status
+/// codes, error codes and quoted identifiers do. A handler can replace message and frame with a
+/// [key](crate::Failure::group_key).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FailureGroup {
@@ -88,7 +91,8 @@ pub struct FailureGroup {
     pub kind: String,
     /// The error class.
     pub error_class: String,
-    /// The error message, with `?` for the parts that differ.
+    /// The error message, with `?` for the parts that differ, and the stack frame; or the key of the
+    /// handler.
     pub title: String,
     /// The first message, unmasked.
     pub sample: String,

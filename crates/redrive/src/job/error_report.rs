@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::job::name;
+
 /// The longest error class that is stored, in bytes.
 pub(super) const MAX_CLASS_BYTES: usize = 1024;
 /// The longest error message that is stored, in bytes. The detail begins with the whole text of a
@@ -19,6 +21,8 @@ pub(crate) struct ErrorReport {
     pub(crate) class: String,
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
+    /// The key of the failure group, if the handler chose it.
+    pub(crate) key: Option<String>,
 }
 
 impl ErrorReport {
@@ -33,6 +37,7 @@ impl ErrorReport {
             class: clip(class.to_owned(), MAX_CLASS_BYTES),
             message: clip(message, MAX_MESSAGE_BYTES),
             detail: detail.map(|detail| clip(detail, MAX_DETAIL_BYTES)),
+            key: None,
         }
     }
 
@@ -43,7 +48,14 @@ impl ErrorReport {
                 .unwrap_or_else(|_| "[redacted: the hook panicked]".to_owned())
         };
         let detail = self.detail.as_deref().map(cleaned);
-        ErrorReport::new(&self.class, cleaned(&self.message), detail)
+        let key = self
+            .key
+            .as_deref()
+            .and_then(|key| name::kept(&cleaned(key)));
+        ErrorReport {
+            key,
+            ..ErrorReport::new(&self.class, cleaned(&self.message), detail)
+        }
     }
 
     /// Whether the message was cut, so that the detail begins with its whole text.

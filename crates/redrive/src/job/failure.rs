@@ -127,7 +127,7 @@ impl Failure {
     /// failures.
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> Failure {
-        self.dependency = Some(name::cleaned(&name.into())).filter(|name| !name.is_empty());
+        self.dependency = name::kept(&name.into());
         self
     }
 
@@ -149,6 +149,23 @@ impl Failure {
     #[must_use]
     pub fn class(mut self, class: impl Into<String>) -> Failure {
         self.report.class = clip(class.into(), MAX_CLASS_BYTES);
+        self
+    }
+
+    /// Sets the key of the failure group, in place of the message and the stack trace.
+    ///
+    /// Failures of the same queue, kind and class with the same key are one group, whatever they say.
+    /// Defaults to the masked message. Keeps up to 100 characters and drops control characters; an
+    /// empty key has no effect.
+    ///
+    /// ```
+    /// use redrive::Failure;
+    ///
+    /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").group_key("carrier closed");
+    /// ```
+    #[must_use]
+    pub fn group_key(mut self, key: impl Into<String>) -> Failure {
+        self.report.key = name::kept(&key.into());
         self
     }
 
@@ -248,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_has_a_name_that_the_database_takes() {
+    fn a_dependency_and_a_group_key_are_names_that_the_database_takes() {
         for (given, kept) in [
             ("payments-api", Some("payments-api")),
             (" pay\0ments\n", Some("payments")),
@@ -256,6 +273,8 @@ mod tests {
         ] {
             let failure = Failure::outage("down").dependency(given);
             assert_eq!(failure.dependency.as_deref(), kept, "{given:?}");
+            let failure = failure.group_key(given);
+            assert_eq!(failure.report.key.as_deref(), kept, "{given:?}");
         }
         let long = Failure::outage("down").dependency("x".repeat(1000));
         assert_eq!(long.dependency.map(|name| name.len()), Some(100));
@@ -276,12 +295,16 @@ mod tests {
 
     #[test]
     fn a_hook_cleans_every_text_and_may_panic() {
-        let report = || Failure::reject("card 4111").detail("of 4111").report;
+        let report = || {
+            let failure = Failure::reject("card 4111").detail("of 4111");
+            failure.group_key("card 4111").report
+        };
         let cleaned = report().redacted(&|text| text.replace("4111", "****"));
         assert_eq!(
             (&*cleaned.message, cleaned.detail.as_deref()),
             ("card ****", Some("of ****"))
         );
+        assert_eq!(cleaned.key.as_deref(), Some("card ****"));
         let lost = report().redacted(&|_| panic!("in the hook"));
         assert_eq!(lost.class, "Rejected");
         assert_eq!(lost.message, "[redacted: the hook panicked]");
@@ -314,14 +337,17 @@ mod tests {
             let text = text.repeat(50 * 1024 * 1024 / text.len());
             let failure = Failure::retry(text.clone())
                 .class(text.clone())
+                .group_key(text.clone())
                 .detail(text);
             let ErrorReport {
                 class,
                 message,
                 detail,
+                key,
             } = failure.report;
             assert!(class.len() <= MAX_CLASS_BYTES && message.len() <= MAX_MESSAGE_BYTES);
             assert!(detail.expect("a detail").len() <= MAX_DETAIL_BYTES);
+            assert!(key.is_none_or(|key| key.chars().count() <= 100));
         }
     }
 }

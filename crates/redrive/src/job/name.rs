@@ -31,11 +31,12 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} name `{shown}` {fault}")))
 }
 
-/// Cleans a name that can no longer be rejected: a handler gave it with an outage.
-pub(crate) fn cleaned(name: &str) -> String {
+/// Cleans a name that can no longer be rejected, because a handler gave it with a failure. Returns
+/// `None` if nothing is left.
+pub(crate) fn kept(name: &str) -> Option<String> {
     let kept: String = name.chars().filter(|c| !c.is_control()).collect();
     let kept: String = kept.trim().chars().take(MAX_NAME_CHARS).collect();
-    kept.trim_end().to_owned()
+    Some(kept.trim_end().to_owned()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -187,6 +187,7 @@ impl SettleParameters<'_> {
                     records,
                     in_outage,
                     delay_buckets,
+                    failure_keys,
                 },
             identity:
                 WorkerIdentity {
@@ -232,6 +233,7 @@ impl SettleParameters<'_> {
             buckets,
             counts,
             sums,
+            failure_keys,
         ])
     }
 }
@@ -250,6 +252,7 @@ struct VerdictColumns<'a> {
     records: Vec<Option<Json>>,
     in_outage: Vec<bool>,
     delay_buckets: Vec<i16>,
+    failure_keys: Vec<Option<&'a str>>,
 }
 
 impl<'a> VerdictColumns<'a> {
@@ -277,6 +280,8 @@ impl<'a> VerdictColumns<'a> {
         ));
         self.details
             .push(report.and_then(|report| report.detail.as_deref()));
+        self.failure_keys
+            .push(report.and_then(|report| report.key.as_deref()));
         self.records.push(
             report
                 .map(|report| record(settlement, report, identity))

@@ -79,6 +79,10 @@ fn is_writable(report: &ErrorReport) -> bool {
             .detail
             .as_deref()
             .is_none_or(|detail| fits(detail, 64 * 1024))
+        && report
+            .key
+            .as_deref()
+            .is_none_or(|key| !key.is_empty() && fits(key, 400))
 }
 
 fn failure() -> impl Strategy<Value = Failure> {
@@ -94,9 +98,13 @@ fn failure() -> impl Strategy<Value = Failure> {
         made,
         proptest::option::of(text()),
         proptest::option::of(text()),
+        proptest::option::of(text()),
         any::<Option<Duration>>(),
     )
-        .prop_map(|(mut failure, class, detail, after)| {
+        .prop_map(|(mut failure, class, detail, key, after)| {
+            if let Some(key) = key {
+                failure = failure.group_key(key);
+            }
             if let Some(class) = class {
                 failure = failure.class(class);
             }

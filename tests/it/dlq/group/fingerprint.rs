@@ -24,7 +24,7 @@ fn messages_that_differ_only_in_an_id_are_one_group() {
         .unwrap();
     let group = the_group(&test.open());
     assert_eq!((group.open, group.deaths), (1000, 1000));
-    assert_eq!(group.title, "order ? of ? at ? (?) since ? ? for ? and ?");
+    assert_eq!(group.title, "order ? of ? at ? (?) since ? for ? and ?");
     assert!(group.sample.starts_with("order 1 of "), "{}", group.sample);
     assert_eq!(group.hours.len(), 24);
     assert_eq!(group.hours[23], 1000, "the hour that runs is the last");
@@ -37,7 +37,7 @@ fn the_fingerprint_separates_different_failures() {
     for (one, other, alike) in [
         ("user 17 not found", "user 18 not found", true),
         ("can't read 'a b'", "can't read 'c'", true),
-        ("bad `x`", "bad `y z`", true),
+        ("bad value `x`", "bad value `y z`", true),
         (
             "at 2026-11-20T10:00:00Z",
             "at 2025-01-02T03:04:05.678Z",
