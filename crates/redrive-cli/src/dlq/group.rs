@@ -2,6 +2,7 @@
 
 use redrive::dlq::FailureGroup;
 
+use crate::terminal::grouped;
 use crate::time::rfc3339;
 
 /// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
@@ -12,11 +13,19 @@ pub(super) fn state(group: &FailureGroup) -> &'static str {
     }
 }
 
-/// The error class and the masked message.
+/// The error class and the message of the newest waiting letter.
 pub(super) fn failure(group: &FailureGroup) -> String {
-    match &*group.title {
+    match &*group.newest {
         "" => group.error_class.clone(),
-        title => format!("{}: {title}", group.error_class),
+        message => format!("{}: {message}", group.error_class),
+    }
+}
+
+/// The number of the other waiting letters, or an empty text if there is none.
+pub(super) fn others(group: &FailureGroup) -> String {
+    match (group.open + group.quarantined).saturating_sub(1) {
+        0 => String::new(),
+        others => format!(" (+{} alike)", grouped(others)),
     }
 }
 
@@ -38,6 +47,7 @@ pub(super) fn group_json(group: &FailureGroup) -> serde_json::Value {
         "error_class": group.error_class,
         "title": group.title,
         "sample": group.sample,
+        "newest": group.newest,
         "state": group.state.as_str(),
         "regression": group.is_regression(),
         "note": group.note,

@@ -15,7 +15,7 @@ use redrive::dlq::{FailureGroup, GroupFilter, GroupState, LetterFilter};
 use serde_json::{Value, json};
 
 use super::filter::quoted;
-use super::group::{failure, group_json, list_of, state};
+use super::group::{failure, group_json, list_of, others, state};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{
@@ -252,7 +252,10 @@ fn write_group(
         group.kind,
         failure(group)
     ));
-    writeln!(out, "{id}{}", cut(&failure, WIDTH - width(&id)))?;
+    // The count stays when a long message is cut.
+    let others = others(group);
+    let room = WIDTH - width(&id) - width(&others);
+    writeln!(out, "{id}{}{others}", cut(&failure, room))?;
     let waiting = grouped(group.open + group.quarantined);
     let letters = match group.quarantined {
         0 => format!("{waiting} waiting"),

@@ -1,5 +1,6 @@
--- Purpose: lists failure groups with exact counts and their deaths per hour of the last 24 hours. Groups
---          with the most open and quarantined letters come first.
+-- Purpose: lists failure groups with exact counts, the message of the newest letter that waits, and their
+--          deaths per hour of the last 24 hours. Groups with the most open and quarantined letters come
+--          first.
 -- Called by: dlq/group.rs.
 -- $1 bigint    group; NULL: all
 -- $2 text      queue; NULL: all       $3 text  kind; NULL: all
@@ -9,6 +10,7 @@
 -- $7 bigint    maximum number of groups
 -- Locks: none.
 -- Index relied on: the primary keys of groups and failure_hours; there are few groups.
+--                  dead_letters_by_group, twice per returned group.
 -- Rows: the groups. Zero rows: no group matches.
 WITH page AS MATERIALIZED (
     SELECT f.id, f.queue, f.kind, f.error_class, f.title, f.sample, f.state, f.note, f.owner,
@@ -37,7 +39,8 @@ deaths AS (
 by_hour AS MATERIALIZED (
     SELECT s.group_id, s.hour, sum(s.deaths)::bigint AS deaths FROM deaths s GROUP BY s.group_id, s.hour
 )
-SELECT p.id, p.queue, p.kind, p.error_class, p.title, p.sample, p.state, p.note, p.owner,
+SELECT p.id, p.queue, p.kind, p.error_class, p.title, p.sample,
+       coalesce(newest.error_message, p.sample) AS newest, p.state, p.note, p.owner,
        p.first_seen, p.first_version, p.last_seen, p.resolved_at, p.regressed_at, p.regressions,
        p.deaths, p.open, p.redriving, p.recovered, p.discarded, p.quarantined,
        ARRAY(
@@ -48,4 +51,17 @@ SELECT p.id, p.queue, p.kind, p.error_class, p.title, p.sample, p.state, p.note,
            ORDER BY ago.hours DESC
        ) AS hours
 FROM page p
+LEFT JOIN LATERAL (
+    SELECT n.error_message
+    FROM (VALUES ('open'), ('quarantined')) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT l.error_message, l.died_at, l.id
+        FROM redrive.dead_letters l
+        WHERE l.group_id = p.id AND l.state = s.state AND l.state <> 'redriving'
+        ORDER BY l.group_id, l.state, l.died_at DESC, l.id DESC
+        LIMIT 1
+    ) n
+    ORDER BY n.died_at DESC, n.id DESC
+    LIMIT 1
+) newest ON true
 ORDER BY p.open + p.quarantined DESC, p.last_seen DESC, p.id

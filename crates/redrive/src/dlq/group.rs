@@ -96,6 +96,8 @@ pub struct FailureGroup {
     pub title: String,
     /// The first message, unmasked.
     pub sample: String,
+    /// The message of the newest open or quarantined letter; the first message if there is none.
+    pub newest: String,
     /// The state.
     pub state: GroupState,
     /// The operator's note.
@@ -309,6 +311,7 @@ fn group(row: &Row) -> Result<FailureGroup> {
         error_class: row.get("error_class"),
         title: row.get("title"),
         sample: row.get("sample"),
+        newest: row.get("newest"),
         state: row.get::<_, &str>("state").parse()?,
         note: row.get("note"),
         owner: row.get("owner"),

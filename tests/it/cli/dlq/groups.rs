@@ -77,6 +77,85 @@ fn groups_can_be_listed_shown_and_annotated() {
 }
 
 #[test]
+fn the_on_call_screen_shows_the_newest_message_and_how_many_are_alike() {
+    let db = TestDatabase::migrated();
+    let mut client = db.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters
+                 (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+             SELECT 'orders', 'order', 'rejected', 'E', 'order ' || n || ': missing field `customer`', '{}', now(),
+                    now() - interval '1 hour' * (2462 - n)
+             FROM generate_series(2062, 2461) n;
+             INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'rejected', 'E', 'alone', '{}', now()),
+                    ('orders', 'order', 'rejected', 'E', repeat('long ', 50), '{}', now()),
+                    ('orders', 'order', 'rejected', 'E', repeat('long ', 50), '{}', now())",
+        )
+        .expect("letters");
+    let screen = redrive(&db, &["dlq"]).exits_with(0);
+    for line in [
+        "  1     orders order E: order 2461: missing field `customer` (+399 alike)",
+        "  2     orders order E: alone",
+    ] {
+        assert!(
+            screen.out.lines().any(|shown| shown == line),
+            "{line}: {}",
+            screen.out
+        );
+    }
+    let long = screen
+        .out
+        .lines()
+        .find(|line| line.contains("long"))
+        .expect("a line");
+    assert!(
+        long.ends_with("… (+1 alike)") && long.chars().count() == 80,
+        "{long}"
+    );
+
+    // The newest letter that waits decides, quarantined ones too.
+    client
+        .batch_execute(
+            "UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE error_message LIKE '%2461%';
+             UPDATE redrive.dead_letters SET state = 'quarantined' WHERE error_message LIKE '%2460%'",
+        )
+        .expect("closed");
+    let screen = redrive(&db, &["dlq"]).exits_with(0);
+    assert!(
+        screen
+            .out
+            .contains("E: order 2460: missing field `customer` (+398 alike)"),
+        "{}",
+        screen.out
+    );
+    let shown = redrive(&db, &["dlq", "groups", "show", "1"]).exits_with(0);
+    for what in [
+        "order ?: missing field `customer`",
+        "order 2062:",
+        "Newest message:",
+        "order 2460:",
+    ] {
+        assert!(shown.out.contains(what), "{what}: {}", shown.out);
+    }
+    let listed = redrive(&db, &["dlq", "groups", "--json"])
+        .exits_with(0)
+        .lines();
+    assert_eq!(listed[0]["newest"], "order 2460: missing field `customer`");
+    client
+        .batch_execute("UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x'")
+        .expect("closed");
+    let all = redrive(&db, &["dlq", "groups", "--all", "--json"])
+        .exits_with(0)
+        .lines();
+    let first = all
+        .iter()
+        .find(|group| group["id"] == 1)
+        .expect("the group");
+    assert_eq!(first["newest"], first["sample"], "no letter waits");
+}
+
+#[test]
 fn the_on_call_screen_says_what_to_type_next() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");

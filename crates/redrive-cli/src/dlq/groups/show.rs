@@ -36,6 +36,10 @@ impl ShowGroup {
         writeln!(cx.out, "\n  last 24 h    |{line}|")?;
         writeln!(cx.out, "\n{}", style.heading("First message:"))?;
         indented(&group.sample, cx)?;
+        if group.newest != group.sample {
+            writeln!(cx.out, "\n{}", style.heading("Newest message:"))?;
+            indented(&group.newest, cx)?;
+        }
         if let Some(note) = &group.note {
             writeln!(cx.out, "\n{}", style.heading("Note:"))?;
             indented(note, cx)?;
