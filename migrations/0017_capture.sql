@@ -235,8 +235,9 @@ BEGIN
             cause = excluded.cause, error_class = excluded.error_class,
             error_message = excluded.error_message, error_detail = excluded.error_detail,
             detail_id = excluded.detail_id, group_id = excluded.group_id,
-            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted, content_type = excluded.content_type,
-            headers = excluded.headers, group_key = excluded.group_key,
+            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
+            content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
+            failure_key = excluded.failure_key,
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at;

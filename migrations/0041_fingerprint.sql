@@ -22,13 +22,13 @@ BEGIN ATOMIC
     SELECT replace(replace(replace(regexp_replace(left(message, 500) COLLATE "C",
         '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+'
         '|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])'
-        '|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+|eyJ[\w.-]+'
+        '|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+'
         '|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*',
         '\2' || chr(2) || '\1' || chr(3), 'g'), chr(2) || chr(3), '?'), chr(2), ''), chr(3), '');
 END;
 
--- Masks quoted text unless it is an identifier: it follows or precedes a word such as `column`, looks like an
--- identifier (order_id, getTotal, com.acme.Order), or is in backticks. It is data after a word such as `value`.
+-- Masks quoted text unless it is an identifier: it follows or precedes a word such as `column`, or looks like an
+-- identifier (order_id, getTotal, com.acme.Order). It is data after a word such as `value`.
 CREATE FUNCTION redrive.mask_quotes(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -39,7 +39,7 @@ BEGIN ATOMIC
         '|[Aa]rgument|[Vv]ariable|[Ff]unction|[Mm]ethod|[Tt]ype|[Cc]lass|[Mm]odule|[Pp]ackage|[Ii]ndex|[Ss]equence|[Ss]chema'
         '|[Dd]atabase|[Tt]opic|[Qq]ueue|[Ss]ubject|[Rr]ole|[Ee]num|[Oo]ption|[Ff]lag|[Hh]eader|[Ss]etting|[Cc]ommand'
         '|[Oo]peration|[Aa]ction|[Pp]ermission|[Ss]cope|[Ss]ervice|[Mm]odel|[Ee]ntity|[Pp]ath|[Mm]ember|[Vv]iew|[Tt]rigger'
-        '|[Ee]xtension|[Pp]lugin|[Mm]etric|[Rr]esource|[Ee]vent|[Ss]tate|[Ss]tatus|[Cc]ode|[Rr]eason|[Ee]xpected|[Mm]issing'
+        '|[Ee]xtension|[Pp]lugin|[Kk]ind|[Mm]etric|[Rr]esource|[Ee]vent|[Ss]tate|[Ss]tatus|[Cc]ode|[Rr]eason|[Ee]xpected|[Mm]issing'
         '|[Rr]equired?|one of|parameter in input|KeyError|reading|setting|named|at)(?:\(s\)|e?s)?'
         '(?: (?:name|named|called|of|in|one of))?[ :=(\[]{1,3}'
         '(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?'''
@@ -50,10 +50,10 @@ BEGIN ATOMIC
         '|["''`](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["''`] (?:object|argument|field|column|property|attribute|parameter'
         '|operation|method|function|header|key|codec|expected|is an? required|is (?:required|missing|undefined)'
         '|is not (?:defined|a function)|must|may not|cannot be|can''t be|should)\M'
-        -- A text that looks like an identifier: snake case, camel case, two dots, a call, or in backticks.
-        '|["''`][a-z]+(?:_[a-z]+)+["''`]|["''`][A-Z]+(?:_[A-Z]+)+["''`]|["''`][A-Za-z][a-z]+[A-Z][A-Za-z]*["''`]'
+        -- A text that looks like an identifier: snake case, camel case, two dots, or a call.
+        '|["''`][a-z]+(?:_[a-z]+)+(?:_\d)?["''`]|["''`][A-Z]+(?:_[A-Z]+)+["''`]|["''`][A-Za-z][a-z]+[A-Z][A-Za-z]*["''`]'
         '|["''`][A-Za-z_$-]+(?:[.:]+[A-Za-z_$-]+){2,}(?:\(\))?["''`]|["''`][A-Za-z_$.:-]+\(\)["''`]'
-        '|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+[`'']'
+        '|`(?:None|Some|Ok|Err|Self|self)`'
         -- The name of a type, and punctuation.
         '|["''](?:int|integer|str|string|float|double|number|bytes|bool|boolean|dict|list|tuple|set|object|array|null|undefined)["'']'
         '|["''`][^\w\s"''`?]{1,3}["''`]'
@@ -175,13 +175,13 @@ BEGIN
         masked := redrive.mask_tokens(masked);
     END IF;
     masked := translate(masked, chr(2) || chr(3), '');
-    -- A list is one value, and so are a date with a time and a number with a unit.
+    -- A list is one value, and so are a UUID, a date with a time and a number with a unit.
     IF masked ~ '\?[ ?.,:+/-]|[ (:+[-]\?|^[:+-]' THEN
         masked := regexp_replace(masked, '(^|[ ([])(?:[-+]|::)\?', '\1?', 'g');
         masked := regexp_replace(masked,
             '(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?(?:\?[ -])?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*,?[ -]+\?',
             '?', 'g');
-        masked := regexp_replace(masked, '\?(?:,? \?|::\?|[.,:+/-]?\?| (?:GMT|UTC|AM|PM)\M'
+        masked := regexp_replace(masked, '\?(?:,? \?|::\?|[.,:+/-]?\?|(?:-[[:xdigit:]]+)+-\?| (?:GMT|UTC|AM|PM)\M'
             '| (?:[num\u00b5\u03bc]?s|secs?|seconds?|millis|milliseconds?|m|mins?|minutes?|h|hours?|days?|[Bb]ytes?|[KMGTkm]?i?B)\M)+',
             '?', 'g');
     END IF;

@@ -105,7 +105,7 @@ const WORKERS: [Hot; 20] = [
                     '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], \
                     '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', \
                     ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{retried}', '{NULL}', '{NULL}', '{NULL}', \
-                    '{2}', '{0}'",
+                    '{2}', '{0}', '{NULL,NULL,NULL,NULL}'",
         pages: 500,
     },
     Hot {

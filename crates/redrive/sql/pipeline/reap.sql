@@ -131,7 +131,7 @@ died AS (
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,
-        unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
+        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
         pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at

@@ -199,6 +199,7 @@ impl Fixture {
                     &counts.iter().map(|count| count.3).collect::<Vec<_>>(),
                     &counts.iter().map(|count| count.4).collect::<Vec<_>>(),
                     &vec![0.0_f64; counts.len()],
+                    &vec![None::<&str>; count],
                 ],
             )
             .expect("settle");
