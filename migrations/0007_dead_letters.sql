@@ -56,6 +56,7 @@ CREATE TABLE redrive.dead_letters (
     group_key      redrive.group_key,
     audit_id       bigint,
     redacted       text[],
+    failed_redrives smallint    NOT NULL DEFAULT 0 CHECK (failed_redrives >= 0),
     failure_key    text         COLLATE "C" CHECK (octet_length(failure_key) BETWEEN 1 AND 1024),
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     CONSTRAINT dead_letters_captured_have_a_source
@@ -78,6 +79,7 @@ COMMENT ON COLUMN redrive.dead_letters.history IS 'Attempts of all generations, 
 COMMENT ON COLUMN redrive.dead_letters.detail_id IS 'The long detail, in redrive.details; error_detail is NULL then.';
 COMMENT ON COLUMN redrive.dead_letters.run_ms IS 'Duration of the fatal attempt, which the other columns describe; NULL: the history has it, or there was no attempt.';
 COMMENT ON COLUMN redrive.dead_letters.alike IS 'How many times in a row an operator redrove it and it died of the same error. At 3 it is quarantined.';
+COMMENT ON COLUMN redrive.dead_letters.failed_redrives IS 'How many times an operator redrove it and it died again, of any error. At 10 it is quarantined.';
 COMMENT ON COLUMN redrive.dead_letters.events IS 'Events between its deaths (died, edited, redriven, forced), the oldest and the newest.';
 COMMENT ON COLUMN redrive.dead_letters.run_id IS 'The redrive run that redrove it last; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that redrove it last; NULL: an operator did, or it was never redriven.';

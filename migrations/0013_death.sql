@@ -111,8 +111,8 @@ END
 $$;
 
 -- Reopens the letter of a redriven job that died again, and merges the histories: the job carried that of
--- its generation, the letter those of the generations before. A letter that dies of the same error for
--- the third time in a row after a redrive is quarantined.
+-- its generation, the letter those of the generations before. A letter is quarantined when it dies of the
+-- same error for the third time in a row after a redrive, or of any error for the tenth time.
 CREATE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -138,8 +138,12 @@ BEGIN
         -- Policies limit generations instead.
         ELSE OLD.alike
     END;
-    IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
-        NEW.state := 'quarantined';
+    IF OLD.policy_id IS NULL THEN
+        -- Errors that alternate are a loop, too.
+        NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);
+        IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN
+            NEW.state := 'quarantined';
+        END IF;
     END IF;
     RETURN NEW;
 END

@@ -41,7 +41,7 @@ CREATE VIEW redrive.letters AS
            l.worker_id, l.host, l.version,
            l.discard_reason, l.enqueued_at, l.died_at, l.changed_at,
            l.group_id, l.pid, l.deaths, l.alike, l.edits, l.events, l.run_id, l.run_ordinal, l.policy_id,
-           l.detail_id, l.unique_key, l.group_key, l.audit_id, l.redacted
+           l.detail_id, l.unique_key, l.group_key, l.audit_id, l.redacted, l.failure_key, l.failed_redrives
     FROM redrive.dead_letters l
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 

@@ -3,8 +3,7 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Returns a text of at most `longest` characters. A longer one is cut and ends with a hash of the whole, so
--- that different texts stay different.
+-- Returns a text of at most `longest` characters; a longer one is cut and ends with a hash of the whole.
 CREATE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -284,6 +283,9 @@ BEGIN
             'at', earlier.changed_at, 'event', 'recovered'));
     END IF;
     -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
+    IF earlier.state = 'recovered' THEN
+        NEW.failed_redrives := 0;
+    END IF;
     IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
         AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
     THEN

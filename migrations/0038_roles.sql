@@ -100,7 +100,7 @@ DECLARE
             'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
         'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, max_attempts, '
             'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
-            'alike, run_id, policy_id) ON redrive.letters',
+            'alike, failed_redrives, run_id, policy_id) ON redrive.letters',
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
             'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
             'ON redrive.failure_groups',

@@ -283,6 +283,7 @@ CREATE TABLE redrive.dead_letters (
     policy_id bigint,
     unique_key text COLLATE pg_catalog."C",
     group_key redrive.group_key,
+    failed_redrives smallint DEFAULT 0 NOT NULL,
     failure_key text COLLATE pg_catalog."C",
     CONSTRAINT dead_letters_alike_check CHECK ((alike >= 0)),
     CONSTRAINT dead_letters_attempts_check CHECK ((attempts >= 0)),
@@ -294,6 +295,7 @@ CREATE TABLE redrive.dead_letters (
     CONSTRAINT dead_letters_earlier_attempts_check CHECK ((earlier_attempts >= 0)),
     CONSTRAINT dead_letters_edits_check CHECK ((edits >= 0)),
     CONSTRAINT dead_letters_events_check CHECK ((jsonb_typeof(events) = 'array'::text)),
+    CONSTRAINT dead_letters_failed_redrives_check CHECK ((failed_redrives >= 0)),
     CONSTRAINT dead_letters_failure_key_check CHECK (((octet_length(failure_key) >= 1) AND (octet_length(failure_key) <= 1024))),
     CONSTRAINT dead_letters_generation_check CHECK ((generation >= 0)),
     CONSTRAINT dead_letters_history_check CHECK ((jsonb_typeof(history) = 'array'::text)),
@@ -365,6 +367,10 @@ COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job.
 -- Name: COLUMN dead_letters.group_key; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
+
+-- Name: COLUMN dead_letters.failed_redrives; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.failed_redrives IS 'How many times an operator redrove it and it died again, of any error. At 10 it is quarantined.';
 
 -- Name: COLUMN dead_letters.failure_key; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -702,7 +708,7 @@ BEGIN
             error_message = excluded.error_message, error_detail = excluded.error_detail,
             detail_id = excluded.detail_id, group_id = excluded.group_id,
             payload = excluded.payload, raw = excluded.raw, content_type = excluded.content_type,
-            headers = excluded.headers, group_key = excluded.group_key,
+            headers = excluded.headers, group_key = excluded.group_key, failure_key = excluded.failure_key,
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at;
@@ -984,19 +990,19 @@ BEGIN
 
     -- Messages that differ only in digits have the same mask, unless digits are left in it.
     key := concat_ws(E'\x1f', stamp, translate(NEW.error_message, '123456789', '000000000'), '');
-    slot := 'redrive.mask_' || (hashtext(key) & 63);
+    slot := 'redrive.mask_' || (hashtext(key) & 255);
     kept := current_setting(slot, true);
     IF starts_with(kept, key) THEN
         masked := substr(kept, length(key) + 1);
     ELSE
         line := redrive.mask_ids(NEW.error_message);
         head := concat_ws(E'\x1f', stamp, line, '');
-        kept := current_setting('redrive.mask_' || (hashtext(head) & 63), true);
+        kept := current_setting('redrive.mask_' || (hashtext(head) & 255), true);
         IF starts_with(kept, head) THEN
             masked := substr(kept, length(head) + 1);
         ELSE
             masked := redrive.mask_rest(line);
-            PERFORM set_config('redrive.mask_' || (hashtext(head) & 63), head || masked, true);
+            PERFORM set_config('redrive.mask_' || (hashtext(head) & 255), head || masked, true);
         END IF;
         IF masked !~ '[0-9]' THEN
             PERFORM set_config(slot, key || masked, true);
@@ -1005,8 +1011,10 @@ BEGIN
     IF position(E'\n' IN NEW.error_detail) > 0 THEN
         -- Below the first line, which may contain ids, stack traces of one failure are often equal.
         line := split_part(NEW.error_detail, E'\n', 1);
+        -- (Measured: `substr` takes four times as long as `replace` for a trace of 3 KiB.)
         key := concat_ws(E'\x1f', stamp, translate(line, '123456789', '000000000'),
-            hashtextextended(substr(NEW.error_detail, length(line) + 2), 0), '');
+            octet_length(NEW.error_detail) - octet_length(line),
+            hashtextextended(replace(NEW.error_detail, line || E'\n', ''), 0), '');
         slot := 'redrive.frame_' || (hashtext(key) & 63);
         kept := current_setting(slot, true);
         IF starts_with(kept, key) THEN
@@ -2359,7 +2367,7 @@ DECLARE
             'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
         'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, max_attempts, '
             'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
-            'alike, run_id, policy_id) ON redrive.letters',
+            'alike, failed_redrives, run_id, policy_id) ON redrive.letters',
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
             'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
             'ON redrive.failure_groups',
@@ -2816,7 +2824,9 @@ CREATE VIEW redrive.letters AS
     l.policy_id,
     l.detail_id,
     l.unique_key,
-    l.group_key
+    l.group_key,
+    l.failure_key,
+    l.failed_redrives
    FROM (redrive.dead_letters l
      LEFT JOIN redrive.details d ON ((d.id = l.detail_id)));
 
@@ -2913,7 +2923,7 @@ $_$;
 CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     BEGIN ATOMIC
- SELECT replace(replace(replace(regexp_replace(("left"(message, 500) COLLATE "C"), '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+-[[:xdigit:]]+|eyJ[\w.-]+|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text), chr(2), ''::text), chr(3), ''::text) AS replace;
+ SELECT replace(replace(replace(regexp_replace(("left"(message, 500) COLLATE "C"), '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text), chr(2), ''::text), chr(3), ''::text) AS replace;
 END;
 
 -- Name: mask_rest(text); Type: FUNCTION; Schema: redrive; Owner: -
@@ -2941,13 +2951,13 @@ BEGIN
         masked := redrive.mask_tokens(masked);
     END IF;
     masked := translate(masked, chr(2) || chr(3), '');
-    -- A list is one value, and so are a date with a time and a number with a unit.
+    -- A list is one value, and so are a UUID, a date with a time and a number with a unit.
     IF masked ~ '\?[ ?.,:+/-]|[ (:+[-]\?|^[:+-]' THEN
         masked := regexp_replace(masked, '(^|[ ([])(?:[-+]|::)\?', '\1?', 'g');
         masked := regexp_replace(masked,
             '(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?(?:\?[ -])?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*,?[ -]+\?',
             '?', 'g');
-        masked := regexp_replace(masked, '\?(?:,? \?|::\?|[.,:+/-]?\?| (?:GMT|UTC|AM|PM)\M'
+        masked := regexp_replace(masked, '\?(?:,? \?|::\?|[.,:+/-]?\?|(?:-[[:xdigit:]]+)+-\?| (?:GMT|UTC|AM|PM)\M'
             '| (?:[num\u00b5\u03bc]?s|secs?|seconds?|millis|milliseconds?|m|mins?|minutes?|h|hours?|days?|[Bb]ytes?|[KMGTkm]?i?B)\M)+',
             '?', 'g');
     END IF;
@@ -2984,7 +2994,7 @@ END;
 CREATE FUNCTION redrive.mask_quotes(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     BEGIN ATOMIC
- SELECT replace(regexp_replace((message COLLATE "C"), '(\m(?:[Cc]olumn|[Ff]ield|[Kk]ey|[Tt]able|[Rr]elation|[Cc]onstraint|[Pp]ropert(?:y|ies)|[Aa]ttribute|[Pp]aram(?:eter)?|[Aa]rgument|[Vv]ariable|[Ff]unction|[Mm]ethod|[Tt]ype|[Cc]lass|[Mm]odule|[Pp]ackage|[Ii]ndex|[Ss]equence|[Ss]chema|[Dd]atabase|[Tt]opic|[Qq]ueue|[Ss]ubject|[Rr]ole|[Ee]num|[Oo]ption|[Ff]lag|[Hh]eader|[Ss]etting|[Cc]ommand|[Oo]peration|[Aa]ction|[Pp]ermission|[Ss]cope|[Ss]ervice|[Mm]odel|[Ee]ntity|[Pp]ath|[Mm]ember|[Vv]iew|[Tt]rigger|[Ee]xtension|[Pp]lugin|[Mm]etric|[Rr]esource|[Ee]vent|[Ss]tate|[Ss]tatus|[Cc]ode|[Rr]eason|[Ee]xpected|[Mm]issing|[Rr]equired?|one of|parameter in input|KeyError|reading|setting|named|at)(?:\(s\)|e?s)?(?: (?:name|named|called|of|in|one of))?[ :=(\[]{1,3}(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?[`''])(?:(?:, | or | and |, or )(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+`))*|["''`](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["''`] (?:object|argument|field|column|property|attribute|parameter|operation|method|function|header|key|codec|expected|is an? required|is (?:required|missing|undefined)|is not (?:defined|a function)|must|may not|cannot be|can''t be|should)\M|["''`][a-z]+(?:_[a-z]+)+["''`]|["''`][A-Z]+(?:_[A-Z]+)+["''`]|["''`][A-Za-z][a-z]+[A-Z][A-Za-z]*["''`]|["''`][A-Za-z_$-]+(?:[.:]+[A-Za-z_$-]+){2,}(?:\(\))?["''`]|["''`][A-Za-z_$.:-]+\(\)["''`]|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+[`'']|["''](?:int|integer|str|string|float|double|number|bytes|bool|boolean|dict|list|tuple|set|object|array|null|undefined)["'']|["''`][^\w\s"''`?]{1,3}["''`]|[{,]\s*"[A-Za-z_][\w.-]*"\s*:|"(?:error_?)?(?:code|type|reason|status|Code|Type)"\s*:\s*"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|^["''](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["'']$|[A-Za-z]+''[A-Za-z]*)|(\m(?:[Vv]alues?|[Ss]tring|[Gg]ot|[Rr]eceived|[Ff]ound|[Uu]ser(?:name)?|[Vv]ariant|[Ee]ntry|[Tt]oken|literal|[Tt]ext|[Ii]d|ID|[Ee]-?mail|[Aa]ccount|[Cc]ustomer|[Tt]enant|[Hh]ost|[Uu]rl|URL|[Ff]ile(?:name)?|pars(?:e|ing)|[Oo]rder|[Ss]ession|[Rr]equest|[Pp]roject|[Nn]ear|than)[ :=(]{1,3})(?:"[^"]*"|''[^'']*(?:''\w+[^'']*)*''|`[^`]*`)|(["''`]https?://[A-Za-z-]+(?:\.[A-Za-z-]+)+)[^"''`]*["''`]|"[^"]*"|\m[bu]?''[^'']*(?:''\w+[^'']*)*''|''[^'']*(?:''\w+[^'']*)*''|`[^`'']*[`'']|\u201c[^\u201d]*\u201d'::text, ((('\2\3'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
+ SELECT replace(regexp_replace((message COLLATE "C"), '(\m(?:[Cc]olumn|[Ff]ield|[Kk]ey|[Tt]able|[Rr]elation|[Cc]onstraint|[Pp]ropert(?:y|ies)|[Aa]ttribute|[Pp]aram(?:eter)?|[Aa]rgument|[Vv]ariable|[Ff]unction|[Mm]ethod|[Tt]ype|[Cc]lass|[Mm]odule|[Pp]ackage|[Ii]ndex|[Ss]equence|[Ss]chema|[Dd]atabase|[Tt]opic|[Qq]ueue|[Ss]ubject|[Rr]ole|[Ee]num|[Oo]ption|[Ff]lag|[Hh]eader|[Ss]etting|[Cc]ommand|[Oo]peration|[Aa]ction|[Pp]ermission|[Ss]cope|[Ss]ervice|[Mm]odel|[Ee]ntity|[Pp]ath|[Mm]ember|[Vv]iew|[Tt]rigger|[Ee]xtension|[Pp]lugin|[Kk]ind|[Mm]etric|[Rr]esource|[Ee]vent|[Ss]tate|[Ss]tatus|[Cc]ode|[Rr]eason|[Ee]xpected|[Mm]issing|[Rr]equired?|one of|parameter in input|KeyError|reading|setting|named|at)(?:\(s\)|e?s)?(?: (?:name|named|called|of|in|one of))?[ :=(\[]{1,3}(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+(?:\(\))?[`''])(?:(?:, | or | and |, or )(?:"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|''(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+''|`(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+`))*|["''`](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["''`] (?:object|argument|field|column|property|attribute|parameter|operation|method|function|header|key|codec|expected|is an? required|is (?:required|missing|undefined)|is not (?:defined|a function)|must|may not|cannot be|can''t be|should)\M|["''`][a-z]+(?:_[a-z]+)+(?:_\d)?["''`]|["''`][A-Z]+(?:_[A-Z]+)+["''`]|["''`][A-Za-z][a-z]+[A-Z][A-Za-z]*["''`]|["''`][A-Za-z_$-]+(?:[.:]+[A-Za-z_$-]+){2,}(?:\(\))?["''`]|["''`][A-Za-z_$.:-]+\(\)["''`]|`(?:None|Some|Ok|Err|Self|self)`|["''](?:int|integer|str|string|float|double|number|bytes|bool|boolean|dict|list|tuple|set|object|array|null|undefined)["'']|["''`][^\w\s"''`?]{1,3}["''`]|[{,]\s*"[A-Za-z_][\w.-]*"\s*:|"(?:error_?)?(?:code|type|reason|status|Code|Type)"\s*:\s*"(?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+"|^["''](?:[A-Za-z_$.:-]|[A-Za-z_]\d{1,3})+["'']$|[A-Za-z]+''[A-Za-z]*)|(\m(?:[Vv]alues?|[Ss]tring|[Gg]ot|[Rr]eceived|[Ff]ound|[Uu]ser(?:name)?|[Vv]ariant|[Ee]ntry|[Tt]oken|literal|[Tt]ext|[Ii]d|ID|[Ee]-?mail|[Aa]ccount|[Cc]ustomer|[Tt]enant|[Hh]ost|[Uu]rl|URL|[Ff]ile(?:name)?|pars(?:e|ing)|[Oo]rder|[Ss]ession|[Rr]equest|[Pp]roject|[Nn]ear|than)[ :=(]{1,3})(?:"[^"]*"|''[^'']*(?:''\w+[^'']*)*''|`[^`]*`)|(["''`]https?://[A-Za-z-]+(?:\.[A-Za-z-]+)+)[^"''`]*["''`]|"[^"]*"|\m[bu]?''[^'']*(?:''\w+[^'']*)*''|''[^'']*(?:''\w+[^'']*)*''|`[^`'']*[`'']|\u201c[^\u201d]*\u201d'::text, ((('\2\3'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text) AS replace;
 END;
 
 -- Name: mask_tokens(text); Type: FUNCTION; Schema: redrive; Owner: -
@@ -4425,8 +4435,12 @@ BEGIN
         -- Policies limit generations instead.
         ELSE OLD.alike
     END;
-    IF NEW.alike >= 3 AND OLD.policy_id IS NULL THEN
-        NEW.state := 'quarantined';
+    IF OLD.policy_id IS NULL THEN
+        -- Errors that alternate are a loop, too.
+        NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);
+        IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN
+            NEW.state := 'quarantined';
+        END IF;
     END IF;
     RETURN NEW;
 END
@@ -4463,6 +4477,9 @@ BEGIN
             'at', earlier.changed_at, 'event', 'recovered'));
     END IF;
     -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
+    IF earlier.state = 'recovered' THEN
+        NEW.failed_redrives := 0;
+    END IF;
     IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
         AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
     THEN

@@ -3,6 +3,7 @@
 mod concurrency;
 mod delay;
 mod letters;
+mod loops;
 mod selection;
 
 use std::collections::BTreeMap;

@@ -96,7 +96,7 @@ struct JobArgs {
     /// Time until the jobs are ready [default: none], such as 10m.
     #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     delay: Option<Duration>,
-    /// Also redrive quarantined letters, which died of the same error three times in a row, and
+    /// Also redrive quarantined letters (three identical deaths in a row, or ten after redrives), and
     /// letters whose payload was redacted, which go back without the redacted values.
     #[arg(long, requires = "reason")]
     force: bool,

@@ -172,9 +172,13 @@ fn state(letter: &Letter) -> Option<String> {
             Some(reason) => format!("discarded: {reason}"),
             None => "discarded".to_owned(),
         }),
-        LetterState::Quarantined => Some(format!(
+        LetterState::Quarantined if letter.alike >= 3 => Some(format!(
             "quarantined: died of the same error {} times in a row after a redrive",
             letter.alike
+        )),
+        LetterState::Quarantined => Some(format!(
+            "quarantined: died {} times after a redrive",
+            letter.failed_redrives
         )),
         LetterState::Redriving => Some("redriven".to_owned()),
         other @ (LetterState::Recovered | _) => Some(other.to_string()),

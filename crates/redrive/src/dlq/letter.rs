@@ -59,6 +59,8 @@ pub struct Letter {
     pub headers: Option<Box<RawValue>>,
     /// The group key of the job or the captured failure.
     pub group_key: Option<String>,
+    /// The [key](crate::Failure::group_key) that the handler gave to the failure group.
+    pub failure_key: Option<String>,
     /// The unique key of the job, which a redrive claims again.
     pub unique_key: Option<String>,
     /// Where a captured failure came from.
@@ -81,6 +83,8 @@ pub struct Letter {
     pub deaths: u32,
     /// Consecutive deaths of the same failure after an operator's redrive.
     pub alike: u32,
+    /// The deaths after an operator's redrive, of any error, since the letter last recovered.
+    pub failed_redrives: u32,
     /// The number of payload edits.
     pub edits: u32,
     /// The oldest and the newest attempts over all generations.
@@ -197,6 +201,7 @@ fn letter(row: &Row) -> Result<Letter> {
         content_type: row.get("content_type"),
         headers: headers.map(|headers| headers.raw_value()).transpose()?,
         group_key: row.get("group_key"),
+        failure_key: row.get("failure_key"),
         unique_key: row.get("unique_key"),
         source: row.get("source"),
         position: row.get("position"),
@@ -208,6 +213,7 @@ fn letter(row: &Row) -> Result<Letter> {
         generation: unsigned("generation"),
         deaths: unsigned("deaths"),
         alike: u32::from(row.get::<_, i16>("alike").unsigned_abs()),
+        failed_redrives: u32::from(row.get::<_, i16>("failed_redrives").unsigned_abs()),
         edits: unsigned("edits"),
         history: attempts(&history)?,
         events: events(&row.get("events"))?,

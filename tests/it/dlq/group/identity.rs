@@ -152,4 +152,10 @@ fn a_key_of_the_handler_replaces_the_message() {
         .map(|group| (&*group.title, group.open))
         .collect();
     assert_eq!(found, [("lost", 4)]);
+    let letters = db.dlq().list(&LetterFilter::new()).unwrap();
+    assert!(
+        letters
+            .iter()
+            .all(|letter| letter.failure_key.as_deref() == Some("lost"))
+    );
 }

@@ -196,11 +196,16 @@ fn every_number_of_the_schema_equals_its_value_in_the_database() {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.is_in_schema()).collect();
     for row in &rows {
         let value = match &*row.place {
+            "`redrive.reopen`" if row.name == "failed redrives" => {
+                ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
+                     'NEW.failed_redrives >= ([0-9]+) '))[1]::bigint \
+                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.reopen'")
+            }
             "`redrive.enqueue`" => ask("SELECT (regexp_match(pg_get_function_arguments(p.oid), \
                      'max_attempts integer DEFAULT ([0-9]+)'))[1]::bigint \
                  FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.enqueue'"),
             "`redrive.reopen`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
-                     'IF NEW.alike >= ([0-9]+) '))[1]::bigint \
+                     'NEW.alike >= ([0-9]+) '))[1]::bigint \
                  FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.reopen'"),
             // Tests the behaviour: of thirty attempts, it keeps this many.
             "`redrive.add_attempt`" => ask("WITH RECURSIVE kept (attempt, history) AS ( \
@@ -221,7 +226,7 @@ fn every_number_of_the_schema_equals_its_value_in_the_database() {
             .collect();
         assert_eq!(values, [value.to_string()], "{}", row.name);
     }
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 5);
 }
 
 #[test]
