@@ -1,4 +1,4 @@
--- Purpose: Triggers that complete a letter when its job dies.
+-- Purpose: Triggers that complete a letter when its job dies or its failure is captured again.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -194,5 +194,55 @@ CREATE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters
     FOR EACH ROW WHEN (NEW.generation <= OLD.generation OR OLD.state <> 'redriving'
         AND NOT (NEW.cause = 'captured' AND OLD.state IN ('recovered', 'discarded')))
     EXECUTE FUNCTION redrive.refuse_death();
+
+-- Completes a closed letter whose failure is captured again. It becomes open in the next generation. Its
+-- history gets the new failure, and its events the earlier failure and the recovery; a discard is an event
+-- already. If the content differs, the earlier content is kept as a version.
+CREATE FUNCTION redrive.reopen_captured() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    earlier redrive.dead_letters := OLD;
+BEGIN
+    -- A rule may be newer than the earlier failure.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
+        earlier := redrive.redact(earlier);
+    END IF;
+    IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
+        NEW.edits := earlier.edits + 1;
+    END IF;
+    NEW.history := redrive.past_failures(earlier);
+    NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
+    NEW.deaths := earlier.deaths + 1;
+    NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
+    NEW.audit_id := NULL;
+    NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
+        'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
+        'error_class', earlier.error_class, 'group', earlier.group_id));
+    IF earlier.state = 'recovered' THEN
+        NEW.events := redrive.add_event(NEW.events, jsonb_build_object(
+            'at', earlier.changed_at, 'event', 'recovered'));
+    END IF;
+    -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
+    IF earlier.state = 'recovered' THEN
+        NEW.failed_redrives := 0;
+    END IF;
+    IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
+        AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
+    THEN
+        NEW.alike := 0;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.state IN ('recovered', 'discarded') AND NEW.state = 'open'
+        AND NEW.generation > OLD.generation)
+    EXECUTE FUNCTION redrive.reopen_captured();
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
