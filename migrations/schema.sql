@@ -157,9 +157,9 @@ CREATE FUNCTION redrive.add_event(events jsonb, event jsonb) RETURNS jsonb
          END || event);
 END;
 
--- Name: add_redaction(text, text, text[], text[], text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: add_redaction(text, text, text[], text[], text, text, boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.add_redaction(queue text, kind text, paths text[] DEFAULT '{}'::text[], patterns text[] DEFAULT '{}'::text[], person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.add_redaction(queue text, kind text, paths text[] DEFAULT '{}'::text[], patterns text[] DEFAULT '{}'::text[], person text DEFAULT NULL::text, reason text DEFAULT NULL::text, keep_types boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -172,14 +172,15 @@ BEGIN
     IF add_redaction.kind IS NOT NULL THEN
         PERFORM redrive.check_name('kind', add_redaction.kind);
     END IF;
-    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns)
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
-            coalesce(add_redaction.patterns, '{}'))
+            coalesce(add_redaction.patterns, '{}'), add_redaction.keep_types)
     RETURNING r.id INTO added;
     PERFORM redrive.record_act(
         'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
             'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
-            'paths', add_redaction.paths, 'patterns', add_redaction.patterns)));
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns,
+            'keep_types', nullif(add_redaction.keep_types, false))));
     RETURN added;
 END
 $$;
@@ -283,6 +284,8 @@ CREATE TABLE redrive.dead_letters (
     policy_id bigint,
     unique_key text COLLATE pg_catalog."C",
     group_key redrive.group_key,
+    audit_id bigint,
+    redacted text[],
     failed_redrives smallint DEFAULT 0 NOT NULL,
     failure_key text COLLATE pg_catalog."C",
     CONSTRAINT dead_letters_alike_check CHECK ((alike >= 0)),
@@ -367,6 +370,14 @@ COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job.
 -- Name: COLUMN dead_letters.group_key; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
+
+-- Name: COLUMN dead_letters.audit_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened or edited it last since its last death; NULL: none.';
+
+-- Name: COLUMN dead_letters.redacted; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
 
 -- Name: COLUMN dead_letters.failed_redrives; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -513,14 +524,16 @@ BEGIN
         '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
         '  FROM redrive.dead_letters l'
         '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.payload IS NOT NULL AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
+        || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
+        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
         -- The condition of `is_gated`. The breaker of the queue comes first.
         ' LEFT JOIN LATERAL ('
         '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
         '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
         '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
         ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
-        USING filter, to_queue;
+        USING filter, to_queue, 'quarantined' = ANY (states);
 END
 $_$;
 
@@ -707,8 +720,9 @@ BEGIN
             cause = excluded.cause, error_class = excluded.error_class,
             error_message = excluded.error_message, error_detail = excluded.error_detail,
             detail_id = excluded.detail_id, group_id = excluded.group_id,
-            payload = excluded.payload, raw = excluded.raw, content_type = excluded.content_type,
-            headers = excluded.headers, group_key = excluded.group_key, failure_key = excluded.failure_key,
+            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
+            content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
+            failure_key = excluded.failure_key,
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at;
@@ -751,8 +765,8 @@ BEGIN
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(),
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
-        stage_to = CASE was WHEN 'halted' THEN r.cursor + r.canary ELSE r.stage_to END,
-        stage_sent = CASE was WHEN 'halted' THEN r.sent ELSE r.stage_sent END,
+        stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
+        stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,
         stage_recovered = CASE was WHEN 'halted' THEN n.recovered ELSE r.stage_recovered END,
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
     FROM redrive.runs n
@@ -829,9 +843,9 @@ BEGIN
 END
 $_$;
 
--- Name: check_redrive(text, integer, integer, boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: check_redrive(text, integer, integer, boolean, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.check_redrive(to_queue text, priority integer, max_attempts integer, forced boolean, reason text) RETURNS void
+CREATE FUNCTION redrive.check_redrive(to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -847,8 +861,12 @@ BEGIN
         RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF delay_ms NOT BETWEEN 0 AND 315360000000 THEN
+        RAISE EXCEPTION 'redrive: the delay is % ms; it must be between 0 and ten years', delay_ms
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
-        RAISE EXCEPTION 'redrive: redriving quarantined letters needs a reason'
+        RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END
@@ -1155,7 +1173,7 @@ DECLARE
     conditions text := redrive.filter_letters(filter);
     states text[] := redrive.filter_values(filter -> 'state');
     groups bigint[] := redrive.filter_group_ids(filter);
-    not_json bigint;
+    not_redrivable bigint;
 BEGIN
     IF states <@ '{open,quarantined}' AND filter - '{queue,kind,class,group,state}'::text[] = '{}' THEN
         SELECT coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END
@@ -1167,13 +1185,14 @@ BEGIN
             AND f.queue = coalesce(filter ->> 'queue', f.queue) AND f.kind = coalesce(filter ->> 'kind', f.kind);
         IF redrivable > 0 THEN
             EXECUTE 'SELECT count(*) FROM redrive.dead_letters l'
-                    ' WHERE l.state = ''open'' AND l.payload IS NULL AND ' || conditions
-                INTO not_json USING filter;
-            redrivable := redrivable - not_json;
+                    ' WHERE l.state = ''open'' AND (l.payload IS NULL OR l.redacted IS NOT NULL) AND ' || conditions
+                INTO not_redrivable USING filter;
+            redrivable := redrivable - not_redrivable;
         END IF;
         RETURN;
     END IF;
-    EXECUTE 'SELECT count(*), count(*) FILTER (WHERE l.state = ''open'' AND l.payload IS NOT NULL)'
+    EXECUTE 'SELECT count(*), count(*) FILTER ('
+            '  WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL)'
             ' FROM redrive.dead_letters l WHERE ' || conditions
         INTO letters, redrivable USING filter;
 END
@@ -1222,16 +1241,16 @@ BEGIN
 END
 $$;
 
--- Name: create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, bigint[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.create_run(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint, rate integer DEFAULT 100, canary bigint DEFAULT 0, driver uuid DEFAULT NULL::uuid, lease_ms integer DEFAULT 10000, OUT id bigint, OUT letters bigint) RETURNS record
+CREATE FUNCTION redrive.create_run(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint, rate integer DEFAULT 100, canary bigint DEFAULT 0, driver uuid DEFAULT NULL::uuid, lease_ms integer DEFAULT 10000, tolerated integer DEFAULT 10, sample integer DEFAULT 20, only_ids bigint[] DEFAULT NULL::bigint[], delay_ms bigint DEFAULT NULL::bigint, OUT id bigint, OUT letters bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
-                                  force, create_run.reason);
+                                  force, create_run.reason, create_run.delay_ms);
     IF create_run.rate NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
             USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
@@ -1240,26 +1259,40 @@ BEGIN
         RAISE EXCEPTION 'redrive: the canary is %; it must be a number of letters or 0', create_run.canary
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF create_run.tolerated IS NULL OR create_run.tolerated NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION 'redrive: the tolerated share is %; it must be 0 to 100 percent', create_run.tolerated
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF create_run.sample NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the sample is %; it must be between 1 and 1000000 outcomes', create_run.sample
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means that the run never halts.';
+    END IF;
+    IF create_run.canary > 0 AND create_run.sample IS NULL THEN
+        RAISE EXCEPTION 'redrive: a run with a canary must be able to halt; give it a sample'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
         ' SELECT $2, row_number() OVER (ORDER BY l.died_at, l.id), l.id FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
-        || redrive.filter_letters(create_run.filter) ||
+        || redrive.filter_letters(create_run.filter)
+        || CASE WHEN only_ids IS NULL THEN '' ELSE ' AND l.id = ANY ($5)' END ||
         ' ORDER BY l.died_at, l.id LIMIT $3'
-        USING create_run.filter, create_run.id, create_run.max_letters, force;
+        USING create_run.filter, create_run.id, create_run.max_letters, force, only_ids;
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters = 0 THEN
         create_run.id := NULL;
         RETURN;
     END IF;
     INSERT INTO redrive.redrive_runs
-        (id, filter, person, reason, forced, to_queue, priority, max_attempts, rate, canary, stage_to,
-         driver, driver_expires_at, term, total)
+        (id, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
+         sample, stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
         (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
-         create_run.to_queue, create_run.priority, create_run.max_attempts, create_run.rate,
-         create_run.canary, nullif(create_run.canary, 0), create_run.driver,
+         create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
+         create_run.rate,
+         create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
@@ -1271,8 +1304,10 @@ BEGIN
     PERFORM redrive.record_act('create_run', create_run.person, create_run.reason, create_run.filter, 0,
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
-            'max_attempts', create_run.max_attempts, 'rate', create_run.rate,
-            'canary', nullif(create_run.canary, 0), 'forced', nullif(force, false))));
+            'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
+            'rate', create_run.rate,
+            'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
+            'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
 END
 $_$;
 
@@ -1350,15 +1385,18 @@ CREATE FUNCTION redrive.discard(filter jsonb, reason text, person text DEFAULT N
     FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
 $_$;
 
--- Name: discard_letters(jsonb, timestamp with time zone, bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: discard_letters(jsonb, timestamp with time zone, bigint, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.discard_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, reason text, person text) RETURNS SETOF bigint
+CREATE FUNCTION redrive.discard_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, audit_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+#variable_conflict use_column
 DECLARE
-    chosen bigint[];
-    event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
+    chosen    bigint[];
+    operation bigint := discard_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
         'by', coalesce(person, session_user), 'reason', reason);
 BEGIN
     IF coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
@@ -1369,12 +1407,16 @@ BEGIN
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
+    act := redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
     UPDATE redrive.dead_letters l
     SET state = 'discarded', discard_reason = redrive.clip(discard_letters.reason, 1024),
-        changed_at = clock_timestamp(), events = redrive.add_event(l.events, event)
+        audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, CASE l.state
+            WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
     WHERE l.id = ANY (chosen);
-    PERFORM redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen));
-    RETURN QUERY SELECT unnest(chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
 END
 $$;
 
@@ -1458,7 +1500,7 @@ $$;
 
 -- Name: drive_run(bigint, uuid, bigint, integer, bigint, text, integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.drive_run(run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint, halt text, next_stage integer, next_stage_to bigint, OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint, OUT stage_recovered bigint, OUT stage_died bigint, OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint, OUT died bigint, OUT chunks bigint) RETURNS record
+CREATE FUNCTION redrive.drive_run(run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint, halt text, next_stage integer, next_stage_to bigint, OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint, OUT stage_recovered bigint, OUT stage_died bigint, OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint, OUT died bigint, OUT chunks bigint, OUT tolerated integer, OUT sample integer) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -1476,21 +1518,19 @@ BEGIN
     wait_ms := 0;
     chunks := 0;
     -- Check before any lock: two connections that share the lock of the run for a chunk could not upgrade
-    -- it. A finished chunk is visible until its step commits.
-    IF EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+    -- it. A finished chunk is visible until its step commits. A halt needs no chunk, and waits for the steps
+    -- of the other connection.
+    IF halt IS NULL AND EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
         SELECT d.status, d.sent_now INTO status, sent_now
         FROM redrive.drive_chunk(run, my_driver, my_term, lease_ms, max_letters) d;
         IF status NOT IN ('sent', 'busy') THEN
             RETURN;
         END IF;
-        canary := 0;
-        stage := 0;
-        stage_sent := 0;
-        stage_recovered := 0;
-        stage_died := 0;
-        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
-        INTO total, cursor, sent, skipped, recovered, died
-        FROM redrive.runs n WHERE n.id = run;
+        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently,
+               c.canary, c.stage, c.stage_to, c.stage_sent, c.stage_recovered, c.stage_died, c.tolerated, c.sample
+        INTO total, cursor, sent, skipped, recovered, died,
+             canary, stage, stage_to, stage_sent, stage_recovered, stage_died, tolerated, sample
+        FROM redrive.runs n JOIN redrive.redrive_runs c ON c.id = n.id WHERE n.id = run;
         chunks := (SELECT count(*) FROM (
             SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
         RETURN;
@@ -1592,6 +1632,8 @@ BEGIN
 
     status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
     canary := r.canary;
+    tolerated := r.tolerated;
+    sample := r.sample;
     stage := r.stage;
     stage_to := r.stage_to;
     stage_sent := r.stage_sent;
@@ -1705,7 +1747,7 @@ BEGIN
     EXECUTE
         'SELECT array_agg(d.id) FROM ('
         ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.generation < $2'
+        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
         '    AND l.queue <> ALL ($6)'
@@ -1748,46 +1790,57 @@ BEGIN
 END
 $$;
 
--- Name: edit_letters(bigint[], jsonb[], bytea[], integer[], text, text, jsonb, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: edit_letters(bigint[], jsonb[], bytea[], integer[], text, text, jsonb, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.edit_letters(ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text, filter jsonb, how text) RETURNS TABLE(id bigint, version integer)
+CREATE FUNCTION redrive.edit_letters(ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text, filter jsonb, how text, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
-    edited bigint;
+    editable  bigint[];
+    operation bigint := edit_letters.audit;
+    act       bigint;
 BEGIN
     -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
     -- one sees the letters as they are under the lock.
     PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    editable := ARRAY(
+        SELECT l.id
+        FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
+    IF cardinality(editable) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act(
+        'edit', edit_letters.person, edit_letters.reason, edit_letters.filter, cardinality(editable),
+        jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how, 'batch_of', operation)));
+    operation := coalesce(operation, act);
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT g.id, g.payload, g.raw, l.edits AS version
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws, edit_letters.expected)
-            AS g (id, payload, raw, expected)
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
         JOIN redrive.dead_letters l ON l.id = g.id
-        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits
+        WHERE l.id = ANY (editable)
     ),
     kept AS (
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, person, reason)
-        SELECT l.id, l.edits, l.payload, l.raw, left(edit_letters.person, 200), left(edit_letters.reason, 1024)
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, person, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, l.redacted, left(edit_letters.person, 200),
+               left(edit_letters.reason, 1024)
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id
     )
     UPDATE redrive.dead_letters l
-    SET payload = g.payload, raw = g.raw, edits = g.version + 1, changed_at = clock_timestamp(),
+    SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
+        redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
+        changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
             'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
             'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
     FROM given g
     WHERE l.id = g.id
-    RETURNING l.id, l.edits;
-    GET DIAGNOSTICS edited = ROW_COUNT;
-    IF edited > 0 THEN
-        PERFORM redrive.record_act('edit', edit_letters.person, edit_letters.reason, edit_letters.filter,
-                                   edited, jsonb_build_object('how', edit_letters.how));
-    END IF;
+    RETURNING l.id, l.edits, operation;
 END
 $$;
 
@@ -1921,6 +1974,7 @@ DECLARE
     given      text;
     condition  text;
     words      text[];
+    operation  bigint;
     conditions text := 'true';
 BEGIN
     IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
@@ -1934,6 +1988,12 @@ BEGIN
             words := ARRAY[value #>> '{}'];
         ELSE
             words := ARRAY(SELECT jsonb_array_elements_text(value));
+        END IF;
+        -- A separate statement, because only operators may read the audit.
+        IF key = 'audit' THEN
+            operation := (
+                SELECT coalesce((a.about ->> 'batch_of')::bigint, a.id)
+                FROM redrive.audit a WHERE a.id = (value #>> '{}')::bigint);
         END IF;
         condition := CASE key
             WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
@@ -1960,6 +2020,7 @@ BEGIN
             WHEN 'host' THEN 'l.host = $1 ->> ''host'''
             WHEN 'source' THEN 'l.source = $1 ->> ''source'''
             WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
+            WHEN 'audit' THEN coalesce('l.audit_id = ' || operation, 'false')
         END;
         IF condition IS NULL AND key IN ('state', 'cause') THEN
             RAISE EXCEPTION 'redrive: the filter key % has no value', key USING ERRCODE = 'invalid_parameter_value';
@@ -1968,7 +2029,7 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'Expected one of ids, id_from, id_to, queue, kind, class, group, cause, state, died_from,'
                        ' died_to, older_than_ms, newer_than_ms, generation_from, generation_to, payload,'
-                       ' message, version, host, source, run.';
+                       ' message, version, host, source, run, audit.';
         ELSIF given = 'array' AND key NOT IN ('ids', 'group', 'class', 'state', 'cause') THEN
             RAISE EXCEPTION 'redrive: the filter key % takes one value', key
                 USING ERRCODE = 'invalid_parameter_value';
@@ -2324,6 +2385,7 @@ DECLARE
             'redrive.top_frame, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
@@ -2353,11 +2415,13 @@ DECLARE
             'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
-            'redrive.discard_letters, redrive.create_run, redrive.change_run, redrive.edit_letter, '
-            'redrive.edit_letters, redrive.restore_letter, redrive.lock_for_edit, redrive.set_group_state, '
+            'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
+            'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
+            'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
-            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.open_breaker, '
+            'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
+            'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
@@ -2825,6 +2889,8 @@ CREATE VIEW redrive.letters AS
     l.detail_id,
     l.unique_key,
     l.group_key,
+    l.audit_id,
+    l.redacted,
     l.failure_key,
     l.failed_redrives
    FROM (redrive.dead_letters l
@@ -2899,9 +2965,9 @@ BEGIN
 END
 $$;
 
--- Name: lock_letters(jsonb, text[], timestamp with time zone, bigint, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: lock_letters(jsonb, text[], timestamp with time zone, bigint, boolean, boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamp with time zone, max_letters bigint, needs_json boolean DEFAULT false) RETURNS SETOF bigint
+CREATE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamp with time zone, max_letters bigint, needs_json boolean DEFAULT false, needs_original boolean DEFAULT false) RETURNS SETOF bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2912,9 +2978,9 @@ BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
         || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND ' || redrive.filter_letters(filter) ||
-        ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
-        USING filter, as_of, max_letters, needs_json;
+        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
+        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
+        USING filter, as_of, max_letters, needs_json, needs_original;
 END
 $_$;
 
@@ -3822,6 +3888,24 @@ BEGIN
 END
 $$;
 
+-- Name: overlapping_runs(jsonb, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false) RETURNS TABLE(run_id bigint, letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT r.id, count(*) FROM redrive.redrive_runs r'
+        ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
+        ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
+        ' WHERE r.state IN (''running'', ''paused'', ''halted'')'
+        ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' GROUP BY r.id ORDER BY r.id'
+        USING filter, forced;
+END
+$_$;
+
 -- Name: page_editable(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.page_editable(filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload jsonb, OUT edits integer) RETURNS SETOF record
@@ -3919,6 +4003,51 @@ CREATE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[]) RET
     GROUP BY 1, 2, 3, 4
 $$;
 
+-- Name: pointer_parts(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pointer_parts(pointer text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
+    SELECT CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+        SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+        FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+        ORDER BY p.place) END
+$$;
+
+-- Name: pointer_paths(jsonb, text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pointer_paths(document jsonb, parts text[]) RETURNS SETOF text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    WITH RECURSIVE walk (path, value) AS (
+        SELECT '{}'::text[], $1
+        UNION ALL
+        SELECT w.path || c.key, c.value
+        FROM walk w
+        CROSS JOIN LATERAL (
+            SELECT $2[cardinality(w.path) + 1] AS part
+        ) n
+        CROSS JOIN LATERAL (
+            SELECT n.part AS key, w.value #> ARRAY[n.part] AS value
+            WHERE n.part <> '*'
+            UNION ALL
+            SELECT e.key, e.value
+            FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) e
+            WHERE n.part = '*'
+            UNION ALL
+            SELECT (a.place - 1)::text, a.value
+            FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END)
+                WITH ORDINALITY AS a (value, place)
+            WHERE n.part = '*'
+        ) c
+        WHERE cardinality(w.path) < cardinality($2) AND c.value IS NOT NULL
+    )
+    SELECT w.path FROM walk w WHERE cardinality(w.path) = cardinality($2)
+$_$;
+
 -- Name: policy_wait(interval, double precision, interval, integer); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.policy_wait(every interval, growth double precision, max_delay interval, generation integer) RETURNS interval
@@ -3942,7 +4071,8 @@ BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
         ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
-        '  l.payload IS NOT NULL AS is_json'
+        '  CASE WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
+        '  AS refused'
         ' FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(filter)
@@ -3950,9 +4080,9 @@ BEGIN
         || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
         'keyed AS ('
         ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
-        ' FROM members m WHERE m.is_json AND m.unique_key IS NOT NULL)'
-        'SELECT m.id, m.group_id, m.died_at, CASE WHEN m.is_json THEN ''sent'' ELSE ''no_json'' END'
-        ' FROM members m WHERE NOT m.is_json OR m.unique_key IS NULL'
+        ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
+        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent'')'
+        ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
         ' UNION ALL '
         'SELECT k.id, k.group_id, k.died_at, CASE'
         ' WHEN k.place > 1 OR EXISTS ('
@@ -4148,8 +4278,9 @@ CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead
 DECLARE
     rule redrive.redactions;
     pointer text;
-    path text[];
+    parts text[];
     pattern text;
+    bytes bytea;
 BEGIN
     FOR rule IN
         SELECT r.* FROM redrive.redactions r
@@ -4157,15 +4288,14 @@ BEGIN
         ORDER BY r.id
     LOOP
         FOREACH pointer IN ARRAY rule.paths LOOP
-            -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
-            path := CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
-                SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
-                FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
-                ORDER BY p.place) END;
-            IF letter.payload #> path IS NOT NULL THEN
-                letter.payload := jsonb_set(letter.payload, path, '"[redacted]"');
+            parts := redrive.pointer_parts(pointer);
+            IF letter.payload #> parts IS NOT NULL
+                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(letter.payload, parts))
+            THEN
+                letter.payload := redrive.redact_values(letter.payload, parts, rule.keep_types);
                 -- The captured bytes contain the same value.
                 letter.raw := NULL;
+                letter.redacted := array_remove(letter.redacted, pointer) || pointer;
             END IF;
         END LOOP;
         FOREACH pattern IN ARRAY rule.patterns LOOP
@@ -4184,7 +4314,11 @@ BEGIN
                     FROM jsonb_each_text(letter.headers) AS h (name, value));
             END IF;
             IF letter.payload IS NULL THEN
-                letter.raw := redrive.redact_bytes(letter.raw, pattern);
+                bytes := redrive.redact_bytes(letter.raw, pattern);
+                IF bytes <> letter.raw THEN
+                    letter.raw := bytes;
+                    letter.redacted := array_remove(letter.redacted, '') || ''::text;
+                END IF;
             END IF;
         END LOOP;
     END LOOP;
@@ -4208,6 +4342,109 @@ EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
 END
 $$;
 
+-- Name: redact_groups(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redact_groups() RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    rule    record;
+    texts   bigint;
+    changed bigint := 0;
+BEGIN
+    FOR rule IN
+        SELECT r.queue, r.kind, p.pattern
+        FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)
+        ORDER BY r.id
+    LOOP
+        UPDATE redrive.groups g
+        SET sample = redrive.redact_text(g.sample, rule.pattern), title = redrive.redact_text(g.title, rule.pattern)
+        WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND (redrive.redact_text(g.sample, rule.pattern), redrive.redact_text(g.title, rule.pattern))
+                IS DISTINCT FROM (g.sample, g.title);
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+        UPDATE redrive.details d
+        SET detail = redrive.redact_text(d.detail, rule.pattern)
+        FROM redrive.groups g
+        WHERE g.id = d.group_id
+            AND (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND redrive.redact_text(d.detail, rule.pattern) <> d.detail;
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+    END LOOP;
+    RETURN changed;
+END
+$$;
+
+-- Name: redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redact_letters(filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL::bigint, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint) RETURNS SETOF record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    page    bigint[];
+    letter  redrive.dead_letters;
+    version redrive.letter_versions;
+    act     bigint;
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3) p'
+        INTO page USING filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    last_id := page[cardinality(page)];
+    IF dry_run THEN
+        SELECT count(*) INTO letters FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND redrive.redact(l) IS DISTINCT FROM l;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (page) ORDER BY l.id FOR UPDATE;
+    FOR letter IN
+        SELECT l.* FROM redrive.dead_letters l WHERE l.id = ANY (page) AND l.edits > 0 ORDER BY l.id
+    LOOP
+        FOR version IN SELECT v.* FROM redrive.letter_versions v WHERE v.letter_id = letter.id LOOP
+            letter.payload := version.payload;
+            letter.raw := version.raw;
+            letter.redacted := version.redacted;
+            letter := redrive.redact(letter);
+            UPDATE redrive.letter_versions v
+            SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
+            WHERE v.letter_id = version.letter_id AND v.version = version.version
+                AND (letter.payload, letter.raw) IS DISTINCT FROM (version.payload, version.raw);
+        END LOOP;
+    END LOOP;
+    WITH redone AS MATERIALIZED (
+        SELECT l.id, redrive.redact(l) AS new, l AS old
+        FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.state <> 'redriving'
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
+        error_message = (r.new).error_message, error_detail = (r.new).error_detail,
+        history = (r.new).history, redacted = (r.new).redacted,
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
+            'reason', nullif(redact_letters.reason, ''))))
+    FROM redone r
+    WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters > 0 THEN
+        act := redrive.record_act('redact', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+    END IF;
+    audit_id := coalesce(audit, act);
+    RETURN NEXT;
+END
+$_$;
+
 -- Name: redact_text(text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
@@ -4221,20 +4458,51 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- Name: redrive(jsonb, text, text, text, integer, integer, boolean, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: redact_values(jsonb, text[], boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.redrive(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint) RETURNS bigint
+CREATE FUNCTION redrive.redact_values(document jsonb, parts text[], keep_types boolean) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    child jsonb;
+BEGIN
+    IF cardinality(parts) = 0 THEN
+        RETURN CASE WHEN keep_types THEN CASE jsonb_typeof(document)
+            WHEN 'number' THEN '0' WHEN 'boolean' THEN 'false' WHEN 'null' THEN 'null'
+            WHEN 'array' THEN '[]' WHEN 'object' THEN '{}' ELSE '"[redacted]"' END
+            ELSE '"[redacted]"' END::jsonb;
+    ELSIF parts[1] <> '*' THEN
+        child := document #> parts[1:1];
+        RETURN CASE WHEN child IS NULL THEN document
+            ELSE jsonb_set(document, parts[1:1], redrive.redact_values(child, parts[2:], keep_types)) END;
+    END IF;
+    RETURN CASE jsonb_typeof(document)
+        WHEN 'object' THEN (
+            SELECT coalesce(jsonb_object_agg(e.key, redrive.redact_values(e.value, parts[2:], keep_types)), '{}')
+            FROM jsonb_each(document) e)
+        WHEN 'array' THEN (
+            SELECT coalesce(jsonb_agg(redrive.redact_values(a.value, parts[2:], keep_types) ORDER BY a.place), '[]')
+            FROM jsonb_array_elements(document) WITH ORDINALITY AS a (value, place))
+        ELSE document
+    END;
+END
+$$;
+
+-- Name: redrive(jsonb, text, text, text, integer, integer, boolean, bigint, interval); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redrive(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint, delay interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
     FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), '{}',
-                                 $2, $3, $4, $5, $6, $7) r
+                                 $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $_$;
 
--- Name: redrive_letters(jsonb, timestamp with time zone, bigint, bigint[], text, text, text, integer, integer, boolean); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: redrive_letters(jsonb, timestamp with time zone, bigint, bigint[], text, text, text, integer, integer, boolean, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.redrive_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, passed bigint[], reason text, person text, to_queue text, priority integer, max_attempts integer, forced boolean) RETURNS TABLE(id bigint, result text)
+CREATE FUNCTION redrive.redrive_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, passed bigint[], reason text, person text, to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint) RETURNS TABLE(id bigint, result text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -4248,24 +4516,25 @@ DECLARE
         'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
 BEGIN
-    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason);
+    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
-            as_of, max_letters + cardinality(passed), true) AS c
+            as_of, max_letters + cardinality(passed), true, NOT forced) AS c
         WHERE c <> ALL (passed)
         LIMIT max_letters);
     FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
         SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
         INTO tried, results, sent
         FROM redrive.send_back(
-            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced) b;
+            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
+            delay_ms => nullif(delay_ms, 0)) b;
         RETURN QUERY SELECT * FROM unnest(tried, results);
     END LOOP;
     IF sent > 0 THEN
         PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
             jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
-                'max_attempts', max_attempts, 'forced', nullif(forced, false))));
+                'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
     END IF;
 END
 $$;
@@ -4297,6 +4566,7 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
         WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
         WHEN l.unique_key IS NOT NULL AND EXISTS (
             SELECT FROM redrive.unique_keys k
             WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
@@ -4426,6 +4696,7 @@ BEGIN
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
+    NEW.audit_id := NULL;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id));
@@ -4461,14 +4732,15 @@ BEGIN
         earlier := redrive.redact(earlier);
     END IF;
     IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, reason)
-        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, 'captured again');
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
         NEW.edits := earlier.edits + 1;
     END IF;
     NEW.history := redrive.past_failures(earlier);
     NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
     NEW.deaths := earlier.deaths + 1;
     NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
+    NEW.audit_id := NULL;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
         'error_class', earlier.error_class, 'group', earlier.group_id));
@@ -4486,6 +4758,47 @@ BEGIN
         NEW.alike := 0;
     END IF;
     RETURN NEW;
+END
+$$;
+
+-- Name: reopen_discarded(jsonb, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.reopen_discarded(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, max_letters bigint DEFAULT NULL::bigint) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT count(*)
+    FROM redrive.reopen_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) r
+$_$;
+
+-- Name: reopen_letters(jsonb, timestamp with time zone, bigint, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.reopen_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, audit_id bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    chosen    bigint[];
+    operation bigint := reopen_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'reopened',
+        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
+BEGIN
+    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
+        reopen_letters.filter, '{discarded}', as_of, max_letters) AS c);
+    IF cardinality(chosen) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act('reopen', person, reason, reopen_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
+    UPDATE redrive.dead_letters l
+    SET state = CASE l.events -> -1 ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, event)
+    WHERE l.id = ANY (chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
 END
 $$;
 
@@ -4515,21 +4828,54 @@ CREATE FUNCTION redrive.restore_letter(id bigint, version integer DEFAULT NULL::
 DECLARE
     found_edits integer := redrive.lock_for_edit(restore_letter.id);
     wanted integer := coalesce(restore_letter.version, found_edits - 1);
-    kept redrive.letter_versions;
     new_version integer;
 BEGIN
-    SELECT v.* INTO kept FROM redrive.letter_versions v
-    WHERE v.letter_id = restore_letter.id AND v.version = wanted;
+    SELECT r.version INTO new_version
+    FROM redrive.restore_letters(
+        ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
             restore_letter.id, found_edits, wanted
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT e.version INTO new_version
-    FROM redrive.edit_letters(
-        ARRAY[restore_letter.id], ARRAY[kept.payload], ARRAY[kept.raw], NULL, restore_letter.reason,
-        restore_letter.person, jsonb_build_object('ids', jsonb_build_array(restore_letter.id)), 'restore') e;
     RETURN new_version;
+END
+$$;
+
+-- Name: restore_letters(bigint[], integer, text, text, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.restore_letters(ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, version integer, audit_id bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    restored bigint[];
+    versions integer[];
+    act      bigint;
+BEGIN
+    SELECT array_agg(e.id), array_agg(e.version), min(e.audit_id) INTO restored, versions, act
+    FROM (
+        SELECT array_agg(l.id) AS ids, array_agg(v.payload) AS payloads, array_agg(v.raw) AS raws,
+               array_agg(l.edits) AS edits
+        FROM redrive.dead_letters l
+        JOIN redrive.letter_versions v
+            ON v.letter_id = l.id AND v.version = coalesce(restore_letters.to_version, l.edits - 1)
+        WHERE l.id = ANY (restore_letters.ids)
+    ) k
+    CROSS JOIN LATERAL redrive.edit_letters(
+        k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
+        restore_letters.filter, 'restore', restore_letters.audit) e
+    WHERE k.ids IS NOT NULL;
+    -- A restored payload is as redacted as it was.
+    UPDATE redrive.dead_letters l
+    SET redacted = v.redacted
+    FROM redrive.letter_versions v
+    WHERE l.id = ANY (restored) AND v.letter_id = l.id
+        AND v.version = coalesce(restore_letters.to_version, l.edits - 2)
+        AND v.redacted IS DISTINCT FROM l.redacted;
+    RETURN QUERY SELECT u.id, u.version, act FROM unnest(restored, versions) AS u (id, version);
 END
 $$;
 
@@ -4601,7 +4947,7 @@ $_$;
 
 -- Name: run_policies(uuid, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease interval DEFAULT '00:01:00'::interval, OUT policy text, OUT letters bigint, OUT mode text, OUT error text) RETURNS SETOF record
+CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease interval DEFAULT '00:01:00'::interval, OUT policy text, OUT letters bigint, OUT mode text, OUT error text, OUT next_tick timestamp with time zone) RETURNS SETOF record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'on'
@@ -4671,7 +5017,8 @@ BEGIN
         term = p.term + CASE WHEN p.holder IS DISTINCT FROM run_policies.holder THEN 1 ELSE 0 END,
         holder = run_policies.holder,
         lease_until = CASE WHEN run_policies.holder IS NOT NULL THEN moment + run_policies.lease END
-    WHERE p.id = due.id AND p.term = due.term;
+    WHERE p.id = due.id AND p.term = due.term
+    RETURNING p.next_at INTO next_tick;
     policy := due.name;
     mode := due.mode;
     RETURN NEXT;
@@ -4702,9 +5049,9 @@ CREATE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
 $$;
 
--- Name: send_back(bigint[], jsonb, text, integer, integer, boolean, bigint, bigint[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: send_back(bigint[], jsonb, text, integer, integer, boolean, bigint, bigint[], bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, forced boolean DEFAULT false, run_id bigint DEFAULT NULL::bigint, ordinals bigint[] DEFAULT NULL::bigint[], policy_id bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, ordinal bigint, result text)
+CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, forced boolean DEFAULT false, run_id bigint DEFAULT NULL::bigint, ordinals bigint[] DEFAULT NULL::bigint[], policy_id bigint DEFAULT NULL::bigint, delay_ms bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, ordinal bigint, result text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -4721,6 +5068,7 @@ BEGIN
         FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
         JOIN redrive.dead_letters l ON l.id = a.id
         WHERE (l.state = 'open' OR send_back.forced AND l.state = 'quarantined') AND l.payload IS NOT NULL
+            AND (l.redacted IS NULL OR send_back.forced)
         FOR UPDATE OF l SKIP LOCKED
     ),
     -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
@@ -4755,7 +5103,19 @@ BEGIN
                coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
                d.headers, d.group_key
         FROM redriving d
+        WHERE send_back.delay_ms IS NULL
         RETURNING queue
+    ),
+    delayed AS (
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT clock_timestamp() + send_back.delay_ms * interval '1 millisecond', d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        WHERE send_back.delay_ms IS NOT NULL
     ),
     woken AS MATERIALIZED (
         SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q
@@ -4779,8 +5139,11 @@ CREATE TABLE redrive.redrive_runs (
     to_queue redrive.name,
     priority smallint,
     max_attempts integer,
+    delay_ms bigint,
     rate integer,
     canary bigint DEFAULT 0 NOT NULL,
+    tolerated smallint DEFAULT 10 NOT NULL,
+    sample integer DEFAULT 20,
     stage integer DEFAULT 0 NOT NULL,
     stage_to bigint,
     stage_sent bigint DEFAULT 0 NOT NULL,
@@ -4804,14 +5167,22 @@ CREATE TABLE redrive.redrive_runs (
     ended_at timestamp with time zone,
     CONSTRAINT redrive_runs_canary_check CHECK ((canary >= 0)),
     CONSTRAINT redrive_runs_check CHECK (((cursor >= 0) AND (cursor <= total))),
+    CONSTRAINT redrive_runs_delay_ms_check CHECK ((delay_ms > 0)),
     CONSTRAINT redrive_runs_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
     CONSTRAINT redrive_runs_priority_check CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
     CONSTRAINT redrive_runs_rate_check CHECK (((rate >= 1) AND (rate <= 1000000))),
+    CONSTRAINT redrive_runs_sample_check CHECK (((sample >= 1) AND (sample <= 1000000))),
     CONSTRAINT redrive_runs_stage_check CHECK ((stage >= 0)),
     CONSTRAINT redrive_runs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'halted'::text, 'cancelled'::text, 'finished'::text]))),
-    CONSTRAINT runs_halted_have_a_cause CHECK (((state = 'halted'::text) <= (halted_because IS NOT NULL)))
+    CONSTRAINT redrive_runs_tolerated_check CHECK (((tolerated >= 0) AND (tolerated <= 100))),
+    CONSTRAINT runs_halted_have_a_cause CHECK (((state = 'halted'::text) <= (halted_because IS NOT NULL))),
+    CONSTRAINT runs_with_a_canary_may_halt CHECK (((canary = 0) OR (sample IS NOT NULL)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: COLUMN redrive_runs.delay_ms; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until it is ready, in milliseconds; NULL: not at all.';
 
 -- Name: COLUMN redrive_runs.rate; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -4819,7 +5190,15 @@ COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimi
 
 -- Name: COLUMN redrive_runs.canary; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary, no ramp, no automatic halt.';
+COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
+
+-- Name: COLUMN redrive_runs.tolerated; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts.';
+
+-- Name: COLUMN redrive_runs.sample; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.sample IS 'How many outcomes are needed before the run may halt, except during a canary; NULL: it never halts.';
 
 -- Name: COLUMN redrive_runs.stage_to; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -4864,7 +5243,7 @@ BEGIN
             'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
             'by', coalesce(r.person, session_user), 'reason', nullif(r.reason, ''),
             'run', r.id, 'queue', r.to_queue)),
-        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals) b
+        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms) b
     WHERE b.result = 'sent';
     sent := cardinality(gone_ids);
     IF sent < cardinality(ids) THEN
@@ -5127,6 +5506,23 @@ CREATE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETU
     FROM redrive.jobs_of(some_jobs_of.lease) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key)
    WHERE ((cardinality(some_jobs_of.wanted) * 8) >= (some_jobs_of.lease).job_count);
 END;
+
+-- Name: still_redacted(text[], jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.still_redacted(redacted text[], before jsonb, after jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT nullif(ARRAY(
+        SELECT r.pointer FROM unnest($1) AS r (pointer)
+        WHERE CASE r.pointer
+            WHEN '' THEN $3 IS NULL
+            ELSE EXISTS (
+                SELECT FROM redrive.pointer_paths($2, redrive.pointer_parts(r.pointer)) AS p (path)
+                WHERE $3 #> p.path = $2 #> p.path)
+            END
+    ), '{}')
+$_$;
 
 -- Name: table_bytes(regclass); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -6358,6 +6754,7 @@ CREATE TABLE redrive.letter_versions (
     version integer NOT NULL,
     payload jsonb,
     raw bytea,
+    redacted text[],
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     role text DEFAULT SESSION_USER NOT NULL,
     person text,
@@ -6369,6 +6766,10 @@ CREATE TABLE redrive.letter_versions (
 -- Name: TABLE letter_versions; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON TABLE redrive.letter_versions IS 'The content of letters before their edits.';
+
+-- Name: COLUMN letter_versions.redacted; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.letter_versions.redacted IS 'JSON pointers of the redacted values, as in dead_letters; NULL: none.';
 
 -- Name: COLUMN letter_versions.at; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -6673,7 +7074,8 @@ CREATE TABLE redrive.redactions (
     queue redrive.name,
     kind redrive.name,
     paths text[] DEFAULT '{}'::text[] NOT NULL,
-    patterns text[] DEFAULT '{}'::text[] NOT NULL
+    patterns text[] DEFAULT '{}'::text[] NOT NULL,
+    keep_types boolean DEFAULT false NOT NULL
 );
 
 -- Name: COLUMN redactions.queue; Type: COMMENT; Schema: redrive; Owner: -
@@ -6686,11 +7088,15 @@ COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
 
 -- Name: COLUMN redactions.paths; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number.';
+COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number; * stands for every element of an array or member of an object.';
 
 -- Name: COLUMN redactions.patterns; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
+
+-- Name: COLUMN redactions.keep_types; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redactions.keep_types IS 'Replace a payload value by one of its own type: 0, false, null, [], {}.';
 
 -- Name: redactions_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
@@ -6850,7 +7256,7 @@ CREATE TABLE redrive.run_letters (
     ordinal bigint NOT NULL,
     letter_id bigint NOT NULL,
     outcome text COLLATE pg_catalog."C",
-    CONSTRAINT run_letters_outcome_check CHECK ((outcome = ANY (ARRAY['recovered'::text, 'died_alike'::text, 'died_differently'::text, 'skipped_gone'::text, 'skipped_not_open'::text, 'skipped_quarantined'::text, 'skipped_no_json'::text, 'skipped_conflict'::text, 'skipped_locked'::text])))
+    CONSTRAINT run_letters_outcome_check CHECK ((outcome = ANY (ARRAY['recovered'::text, 'died_alike'::text, 'died_differently'::text, 'skipped_gone'::text, 'skipped_not_open'::text, 'skipped_quarantined'::text, 'skipped_no_json'::text, 'skipped_redacted'::text, 'skipped_conflict'::text, 'skipped_locked'::text])))
 )
 WITH (fillfactor='55', autovacuum_vacuum_scale_factor='0.1');
 
@@ -6866,8 +7272,11 @@ CREATE VIEW redrive.runs AS
     (r.to_queue)::text AS to_queue,
     r.priority,
     r.max_attempts,
+    r.delay_ms,
     r.rate,
     r.canary,
+    r.tolerated,
+    r.sample,
     r.stage,
     r.stage_to,
     r.driver,
@@ -7115,6 +7524,10 @@ ALTER TABLE ONLY redrive.workers
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters USING btree (queue, id);
 
+-- Name: dead_letters_by_audit; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_by_audit ON redrive.dead_letters USING btree (audit_id, died_at, id) WHERE (audit_id IS NOT NULL);
+
 -- Name: dead_letters_by_group; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX dead_letters_by_group ON redrive.dead_letters USING btree (group_id, state, died_at, id) WHERE (state <> 'redriving'::text);
@@ -7143,9 +7556,9 @@ CREATE INDEX dead_letters_open_captured ON redrive.dead_letters USING btree (die
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters USING btree (queue, died_at, id) WHERE (state = 'open'::text);
 
--- Name: dead_letters_open_not_json; Type: INDEX; Schema: redrive; Owner: -
+-- Name: dead_letters_open_not_redrivable; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE INDEX dead_letters_open_not_json ON redrive.dead_letters USING btree (group_id) WHERE ((state = 'open'::text) AND (payload IS NULL));
+CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters USING btree (group_id) WHERE ((state = 'open'::text) AND ((payload IS NULL) OR (redacted IS NOT NULL)));
 
 -- Name: dead_letters_redriving; Type: INDEX; Schema: redrive; Owner: -
 
@@ -7222,6 +7635,10 @@ CREATE UNIQUE INDEX retention_one_rule ON redrive.retention USING btree (COALESC
 -- Name: run_deltas_by_run; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX run_deltas_by_run ON redrive.run_deltas USING btree (run_id);
+
+-- Name: run_letters_by_letter; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX run_letters_by_letter ON redrive.run_letters USING btree (letter_id, run_id);
 
 -- Name: unique_keys_by_job; Type: INDEX; Schema: redrive; Owner: -
 
@@ -7305,7 +7722,7 @@ CREATE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH RO
 
 -- Name: dead_letters reopen_captured; Type: TRIGGER; Schema: redrive; Owner: -
 
-CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((old.state = ANY (ARRAY['recovered'::text, 'discarded'::text])) AND (new.state = 'open'::text))) EXECUTE FUNCTION redrive.reopen_captured();
+CREATE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((old.state = ANY (ARRAY['recovered'::text, 'discarded'::text])) AND (new.state = 'open'::text) AND (new.generation > old.generation))) EXECUTE FUNCTION redrive.reopen_captured();
 
 -- Name: groups save_regressions; Type: TRIGGER; Schema: redrive; Owner: -
 

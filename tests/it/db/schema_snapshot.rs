@@ -61,12 +61,11 @@ fn the_list_of_objects_is_what_the_migrations_create_on_every_version() {
     client
         .batch_execute("SET search_path = pg_catalog, pg_temp")
         .unwrap();
-    let objects: String = client
-        .query(LIST, &[])
-        .unwrap()
-        .iter()
-        .map(|row| format!("{}\t{}\n", row.get::<_, &str>(0), row.get::<_, &str>(1)))
-        .collect();
+    let mut objects = String::new();
+    for row in client.query(LIST, &[]).unwrap() {
+        let (object, definition): (&str, &str) = (row.get(0), row.get(1));
+        objects.extend([object, "\t", definition, "\n"]);
+    }
     if std::env::var_os(UPDATE).is_some() {
         fs::write(OBJECTS, &objects).unwrap();
     }

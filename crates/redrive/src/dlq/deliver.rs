@@ -226,7 +226,7 @@ impl Hand {
         };
         let undelivered = Undelivered {
             id,
-            error_class: report.class,
+            error_class: report.class.into(),
             error_message: clip(report.message, SAID_BYTES),
         };
         let (class, message) = (

@@ -18,11 +18,11 @@ pub(super) const MAX_DETAIL_BYTES: usize = 64 * 1024;
 /// A description of an error that PostgreSQL can store, within the length limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ErrorReport {
-    pub(crate) class: String,
+    pub(crate) class: Box<str>,
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     /// The key of the failure group, if the handler chose it.
-    pub(crate) key: Option<String>,
+    pub(crate) key: Option<Box<str>>,
 }
 
 impl ErrorReport {
@@ -34,7 +34,7 @@ impl ErrorReport {
             detail
         };
         ErrorReport {
-            class: clip(class.to_owned(), MAX_CLASS_BYTES),
+            class: clip(class.to_owned(), MAX_CLASS_BYTES).into(),
             message: clip(message, MAX_MESSAGE_BYTES),
             detail: detail.map(|detail| clip(detail, MAX_DETAIL_BYTES)),
             key: None,

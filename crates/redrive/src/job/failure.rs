@@ -34,7 +34,7 @@ pub struct Failure {
     pub(crate) disposition: Disposition,
     pub(crate) report: ErrorReport,
     /// The dependency that is down, for [`Disposition::Outage`].
-    pub(crate) dependency: Option<String>,
+    pub(crate) dependency: Option<Box<str>>,
 }
 
 /// The next step that the handler asks for.
@@ -148,7 +148,7 @@ impl Failure {
     /// converted error.
     #[must_use]
     pub fn class(mut self, class: impl Into<String>) -> Failure {
-        self.report.class = clip(class.into(), MAX_CLASS_BYTES);
+        self.report.class = clip(class.into(), MAX_CLASS_BYTES).into();
         self
     }
 
@@ -306,7 +306,7 @@ mod tests {
         );
         assert_eq!(cleaned.key.as_deref(), Some("card ****"));
         let lost = report().redacted(&|_| panic!("in the hook"));
-        assert_eq!(lost.class, "Rejected");
+        assert_eq!(&*lost.class, "Rejected");
         assert_eq!(lost.message, "[redacted: the hook panicked]");
     }
 

@@ -33,10 +33,11 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
 
 /// Cleans a name that can no longer be rejected, because a handler gave it with a failure. Returns
 /// `None` if nothing is left.
-pub(crate) fn kept(name: &str) -> Option<String> {
+pub(crate) fn kept(name: &str) -> Option<Box<str>> {
     let kept: String = name.chars().filter(|c| !c.is_control()).collect();
     let kept: String = kept.trim().chars().take(MAX_NAME_CHARS).collect();
-    Some(kept.trim_end().to_owned()).filter(|name| !name.is_empty())
+    let kept = kept.trim_end();
+    (!kept.is_empty()).then(|| kept.into())
 }
 
 #[cfg(test)]

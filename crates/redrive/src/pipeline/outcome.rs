@@ -35,7 +35,7 @@ pub(crate) struct FailedAttempt {
     pub(crate) death: DeathCause,
     pub(crate) report: ErrorReport,
     /// The dependency that is down, if the handler named it.
-    pub(crate) dependency: Option<String>,
+    pub(crate) dependency: Option<Box<str>>,
 }
 
 impl FailedAttempt {
