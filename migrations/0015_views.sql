@@ -31,7 +31,7 @@ COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, dela
 CREATE VIEW redrive.letters AS
     SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.state, l.cause, l.error_class,
            l.error_message, coalesce(l.error_detail, d.detail) AS error_detail, l.payload, l.raw,
-           l.content_type, l.headers, l.source, l.position, l.seen, l.priority, l.attempts,
+           l.content_type, l.headers, l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts,
            l.max_attempts, l.generation, l.crashes,
            CASE WHEN l.run_ms IS NULL THEN l.history ELSE l.history || jsonb_build_object(
                'generation', l.generation, 'attempt', l.attempts, 'outcome', l.cause, 'run_ms', l.run_ms,

@@ -98,7 +98,8 @@ DECLARE
         'SELECT ON redrive.queues, redrive.workers',
         'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
             'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
-        'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, max_attempts, '
+        'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, '
+            'earlier_attempts, max_attempts, '
             'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
             'alike, failed_redrives, run_id, policy_id) ON redrive.letters',
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '

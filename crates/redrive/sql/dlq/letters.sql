@@ -9,7 +9,7 @@
 SELECT l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
        l.error_detail, l.detail_id, l.group_id, l.payload, l.raw, l.content_type, l.headers,
        l.group_key, l.failure_key, l.unique_key, l.crashes,
-       l.source, l.position, l.seen, l.priority, l.attempts, l.max_attempts, l.generation,
+       l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts, l.max_attempts, l.generation,
        l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id, l.policy_id, l.worker_id,
        l.host, l.version, l.pid, l.discard_reason, l.audit_id, l.redacted, l.enqueued_at, l.died_at, l.changed_at
 FROM redrive.list_letters($1, $2, $3) l

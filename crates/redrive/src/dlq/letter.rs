@@ -73,6 +73,8 @@ pub struct Letter {
     pub priority: i16,
     /// The attempts of the last generation.
     pub attempts: u32,
+    /// The attempts of all earlier generations.
+    pub earlier_attempts: u32,
     /// The attempt budget of each generation.
     pub max_attempts: u32,
     /// The workers that were lost while they ran the job, in the last generation.
@@ -208,6 +210,7 @@ fn letter(row: &Row) -> Result<Letter> {
         seen: row.get::<_, i64>("seen").unsigned_abs(),
         priority: row.get("priority"),
         attempts: unsigned("attempts"),
+        earlier_attempts: unsigned("earlier_attempts"),
         max_attempts: unsigned("max_attempts"),
         crashes: u32::from(row.get::<_, i16>("crashes").unsigned_abs()),
         generation: unsigned("generation"),

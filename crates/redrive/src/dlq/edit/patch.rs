@@ -37,9 +37,9 @@ enum How {
 
 /// A function from the JSON text of a payload to the text of the new one.
 #[derive(Clone)]
-struct Transform(Arc<Change>);
+struct Transform(Arc<TransformFn>);
 
-type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+type TransformFn = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 impl fmt::Debug for Transform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -49,6 +49,9 @@ pub(super) const CALLS: &[Call] = &[
     usual("Admin::durability_warnings", |scene| {
         scene.db.admin().durability_warnings().map(drop)
     }),
+    usual("Admin::schema_drift", |scene| {
+        scene.db.admin().schema_drift().map(drop)
+    }),
     usual("Queue::is_drained", |scene| {
         scene.queue().is_drained().map(drop)
     }),
