@@ -22,6 +22,8 @@ BEGIN ATOMIC
     SELECT replace(replace(replace(regexp_replace(left(message, 500) COLLATE "C",
         '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+'
         '|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])'
+        -- A UUID, whose first groups may have no digit.
+        '|[[:xdigit:]]{8}(?:-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}'
         '|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+'
         '|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*',
         '\2' || chr(2) || '\1' || chr(3), 'g'), chr(2) || chr(3), '?'), chr(2), ''), chr(3), '');

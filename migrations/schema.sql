@@ -2991,7 +2991,7 @@ $_$;
 CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     BEGIN ATOMIC
- SELECT replace(replace(replace(regexp_replace(("left"(message, 500) COLLATE "C"), '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text), chr(2), ''::text), chr(3), ''::text) AS replace;
+ SELECT replace(replace(replace(regexp_replace(("left"(message, 500) COLLATE "C"), '((?:us|de|TP|or|OR|no|te|TE|al|it|th|as|ot|ve|ed|se)[^\w\s]?[ :=(\[#]+\S?\w*\d\w*|[A-Za-z_]*[A-Z][A-Za-z_]*[-/]?\d+|[a-z]+-?\d\d?\d?|^\d\d\d|^[0-9A-Z]+:|\d\d\d [A-Z]|[(\[][0-9A-Z]+[)\]])|[[:xdigit:]]{8}(?:-[[:xdigit:]]{4}){3}-[[:xdigit:]]{12}|([a-z]+_)\w*\d\w*(?:[.,:+/-]\w*\d\w*)*|eyJ[\w.-]+|\w*\d\w*(?:[.,:+/-]\w*\d\w*)*'::text, ((('\2'::text || chr(2)) || '\1'::text) || chr(3)), 'g'::text), (chr(2) || chr(3)), '?'::text), chr(2), ''::text), chr(3), ''::text) AS replace;
 END;
 
 -- Name: mask_rest(text); Type: FUNCTION; Schema: redrive; Owner: -

@@ -36,7 +36,8 @@ FROM (
            pg_get_triggerdef(g.oid) || CASE g.tgenabled WHEN 'O' THEN '' WHEN 'A' THEN ' ALWAYS' ELSE ' DISABLED' END
     FROM pg_catalog.pg_trigger g
     JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid
-    WHERE c.relnamespace = to_regnamespace('redrive') AND NOT g.tgisinternal
+    -- The triggers that partitions inherit are internal up to version 14.
+    WHERE c.relnamespace = to_regnamespace('redrive') AND NOT g.tgisinternal AND g.tgparentid = 0
     UNION ALL
     SELECT 'function ' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
            concat_ws(' ', pg_get_function_result(p.oid), p.provolatile, CASE WHEN p.prosecdef THEN 'definer' END,

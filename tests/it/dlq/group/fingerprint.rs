@@ -44,6 +44,16 @@ fn the_fingerprint_separates_different_failures() {
             true,
         ),
         ("ids 1, 2, 3", "ids 4, 5", true),
+        (
+            "of eacabafa-c2c6-49f5-8871-981e10056f31",
+            "of b58004a5-785f-4981-955c-0bb089142d8c",
+            true,
+        ),
+        (
+            "of abcdefab-cdef-4bcd-afab-cdefabcdefab",
+            "of 12345678-1234-4234-8234-123456789012",
+            true,
+        ),
         ("addr fe80::1 port 80", "addr fe80::2 port 443", true),
         ("user not found", "order not found", false),
         ("timeout", "timeout while reading", false),
