@@ -74,9 +74,10 @@ CREATE TABLE redrive.jobs_5 PARTITION OF redrive.jobs FOR VALUES IN (5);
 CREATE TABLE redrive.jobs_6 PARTITION OF redrive.jobs FOR VALUES IN (6);
 CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
 
--- The order of a claim: higher priority first, then the older id. The priority is negated so that
--- `(-priority, id) > (p, mark)` is one range of the index.
-CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, (-priority), id, segment);
+-- The order of a claim: higher priority first; within a priority, new jobs before redriven ones; then the older
+-- id. The expression is the rank of the job. It falls with the priority, so that `(rank, id) > (r, mark)` is one
+-- range of the index.
+CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, ((generation > 0)::integer - 2 * priority), id, segment);
 
 -- Settings of each segment. Vacuum starts early and runs at full speed, because a queue table must
 -- lose its dead rows quickly. Payloads are not compressed, so their size on disk bounds what a claim

@@ -3,6 +3,41 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
+-- Returns, for each queue with a live worker, how long the oldest job has been ready that was never redriven and
+-- that a worker handles; 0: none waits. Returns nothing for a run with a rate. It reads at most 100 jobs of each
+-- queue, in the order of claims, in the segment that receives new jobs. The settings keep a plan that was cached
+-- while the segment was empty from reading all of it.
+CREATE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE (queue text, waited_ms bigint)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+    SELECT w.queue::text,
+           coalesce(greatest(0, extract(epoch FROM statement_timestamp() - head.ready_at) * 1000), 0)::bigint
+    FROM (
+        SELECT h.queue, bool_or(h.kinds IS NULL) AS takes_all,
+               array_agg(n.kind) FILTER (WHERE n.kind IS NOT NULL) AS kinds
+        FROM redrive.workers h
+        LEFT JOIN LATERAL unnest(h.kinds) AS n (kind) ON true
+        WHERE h.expires_at > statement_timestamp()
+        GROUP BY h.queue
+    ) w
+    CROSS JOIN LATERAL (
+        SELECT min(few.ready_at) AS ready_at
+        FROM (
+            SELECT j.ready_at, j.kind, j.generation
+            FROM redrive.jobs j
+            WHERE j.segment = (SELECT r.segment FROM redrive.ring r) AND j.queue = w.queue
+            ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+            LIMIT 100
+        ) few
+        WHERE few.generation = 0 AND (w.takes_all OR few.kind = ANY (w.kinds))
+    ) head
+    WHERE EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = live_waits.run AND r.rate IS NULL)
+$$;
+
 -- Takes one step of a run: applies what the driver decided after the previous step (a halt or the next
 -- stage), then sends the letters that are due by the rate, at most `max_letters`. The step is one transaction
 -- under the lock of the run's row. A driver whose term is over changes nothing.

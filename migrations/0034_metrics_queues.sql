@@ -72,7 +72,7 @@ RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
 -- Returns the live jobs of each queue and their ages.
 --
 -- Jobs of a lower priority can wait behind any number of later jobs. The oldest job is therefore searched
--- from the lowest priority on, by index skip scan. Within a priority the order is that of ids. A job keeps its
+-- from the lowest rank on, by index skip scan. Within a rank the order is that of ids. A job keeps its
 -- id when it returns from a delay, so the first 10 are compared; those behind them were enqueued later.
 CREATE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
@@ -106,7 +106,7 @@ BEGIN
                    count(*) FILTER (WHERE NOT handled.takes_all AND few.kind <> ALL (handled.kinds)) AS unhandled
             FROM (
                 SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
-                ORDER BY (-j.priority), j.id LIMIT cap + 1
+                ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
             ) few
         ) ready
         CROSS JOIN LATERAL (
@@ -115,24 +115,26 @@ BEGIN
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
-            ORDER BY (-j.priority), j.id LIMIT 1
+            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT 1
         ) head ON true
         LEFT JOIN LATERAL (
-            WITH RECURSIVE known (level, steps) AS (
-                SELECT (SELECT (-j.priority) FROM redrive.jobs j WHERE j.queue = k.queue
-                        ORDER BY (-j.priority) DESC LIMIT 1), 1
+            WITH RECURSIVE known (rank, steps) AS (
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
+                        FROM redrive.jobs j
+                        WHERE j.queue = k.queue
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
                 UNION ALL
-                SELECT (SELECT (-j.priority) FROM redrive.jobs j
-                        WHERE j.queue = k.queue AND (-j.priority) < n.level
-                        ORDER BY (-j.priority) DESC LIMIT 1), n.steps + 1
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
+                        WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), n.steps + 1
                 FROM known n
-                WHERE n.level IS NOT NULL AND n.steps < most
+                WHERE n.rank IS NOT NULL AND n.steps < most
             )
             SELECT min(few.ready_at) AS ready_at
             FROM known n
             CROSS JOIN LATERAL (
                 SELECT j.ready_at FROM redrive.jobs j
-                WHERE j.queue = k.queue AND (-j.priority) = n.level
+                WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) = n.rank
                 ORDER BY j.id LIMIT 10
             ) few
         ) oldest ON true

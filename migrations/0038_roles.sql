@@ -59,7 +59,7 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[

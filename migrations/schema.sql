@@ -2390,7 +2390,7 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
@@ -2942,6 +2942,39 @@ BEGIN
         USING filter, after, max_letters, groups, states;
 END
 $_$;
+
+-- Name: live_waits(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE(queue text, waited_ms bigint)
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+    SELECT w.queue::text,
+           coalesce(greatest(0, extract(epoch FROM statement_timestamp() - head.ready_at) * 1000), 0)::bigint
+    FROM (
+        SELECT h.queue, bool_or(h.kinds IS NULL) AS takes_all,
+               array_agg(n.kind) FILTER (WHERE n.kind IS NOT NULL) AS kinds
+        FROM redrive.workers h
+        LEFT JOIN LATERAL unnest(h.kinds) AS n (kind) ON true
+        WHERE h.expires_at > statement_timestamp()
+        GROUP BY h.queue
+    ) w
+    CROSS JOIN LATERAL (
+        SELECT min(few.ready_at) AS ready_at
+        FROM (
+            SELECT j.ready_at, j.kind, j.generation
+            FROM redrive.jobs j
+            WHERE j.segment = (SELECT r.segment FROM redrive.ring r) AND j.queue = w.queue
+            ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+            LIMIT 100
+        ) few
+        WHERE few.generation = 0 AND (w.takes_all OR few.kind = ANY (w.kinds))
+    ) head
+    WHERE EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = live_waits.run AND r.rate IS NULL)
+$$;
 
 -- Name: lock_for_edit(bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -3506,7 +3539,7 @@ BEGIN
                    count(*) FILTER (WHERE NOT handled.takes_all AND few.kind <> ALL (handled.kinds)) AS unhandled
             FROM (
                 SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
-                ORDER BY (-j.priority), j.id LIMIT cap + 1
+                ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
             ) few
         ) ready
         CROSS JOIN LATERAL (
@@ -3515,24 +3548,26 @@ BEGIN
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
-            ORDER BY (-j.priority), j.id LIMIT 1
+            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT 1
         ) head ON true
         LEFT JOIN LATERAL (
-            WITH RECURSIVE known (level, steps) AS (
-                SELECT (SELECT (-j.priority) FROM redrive.jobs j WHERE j.queue = k.queue
-                        ORDER BY (-j.priority) DESC LIMIT 1), 1
+            WITH RECURSIVE known (rank, steps) AS (
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
+                        FROM redrive.jobs j
+                        WHERE j.queue = k.queue
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
                 UNION ALL
-                SELECT (SELECT (-j.priority) FROM redrive.jobs j
-                        WHERE j.queue = k.queue AND (-j.priority) < n.level
-                        ORDER BY (-j.priority) DESC LIMIT 1), n.steps + 1
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
+                        WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), n.steps + 1
                 FROM known n
-                WHERE n.level IS NOT NULL AND n.steps < most
+                WHERE n.rank IS NOT NULL AND n.steps < most
             )
             SELECT min(few.ready_at) AS ready_at
             FROM known n
             CROSS JOIN LATERAL (
                 SELECT j.ready_at FROM redrive.jobs j
-                WHERE j.queue = k.queue AND (-j.priority) = n.level
+                WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) = n.rank
                 ORDER BY j.id LIMIT 10
             ) few
         ) oldest ON true
@@ -5056,7 +5091,9 @@ $$;
 CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, forced boolean DEFAULT false, run_id bigint DEFAULT NULL::bigint, ordinals bigint[] DEFAULT NULL::bigint[], policy_id bigint DEFAULT NULL::bigint, delay_ms bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, ordinal bigint, result text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
@@ -5068,10 +5105,13 @@ BEGIN
     WITH held AS MATERIALIZED (
         SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
         FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
-        JOIN redrive.dead_letters l ON l.id = a.id
-        WHERE (l.state = 'open' OR send_back.forced AND l.state = 'quarantined') AND l.payload IS NOT NULL
-            AND (l.redacted IS NULL OR send_back.forced)
-        FOR UPDATE OF l SKIP LOCKED
+        CROSS JOIN LATERAL (
+            SELECT d.id, d.unique_key, d.died_at, d.queue
+            FROM redrive.dead_letters d
+            WHERE d.id = a.id AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
+                AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
+            FOR UPDATE SKIP LOCKED
+        ) l
     ),
     -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
     keyed AS (
@@ -7580,39 +7620,39 @@ CREATE INDEX groups_regressed ON redrive.groups USING btree (queue) INCLUDE (reg
 
 -- Name: jobs_for_claim; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_for_claim ON ONLY redrive.jobs USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_for_claim ON ONLY redrive.jobs USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_0_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_0_queue_expr_id_segment_idx ON redrive.jobs_0 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_0_queue_expr_id_segment_idx ON redrive.jobs_0 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_1_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_1_queue_expr_id_segment_idx ON redrive.jobs_1 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_1_queue_expr_id_segment_idx ON redrive.jobs_1 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_2_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_2_queue_expr_id_segment_idx ON redrive.jobs_2 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_2_queue_expr_id_segment_idx ON redrive.jobs_2 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_3_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_3_queue_expr_id_segment_idx ON redrive.jobs_3 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_3_queue_expr_id_segment_idx ON redrive.jobs_3 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_4_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_4_queue_expr_id_segment_idx ON redrive.jobs_4 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_4_queue_expr_id_segment_idx ON redrive.jobs_4 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_5_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_5_queue_expr_id_segment_idx ON redrive.jobs_5 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_5_queue_expr_id_segment_idx ON redrive.jobs_5 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_6_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_6_queue_expr_id_segment_idx ON redrive.jobs_6 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_6_queue_expr_id_segment_idx ON redrive.jobs_6 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_7_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE UNIQUE INDEX jobs_7_queue_expr_id_segment_idx ON redrive.jobs_7 USING btree (queue, ((- (priority)::smallint)), id, segment);
+CREATE UNIQUE INDEX jobs_7_queue_expr_id_segment_idx ON redrive.jobs_7 USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: jobs_delayed_for_promote; Type: INDEX; Schema: redrive; Owner: -
 

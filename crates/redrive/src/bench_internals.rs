@@ -7,7 +7,7 @@ use crate::job::backoff::Backoff;
 use crate::job::failure::Failure;
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::demand::{self, Fill};
-use crate::pipeline::claim::mark::{Marks, Scan};
+use crate::pipeline::claim::mark::{Marks, Scan, rank};
 use crate::pipeline::judge::{self, JudgeContext, Verdict};
 use crate::pipeline::outcome::Outcome;
 
@@ -38,7 +38,7 @@ pub fn demand(slots: usize, run_time: Duration, in_hand: usize) -> usize {
 pub fn mark(jobs: i64, priorities: i16, now: Instant) -> usize {
     let mut marks = Marks::new();
     let ids = (0..jobs).zip((0..priorities).cycle());
-    let claimed = ids.map(|(id, priority)| (priority, id));
+    let claimed = ids.map(|(id, priority)| (rank(priority, 0), id));
     marks.note(
         Scan::Full,
         now,

@@ -135,6 +135,7 @@ json_of                  invoker immutable pinned any       -
 letter_payload           invoker immutable pinned any       -
 letters_with_policy      definer stable    pinned any       -
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
+live_waits               invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
 lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 mask                     invoker immutable parsed any       -
@@ -202,7 +203,7 @@ rewrite                  invoker volatile  pinned table     lock_timeout=50ms
 run_policies             invoker volatile  pinned rows      enable_seqscan=on
 save_regressions         invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
-send_back                invoker volatile  pinned rows      enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off work_mem=32MB
+send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
 set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -

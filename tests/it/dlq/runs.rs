@@ -6,6 +6,7 @@ mod halt;
 mod killed;
 mod letters;
 mod lifecycle;
+mod live_jobs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

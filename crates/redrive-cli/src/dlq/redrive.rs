@@ -51,7 +51,7 @@ Examples:
   redrive dlq redrive orders --canary 10 --reason 'gateway fixed, INC-7' --yes
   redrive dlq redrive orders --cause rejected --limit 100 --yes
   redrive dlq redrive orders --validate --schema order.schema.json --yes
-  redrive dlq redrive orders --unthrottled --priority -10 --yes
+  redrive dlq redrive orders --unthrottled --yes
   redrive dlq redrive --id 42 43
 ",
     after_help = "\
@@ -87,7 +87,7 @@ struct JobArgs {
     /// Enqueue the jobs in this queue [default: the queue of each letter].
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
-    /// Priority of the jobs [default: unchanged]. A low priority lets other jobs run first.
+    /// Priority of the jobs [default: unchanged]. Within a priority, redriven jobs run after new ones.
     #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: Option<i16>,
     /// Maximum attempts of the jobs [default: unchanged].
@@ -110,8 +110,8 @@ struct PaceArgs {
     /// Letters per second [default: 100].
     #[arg(long, value_name = "N", conflicts_with_all = ["ids", "unthrottled"])]
     rate: Option<NonZeroU32>,
-    /// Redrive as fast as the database allows. The jobs run before newer jobs of the same
-    /// priority; use a negative --priority to run them last.
+    /// Redrive as fast as live jobs allow: slower while these wait more than twice as long as at the
+    /// start.
     #[arg(long, conflicts_with = "ids")]
     unthrottled: bool,
     /// Redrive N letters first and continue only if they recover.

@@ -9,9 +9,9 @@
 -- $6 integer    maximum crashes of a job, that is, workers that it lost; 0: no suspect
 -- $7 uuid       id of the lease, chosen by the client for this call; further leases have random ids
 -- $8 uuid       worker
--- $9 smallint[], $10 bigint[], $11 smallint[]
+-- $9 integer[], $10 bigint[], $11 integer[]
 --               ranges of the claim index to scan, in order, each starting after
---               (-priority, id) and ending before -priority; see pipeline/claim/mark.rs
+--               (rank, id) and ending before a rank; see pipeline/claim/mark.rs
 -- $12 text[]    kinds to skip because a breaker is open; NULL: none
 -- $13 integer   crashes from which a suspect is the only suspect of its claim
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped.
@@ -26,7 +26,7 @@ WITH picked AS MATERIALIZED (
            min(f.segment) = max(f.segment) AND sum(f.bytes) <= $5 AND NOT bool_or(f.is_alone) AS fit
     FROM (
         SELECT found.segment, found.tid, found.bytes, found.crashes, found.is_alone, found.is_plain
-        FROM unnest($9::smallint[], $10::bigint[], $11::smallint[])
+        FROM unnest($9::integer[], $10::bigint[], $11::integer[])
             WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)
         CROSS JOIN LATERAL (
             SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, j.crashes::smallint AS crashes,
@@ -38,12 +38,12 @@ WITH picked AS MATERIALIZED (
                        AS is_plain
             FROM redrive.jobs j
             WHERE j.queue = $1
-                AND (-j.priority, j.id) > (range.from_rank, range.from_id)
-                AND -j.priority < range.to_rank
+                AND ((j.generation > 0)::integer - 2 * j.priority, j.id) > (range.from_rank, range.from_id)
+                AND (j.generation > 0)::integer - 2 * j.priority < range.to_rank
                 AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                 AND j.crashes <= $6::integer
                 AND ($12::text[] IS NULL OR j.kind <> ALL ($12::text[]))
-            ORDER BY -j.priority, j.id
+            ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
             LIMIT $4
             FOR UPDATE SKIP LOCKED
         ) found

@@ -19,7 +19,7 @@ WITH picked AS MATERIALIZED (
         AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
         AND ($3::text[] IS NULL OR j.kind <> ALL ($3::text[]))
         AND j.crashes = 0
-    ORDER BY -j.priority, j.id
+    ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),

@@ -87,6 +87,7 @@ statements! {
     CREATE_RUN = "dlq" / "create_run";
     TAKE_RUN = "dlq" / "take_run";
     DRIVE_RUN = "dlq" / "drive_run";
+    LIVE_WAITS = "dlq" / "live_waits";
     CHANGE_RUN = "dlq" / "change_run";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";

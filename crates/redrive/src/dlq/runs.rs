@@ -6,6 +6,7 @@
 mod options;
 mod state;
 mod pace;
+mod throttle;
 mod driver;
 mod run;
 mod letters;

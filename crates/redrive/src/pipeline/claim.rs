@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::job::job::{DEFAULT_ATTEMPTS, JobId, JobMeta};
 use crate::job::payload::JsonText;
 use crate::sync::{Instant, Row};
-use mark::IndexRange;
+use mark::{IndexRange, rank};
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
 const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
@@ -100,6 +100,11 @@ pub(crate) struct ClaimedJob {
 }
 
 impl ClaimedJob {
+    /// Returns the rank and the id, which are the place of the job in the claim order.
+    pub(crate) fn place(&self) -> (i32, JobId) {
+        (rank(self.meta.priority, self.meta.generation), self.meta.id)
+    }
+
     pub(crate) fn suspicion(&self) -> Suspicion {
         match self.crashes {
             0 => Suspicion::None,
@@ -114,9 +119,9 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
     let queue = &*claim.queue;
     let doing = format!("claim jobs of queue `{queue}`");
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
-    let from_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.from_rank).collect();
+    let from_ranks: Vec<i32> = claim.ranges.iter().map(|range| range.from_rank).collect();
     let from_ids: Vec<i64> = claim.ranges.iter().map(|range| range.from_id).collect();
-    let to_ranks: Vec<i16> = claim.ranges.iter().map(|range| range.to_rank).collect();
+    let to_ranks: Vec<i32> = claim.ranges.iter().map(|range| range.to_rank).collect();
     let rows = session.query(
         &doing,
         &sql::CLAIM,
@@ -170,7 +175,7 @@ fn read(rows: &[Row], queue: &Arc<str>) -> Vec<ClaimedJob> {
         read_lease(row, queue, now, &mut claimed);
     }
     // DELETE returns rows in physical order.
-    claimed.sort_unstable_by_key(|job| (-job.meta.priority, job.meta.id));
+    claimed.sort_unstable_by_key(ClaimedJob::place);
     claimed
 }
 

@@ -99,11 +99,12 @@ impl Claimer {
             self.call("claim jobs", move |session| claim(session, &request))
         })?;
         self.state.hold(&claimed);
-        let ids = claimed
-            .iter()
-            .map(|job| (job.meta.priority, job.meta.id.get()));
+        let places = claimed.iter().map(|job| {
+            let (rank, id) = job.place();
+            (rank, id.get())
+        });
         let fill = Fill::of(claimed.len(), limit);
-        lock(&self.marks).note(look, asked_at, asked_at.elapsed(), fill, ids);
+        lock(&self.marks).note(look, asked_at, asked_at.elapsed(), fill, places);
         Ok((look, claimed))
     }
 

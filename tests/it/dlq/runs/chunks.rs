@@ -106,6 +106,21 @@ fn a_driver_sends_every_letter_once_over_two_connections() {
 }
 
 #[test]
+fn a_step_reads_only_the_letters_that_it_sends_without_statistics() {
+    let test = TestDatabase::migrated();
+    bury(&test, LETTERS);
+    drop(start(&test));
+    let mut client = test.client();
+    let who = driver_of(&mut client);
+    let mut open = client.transaction().unwrap();
+    assert_eq!(step(&mut open, who, 500), ("sent".to_owned(), 500));
+    let asked = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+        WHERE schemaname = 'redrive' AND relname = 'dead_letters'";
+    let read: i64 = open.query_one(asked, &[]).unwrap().get(0);
+    assert!((500..2500).contains(&read), "{read} letters were read");
+}
+
+#[test]
 fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);

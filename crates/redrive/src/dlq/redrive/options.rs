@@ -46,7 +46,8 @@ impl RedriveOptions {
         self
     }
 
-    /// Sets the priority. A low one lets live jobs go first.
+    /// Sets the priority. Within a priority, redriven jobs run after new ones; with a higher priority
+    /// they go first.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> RedriveOptions {
         self.priority = Some(priority);

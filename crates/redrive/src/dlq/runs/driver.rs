@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::pace::{Facts, Numbers, Pace, pace};
 use super::state::RunState;
+use super::throttle::{Batch, LiveWait, Throttle};
 use crate::db::database::Database;
 use crate::db::session::Session;
 use crate::db::sql;
@@ -69,7 +70,7 @@ impl RunDriver {
                 run: run.get(),
                 driver,
                 term,
-                batch: BATCH,
+                throttle: Throttle::new(BATCH),
                 next: Pace::Go,
                 chunks: 0,
                 window: None,
@@ -83,13 +84,13 @@ impl RunDriver {
         RunId::new(self.steps.run)
     }
 
-    ///
     /// Sends the letters that are due, at most 1,000, and returns the run's progress.
     ///
     /// Call it again after [`RunStep::wait`], and within 10 seconds.
     ///
     /// An unthrottled run without a canary sends for a quarter of a second, over two
-    /// connections if the pool has at least six.
+    /// connections if the pool has at least seven. It sends less, down to 300 letters a second, while
+    /// live jobs of a queue with workers wait more than twice as long as at its start.
     ///
     /// # Errors
     /// If the database rejects the step or does not answer. A step is atomic and can be
@@ -99,7 +100,7 @@ impl RunDriver {
         // If the answer is lost, the decision may have been applied. Check the run
         // first.
         self.steps.next = Pace::Go;
-        if steps.chunks < 2 || !self.may_have_help {
+        if steps.chunks < 2 || !self.may_have_help || steps.throttle.is_slow() {
             let answer = send(&self.db, steps)?;
             return Ok(self.keep(answer));
         }
@@ -188,7 +189,7 @@ struct Steps {
     run: i64,
     driver: Uuid,
     term: i64,
-    batch: i64,
+    throttle: Throttle,
     /// The decision of the last step.
     next: Pace,
     /// The chunks that were left after the last step, counted up to 2.
@@ -200,6 +201,11 @@ struct Steps {
 
 impl Steps {
     fn step(&mut self, session: &mut Session) -> Result<RunStep> {
+        let batch = self.throttle.next(live_waits(session, self.run)?);
+        self.send(session, batch)
+    }
+
+    fn send(&mut self, session: &mut Session, batch: Batch) -> Result<RunStep> {
         let (mut halt, mut stage, mut stage_to) = (None, None, None);
         match std::mem::replace(&mut self.next, Pace::Go) {
             Pace::Go => {}
@@ -217,7 +223,7 @@ impl Steps {
                 &self.driver,
                 &self.term,
                 &DRIVER_LEASE_MS,
-                &self.batch,
+                &batch.letters,
                 &halt,
                 &stage,
                 &stage_to,
@@ -269,7 +275,7 @@ impl Steps {
                 // The other connection of this driver holds the last chunk for one batch.
                 Pace::Go if what == "busy" => ALMOST_DONE,
                 Pace::Go if what == "waiting" || !wait.is_zero() => wait.max(BREATH),
-                Pace::Go => wait,
+                Pace::Go => wait.max(batch.pause),
                 Pace::NextStage { .. } | Pace::Halt(_) => Duration::ZERO,
             };
         }
@@ -283,6 +289,17 @@ impl Steps {
             died: count("died"),
         })
     }
+}
+
+/// Returns how long live jobs wait; empty: the run need not care.
+fn live_waits(session: &mut Session, run: i64) -> Result<Vec<LiveWait>> {
+    let doing = format!("read the waits of live jobs for redrive run {run}");
+    let rows = session.query(&doing, &sql::LIVE_WAITS, &[&run])?;
+    let waits = rows.iter().map(|row| LiveWait {
+        queue: row.get::<_, &str>("queue").into(),
+        waited: Duration::from_millis(row.get::<_, i64>("waited_ms").unsigned_abs()),
+    });
+    Ok(waits.collect())
 }
 
 fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<(RunId, i64)>> {
@@ -312,7 +329,7 @@ pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Fou
             run: id.get(),
             driver,
             term,
-            batch: BATCH_OF_A_WORKER,
+            throttle: Throttle::new(BATCH_OF_A_WORKER),
             next: Pace::Go,
             chunks: 0,
             window: None,

@@ -22,7 +22,8 @@ const MAX_SAMPLE: u32 = 1_000_000;
 pub enum Rate {
     /// At most this many letters per second, up to 1,000,000.
     PerSecond(NonZeroU32),
-    /// As fast as the database accepts them.
+    /// As fast as the database accepts them, while live jobs wait no more than twice as long as at the
+    /// start of the run.
     Unthrottled,
 }
 

@@ -17,19 +17,24 @@ const SHARE: u32 = 20;
 /// A full scan this fast is always affordable.
 const CHEAP: Duration = Duration::from_millis(2);
 
-/// A part of the claim index: from after (rank, id) to below a rank. The rank is the negated
-/// priority, so ranks rise in claim order.
+/// Returns the rank of a job: claims take jobs in the order of rank, then id. The rank falls with the
+/// priority, and redriven jobs come after new ones of the same priority.
+pub(crate) fn rank(priority: i16, generation: u32) -> i32 {
+    i32::from(generation > 0) - 2 * i32::from(priority)
+}
+
+/// A part of the claim index: from after (rank, id) to below a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexRange {
-    pub(crate) from_rank: i16,
+    pub(crate) from_rank: i32,
     pub(crate) from_id: i64,
-    pub(crate) to_rank: i16,
+    pub(crate) to_rank: i32,
 }
 
 const ALL: IndexRange = IndexRange {
-    from_rank: i16::MIN,
+    from_rank: i32::MIN,
     from_id: 0,
-    to_rank: i16::MAX,
+    to_rank: i32::MAX,
 };
 
 /// Where a claim scans the index.
@@ -45,7 +50,7 @@ pub(crate) enum Scan {
 #[derive(Debug)]
 pub(crate) struct Marks {
     /// The highest claimed id by rank.
-    last_id: BTreeMap<i16, i64>,
+    last_id: BTreeMap<i32, i64>,
     full_look_at: Option<Instant>,
     full_look_took: Duration,
 }
@@ -87,7 +92,7 @@ impl Marks {
                     open = IndexRange {
                         from_rank: rank,
                         from_id: id.saturating_add(lead),
-                        to_rank: i16::MAX,
+                        to_rank: i32::MAX,
                     };
                 }
                 ranges.push(open);
@@ -106,7 +111,7 @@ impl Marks {
         }
     }
 
-    /// Records a claim: its jobs as (priority, id) in claim order, whether it was full, when it
+    /// Records a claim: its jobs as (rank, id) in claim order, whether it was full, when it
     /// started and how long it took.
     ///
     /// A full scan that returned a full batch left nothing before its last job, so the mark moves
@@ -118,10 +123,10 @@ impl Marks {
         asked_at: Instant,
         took: Duration,
         got: Fill,
-        claimed: impl Iterator<Item = (i16, i64)>,
+        claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        for (priority, id) in claimed {
-            let last = self.last_id.entry(-priority).or_insert(id);
+        for (rank, id) in claimed {
+            let last = self.last_id.entry(rank).or_insert(id);
             *last = match (look, got) {
                 (Scan::Full, Fill::Full) => id,
                 (Scan::Full, Fill::Partial) | (Scan::FromMarks, _) => id.max(*last),
@@ -142,6 +147,24 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn redriven_jobs_follow_new_ones_of_the_same_priority() {
+        let in_order = [
+            (2, 0),
+            (2, 1),
+            (1, 0),
+            (1, 3),
+            (0, 0),
+            (0, 1),
+            (-1, 0),
+            (-1, 9),
+        ];
+        let ranks = in_order.map(|(priority, generation)| rank(priority, generation));
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        assert_eq!(rank(1, 1), rank(1, 7));
+        assert!(rank(0, 0) < rank(0, 1) && rank(0, 1) < rank(-1, 0));
+    }
 
     #[test]
     fn the_first_scan_is_full_and_cheap_scans_stay_full() {
@@ -188,7 +211,7 @@ mod tests {
             now,
             MS,
             Fill::Full,
-            [(5, 70), (5, 60), (0, 90), (-3, 10)].into_iter(),
+            [(-5, 70), (-5, 60), (0, 90), (3, 10)].into_iter(),
         );
         let range = |from_rank, from_id, to_rank| IndexRange {
             from_rank,
@@ -198,20 +221,20 @@ mod tests {
         assert_eq!(
             marks.ranges(Scan::FromMarks, 0),
             [
-                range(i16::MIN, 0, -5),
+                range(i32::MIN, 0, -5),
                 range(-5, 70, 0),
                 range(0, 90, 3),
-                range(3, 10, i16::MAX),
+                range(3, 10, i32::MAX),
             ]
         );
         assert_eq!(marks.ranges(Scan::Full, 0), [ALL]);
         assert_eq!(
             marks.ranges(Scan::FromMarks, 1000),
             [
-                range(i16::MIN, 0, -5),
+                range(i32::MIN, 0, -5),
                 range(-5, 1070, 0),
                 range(0, 1090, 3),
-                range(3, 1010, i16::MAX),
+                range(3, 1010, i32::MAX),
             ]
         );
         assert_eq!(marks.ranges(Scan::Full, 1000), [ALL], "nothing is left out");

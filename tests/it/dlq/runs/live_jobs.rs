@@ -1,0 +1,125 @@
+//! Redrive runs beside live jobs: these go first, and a run sends less while they wait for long.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redrive::dlq::runs::{Rate, RunOptions};
+use redrive::dlq::{LetterFilter, RedriveOptions};
+use redrive::{Failure, Job, NewJob, Operator};
+use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+
+use super::{start, unthrottled};
+
+/// A worker that renewed just now and handles orders.
+const WORKER: &str = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+    VALUES (gen_random_uuid(), 'orders', 'host', 1, '1', 1, '{order}', clock_timestamp() + interval '1 hour')";
+const LETTERS: &str = "INSERT INTO redrive.dead_letters
+        (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+    SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
+    FROM generate_series(1, 3000)";
+const LATE: &str = "UPDATE redrive.jobs SET ready_at = clock_timestamp() - interval '1 minute'
+    WHERE generation = 0";
+/// The fewest letters of a step.
+const FEWEST: u64 = 25;
+/// The steps that show how long live jobs usually wait.
+const USUAL: u64 = 8;
+
+#[test]
+fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
+    let rejecting = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(rejecting);
+    let urgent = RedriveOptions::new().priority(1);
+    let operator = Operator::default().reason("fixed");
+    let dlq = queue.database().dlq();
+    let last = LetterFilter::new().ids([ids[3]]);
+    let first = dlq.redrive_with(&last, &urgent, &operator).unwrap();
+    assert_eq!(first.redriven, [ids[3]]);
+    let others = dlq.redrive(&LetterFilter::new(), &operator).unwrap();
+    assert_eq!(others.redriven, ids[..3]);
+    let low = NewJob::new(&Order { number: 20 }).unwrap().priority(-1);
+    queue.enqueue_jobs(&[low]).unwrap();
+    queue
+        .enqueue_many(&[Order { number: 10 }, Order { number: 11 }])
+        .unwrap();
+    let order: Arc<Mutex<Vec<i64>>> = Arc::default();
+    let running = worker(&queue)
+        .slots(1)
+        .handle({
+            let order = Arc::clone(&order);
+            move |job: &Job<Order>| {
+                order.lock().unwrap().push(job.payload().number);
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(running);
+    assert_eq!(*order.lock().unwrap(), [4, 10, 11, 1, 2, 3, 20]);
+}
+
+#[test]
+fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(&format!("{WORKER}; {LETTERS}"))
+        .unwrap();
+    let mut driver = start(&test, &unthrottled());
+    // No live job waits.
+    for step in 1..=USUAL {
+        let now = driver.step().unwrap();
+        assert_eq!(
+            (now.sent, now.wait),
+            (FEWEST * step, Duration::from_millis(10))
+        );
+    }
+    let before = FEWEST * USUAL;
+    assert_eq!(driver.step().unwrap().sent, before + 50);
+    assert_eq!(driver.step().unwrap().sent, before + 150);
+    // A live job waits. Jobs of a kind that no worker handles are no reason.
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    queue
+        .enqueue_jobs(&[NewJob::raw("unknown", "1").unwrap()])
+        .unwrap();
+    client.execute(LATE, &[]).unwrap();
+    for step in 1..=3 {
+        let now = driver.step().unwrap();
+        let sent = before + 150 + FEWEST * step;
+        assert_eq!((now.sent, now.wait), (sent, Duration::from_millis(50)));
+    }
+    let settled = "DELETE FROM redrive.jobs WHERE kind = 'order' AND generation = 0";
+    client.execute(settled, &[]).unwrap();
+    let now = driver.step().unwrap();
+    assert_eq!(
+        now.sent,
+        before + 225 + FEWEST + FEWEST,
+        "one more than the fewest"
+    );
+    assert_eq!(now.wait, Duration::from_millis(10));
+}
+
+#[test]
+fn a_run_with_a_rate_ignores_the_waits_of_live_jobs() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(&format!("{WORKER}; {LETTERS}"))
+        .unwrap();
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    client.execute(LATE, &[]).unwrap();
+    let rate = Rate::PerSecond(1_000_000.try_into().unwrap());
+    let mut driver = start(&test, &RunOptions::new().rate(rate));
+    let due = "UPDATE redrive.redrive_runs SET next_at = next_at - interval '1 second'";
+    client.execute(due, &[]).unwrap();
+    assert_eq!(driver.step().unwrap().sent, 1000);
+}
