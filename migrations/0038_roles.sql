@@ -66,16 +66,21 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
         'SELECT ON redrive.compactions',
+        'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
-    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+    capturer CONSTANT text[] := ARRAY[
+        'INSERT ON redrive.dlq_events',
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
-        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.queues, '
             'redrive.audit, redrive.archived_letters',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
+        'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',

@@ -185,6 +185,36 @@ BEGIN
 END
 $$;
 
+-- Name: add_to_events(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_to_events() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NEW.id IS NOT NULL OR NEW.status NOT IN ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED_PERMANENTLY') THEN
+        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs a valid status and no id; redrive assigns the id'
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'The status is PENDING (default), PROCESSING, SUCCEEDED or FAILED_PERMANENTLY.';
+    END IF;
+    NEW.id := (SELECT c.id FROM redrive.capture(
+        'dlq_events', gen_random_uuid()::text, 'dlq_events', NEW.event_type, convert_to(NEW.payload::text, 'UTF8'),
+        error_message => NEW.error_reason, error_detail => NEW.error_stacktrace) c);
+    UPDATE redrive.dead_letters l
+    SET earlier_attempts = coalesce(NEW.retry_count, 0), died_at = least(NEW.created_at, l.died_at)
+    WHERE l.id = NEW.id;
+    IF NEW.status <> 'PENDING' OR NEW.retry_after > clock_timestamp() THEN
+        PERFORM redrive.claim_event(NEW.id);
+        IF NEW.status <> 'PROCESSING' THEN
+            PERFORM redrive.settle_event(
+                NEW.id, CASE NEW.status WHEN 'PENDING' THEN 'release' WHEN 'SUCCEEDED' THEN 'done' ELSE 'dead' END,
+                NEW.retry_after, NEW.error_reason, NEW.error_stacktrace);
+        END IF;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
 -- Name: apply_retention(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.apply_retention(max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait'::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
@@ -227,6 +257,23 @@ BEGIN
         PERFORM redrive.prune_groups('90 days');
     END IF;
     RETURN taken;
+END
+$$;
+
+-- Name: archive_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.archive_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF redrive.remove_event(NEW.id, 'archive') THEN
+        RETURN NEW;
+    ELSIF NEW.status = 'SUCCEEDED' THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'redrive: event % is %; only closed events can be archived', NEW.id, NEW.status
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'redrive.discard closes a letter.';
 END
 $$;
 
@@ -508,6 +555,24 @@ BEGIN
 END
 $$;
 
+-- Name: audit_removed_events(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.audit_removed_events() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    removed bigint := nullif(current_setting('redrive.removed_events', true), '');
+BEGIN
+    IF removed > 0 THEN
+        PERFORM redrive.record_act('prune', NULL, TG_OP || ' on ' || TG_TABLE_NAME, NULL, removed,
+            jsonb_build_object('action', CASE TG_OP WHEN 'DELETE' THEN 'delete' ELSE 'archive' END));
+        PERFORM set_config('redrive.removed_events', '', true);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Name: blocked_letters(jsonb, text, text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, opened_at timestamp with time zone, is_served boolean)
@@ -736,6 +801,55 @@ BEGIN
 END
 $$;
 
+-- Name: change_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.change_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    verdict text := CASE NEW.status
+        WHEN 'SUCCEEDED' THEN 'done' WHEN 'FAILED_PERMANENTLY' THEN 'dead'
+        WHEN 'PENDING' THEN CASE
+            WHEN NEW.retry_count > OLD.retry_count OR NEW.error_reason IS DISTINCT FROM OLD.error_reason THEN 'retry'
+            ELSE 'release' END
+        END;
+BEGIN
+    IF NEW.id <> OLD.id OR NEW.event_type IS DISTINCT FROM OLD.event_type
+        OR NEW.payload::text IS DISTINCT FROM OLD.payload::text
+    THEN
+        RAISE EXCEPTION 'redrive: an UPDATE of dlq_events cannot change the id, event_type or payload of event %', OLD.id
+            USING ERRCODE = 'feature_not_supported', HINT = 'redrive.edit_letters changes the payload of a letter.';
+    END IF;
+    IF NEW.status = 'PROCESSING' AND OLD.status IN ('PENDING', 'PROCESSING') THEN
+        IF OLD.status = 'PENDING' AND redrive.claim_event(OLD.id) THEN
+            RETURN NEW;
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF NEW.status = 'PROCESSING' OR NEW.status IS NULL OR verdict IS NULL THEN
+        RAISE EXCEPTION 'redrive: event % is % and cannot become %', OLD.id, OLD.status, coalesce(NEW.status, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'A PENDING event becomes PROCESSING, and then SUCCEEDED, PENDING or FAILED_PERMANENTLY.';
+    END IF;
+    IF NEW.status = OLD.status AND verdict IN ('done', 'dead') THEN
+        RETURN NEW;
+    END IF;
+    IF NOT redrive.settle_event(OLD.id, verdict, NEW.retry_after, NEW.error_reason, NEW.error_stacktrace) THEN
+        IF NOT redrive.claim_event(OLD.id) THEN
+            RAISE EXCEPTION 'redrive: event % cannot become %: a worker or another session is processing it, it is closed or quarantined, or its payload is redacted or not JSON', OLD.id, NEW.status
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('redrive dlq show %s', OLD.id);
+        END IF;
+        IF OLD.status = 'FAILED_PERMANENTLY' THEN
+            PERFORM redrive.record_act('redrive', NULL, 'UPDATE of dlq_events',
+                jsonb_build_object('ids', jsonb_build_array(OLD.id)), 1);
+        END IF;
+        PERFORM redrive.settle_event(OLD.id, verdict, NEW.retry_after, NEW.error_reason, NEW.error_stacktrace);
+    END IF;
+    RETURN NEW;
+END
+$$;
+
 -- Name: change_run(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.change_run(run bigint, verb text, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, OUT was text, OUT became text) RETURNS record
@@ -869,6 +983,61 @@ BEGIN
         RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+END
+$$;
+
+-- Name: claim_event(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.claim_event(event_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    letter record;
+    place  record;
+    job    record;
+    kept   interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
+BEGIN
+    SELECT l.state, l.queue INTO letter FROM redrive.dead_letters l WHERE l.id = event_id;
+    -- As a delayed job, so that its primary key finds it.
+    IF letter.state = 'open' AND NOT EXISTS (
+        SELECT FROM redrive.send_back(ARRAY[event_id], jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redriven', 'by', session_user, 'reason', 'claimed through dlq_events'),
+            delay_ms => 0) b
+        WHERE b.result = 'sent')
+    THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.jobs_delayed d
+    WHERE d.id = (SELECT w.id FROM redrive.jobs_delayed w WHERE w.id = event_id FOR UPDATE SKIP LOCKED)
+    RETURNING d.* INTO job;
+    IF NOT FOUND THEN
+        SELECT j.segment, j.ctid AS tid INTO place
+        FROM redrive.jobs j
+        WHERE j.id = event_id AND j.queue = coalesce(letter.queue::text, j.queue::text)
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+        SELECT t.* INTO job FROM redrive.take_jobs(place.segment, ARRAY[place.tid]) t;
+    END IF;
+    INSERT INTO redrive.workers AS w (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+    VALUES (md5(concat_ws(' ', 'dlq_events', pg_current_xact_id(), job.queue))::uuid, job.queue,
+            coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(), 'dlq_events', 1, ARRAY[job.kind::text],
+            clock_timestamp() + kept)
+    ON CONFLICT (worker_id) DO UPDATE SET kinds = w.kinds || excluded.kinds WHERE NOT w.kinds @> excluded.kinds;
+    INSERT INTO redrive.leases
+        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, priorities, attempts, max_attempts,
+         generations, crashes, refunds, histories, unique_keys, outages_since, headers, group_keys)
+    VALUES (redrive.event_lease(event_id), md5(concat_ws(' ', 'dlq_events', pg_current_xact_id(), job.queue))::uuid,
+            job.queue, ARRAY[job.id], ARRAY[job.kind::text], ARRAY[job.payload], ARRAY[job.enqueued_at],
+            ARRAY[job.priority::smallint], ARRAY[job.attempt::integer + 1], ARRAY[job.max_attempts::integer],
+            ARRAY[job.generation::integer], ARRAY[job.crashes::smallint], ARRAY[job.refunds::smallint],
+            ARRAY[job.history], ARRAY[job.unique_key], ARRAY[job.outage_since], ARRAY[job.headers::jsonb],
+            ARRAY[job.group_key::text]);
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, job.queue, '{claimed}', '{1}' FROM redrive.metric_ring m;
+    RETURN true;
 END
 $$;
 
@@ -1333,6 +1502,24 @@ BEGIN
         cut := cut - 5;
     END LOOP;
     RETURN cut;
+END
+$$;
+
+-- Name: delete_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF redrive.remove_event(OLD.id, 'delete') THEN
+        RETURN OLD;
+    ELSIF OLD.status = 'SUCCEEDED' THEN
+        -- Another session was faster.
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'redrive: event % is %; only closed events can be deleted', OLD.id, OLD.status
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'redrive.discard closes a letter.';
 END
 $$;
 
@@ -1926,6 +2113,14 @@ BEGIN
 END
 $$;
 
+-- Name: event_lease(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.event_lease(event_id bigint) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (md5(('dlq_events '::text || event_id)))::uuid AS md5;
+END;
+
 -- Name: expand_record(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
@@ -2397,16 +2592,21 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
         'SELECT ON redrive.compactions',
+        'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
-    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+    capturer CONSTANT text[] := ARRAY[
+        'INSERT ON redrive.dlq_events',
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
-        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.queues, '
             'redrive.audit, redrive.archived_letters',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
+        'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -4579,6 +4779,43 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
     LEFT JOIN redrive.dead_letters l ON l.id = a.id
 $$;
 
+-- Name: remove_event(bigint, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    WITH gone AS (
+        DELETE FROM redrive.dead_letters l
+        WHERE l.id = remove_event.event_id AND l.state IN ('recovered', 'discarded')
+        RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
+    ),
+    kept AS (
+        INSERT INTO redrive.archived_letters (id, queue, letter)
+        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
+            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at, 'person', v.person,
+                       'reason', v.reason, 'payload', v.payload::text,
+                       'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
+            FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
+        FROM gone g
+        LEFT JOIN redrive.details d ON d.id = g.detail_id
+        WHERE remove_event.action = 'archive'
+    ),
+    left_run AS (
+        DELETE FROM redrive.run_letters m
+        USING gone g, redrive.redrive_runs r
+        WHERE m.run_id = g.run_id AND m.ordinal = g.run_ordinal
+            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled')
+    ),
+    -- The statement's trigger writes one audit row for all events.
+    counted AS MATERIALIZED (
+        SELECT set_config('redrive.removed_events',
+            (coalesce(nullif(current_setting('redrive.removed_events', true), ''), '0')::bigint + 1)::text, true)
+        FROM gone
+    )
+    SELECT count(*) > 0 FROM counted
+$$;
+
 -- Name: remove_letters(text, text, interval, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
@@ -5409,6 +5646,101 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
         jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
     RETURN set_id;
+END
+$$;
+
+-- Name: settle_event(bigint, text, timestamp with time zone, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.settle_event(event_id bigint, verdict text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, error_message text DEFAULT NULL::text, error_detail text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    held   redrive.leases;
+    job    redrive.leased_job;
+    worker redrive.workers;
+    told   text := settle_event.verdict;
+    death  text := 'rejected';
+    class  text;
+    ran_ms bigint;
+    attempt_record jsonb;
+BEGIN
+    DELETE FROM redrive.leases l WHERE l.lease_id = redrive.event_lease(event_id) RETURNING l.* INTO held;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT j.* INTO job FROM redrive.jobs_of(held) j;
+    SELECT w.* INTO worker FROM redrive.workers w WHERE w.worker_id = held.worker_id;
+    IF told IN ('retry', 'release') AND event_id = ANY (held.cancelled) THEN
+        told := 'dead';
+        death := 'manual';
+    -- The consumer decides how often it retries, up to the greatest maximum that a job can have.
+    ELSIF told = 'retry' AND job.attempt >= 1000 THEN
+        told := 'dead';
+        death := 'exhausted';
+    END IF;
+    IF told IN ('done', 'dead') THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = event_id;
+    END IF;
+    IF told = 'done' THEN
+        UPDATE redrive.dead_letters l SET state = 'recovered', changed_at = clock_timestamp()
+        WHERE l.id = event_id AND l.state || '' = 'redriving';
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT m.segment, held.queue, '{succeeded}', ARRAY[job.kind], '{1}' FROM redrive.metric_ring m;
+        RETURN true;
+    END IF;
+    SELECT l.error_class INTO class FROM redrive.dead_letters l WHERE l.id = event_id;
+    class := coalesce(class, job.history -> -1 ->> 'error_class', 'failed');
+    ran_ms := greatest(extract(epoch FROM clock_timestamp() - held.claimed_at) * 1000, 0);
+    attempt_record := jsonb_build_object(
+        'generation', job.generation, 'attempt', job.attempt, 'outcome', CASE told WHEN 'dead' THEN death ELSE 'failed' END,
+        'run_ms', ran_ms, 'error_class', class, 'error_message', left(settle_event.error_message, 1000),
+        'worker', held.worker_id, 'host', worker.host, 'version', worker.version, 'pid', worker.pid,
+        'ended_at', clock_timestamp());
+    IF told = 'dead' THEN
+        INSERT INTO redrive.dead_letters
+            (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority, attempts,
+             max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms,
+             headers, group_key)
+        SELECT job.id, held.queue, job.kind, death, class, redrive.clip(coalesce(settle_event.error_message, ''), 8192),
+               redrive.clip(settle_event.error_detail, 65536), p.payload, p.raw, job.priority, job.attempt, job.max_attempts,
+               job.generation, job.crashes, redrive.history_before(job.history, attempt_record - 'ended_at'), held.worker_id,
+               worker.host, worker.version, job.enqueued_at, job.unique_key, worker.pid, least(ran_ms, 2147483647),
+               job.headers, job.group_key
+        FROM redrive.letter_payload(job.payload) p
+        ON CONFLICT (id) DO UPDATE
+        SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+            error_message = excluded.error_message, error_detail = excluded.error_detail,
+            payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+            priority = excluded.priority, attempts = excluded.attempts,
+            max_attempts = excluded.max_attempts, generation = excluded.generation,
+            crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+            host = excluded.host, version = excluded.version, discard_reason = NULL,
+            failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+            group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
+            group_id = excluded.group_id, detail_id = excluded.detail_id,
+            died_at = excluded.died_at, changed_at = excluded.changed_at;
+    ELSE
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind, payload,
+             history, unique_key, headers, group_key)
+        VALUES (coalesce(settle_event.run_at, clock_timestamp()), job.id, job.enqueued_at,
+                job.attempt - CASE told WHEN 'release' THEN 1 ELSE 0 END,
+                greatest(job.max_attempts, job.attempt + 1), job.generation, job.priority, 0, job.refunds, held.queue,
+                job.kind, job.payload,
+                CASE told WHEN 'release' THEN job.history ELSE redrive.add_attempt(job.history, attempt_record) END,
+                job.unique_key, job.headers, job.group_key);
+    END IF;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
+    SELECT m.segment, held.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(1::bigint)
+    FROM redrive.metric_ring m
+    CROSS JOIN (VALUES
+        (CASE told WHEN 'dead' THEN 'ended' WHEN 'release' THEN 'released' ELSE 'retried' END, NULL, NULL),
+        ('failed', job.kind, CASE told WHEN 'dead' THEN 'rejected' ELSE 'error' END)
+    ) AS c (key, label, cause)
+    WHERE c.key <> 'failed' OR told <> 'release' AND death <> 'manual'
+    GROUP BY m.segment;
+    RETURN true;
 END
 $$;
 
@@ -6374,7 +6706,7 @@ UNION ALL
     l.changed_at AS updated_at
    FROM (redrive.dead_letters l
      LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
-  WHERE ((l.state = 'open'::text) AND (l.cause = 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+  WHERE ((l.state = 'open'::text) AND (l.cause = 'captured'::text) AND (l.payload IS NOT NULL) AND (l.redacted IS NULL) AND (NOT (l.id IN ( SELECT w.letter_id
            FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
 UNION ALL
  SELECT l.id,
@@ -6389,7 +6721,7 @@ UNION ALL
     l.changed_at AS updated_at
    FROM (redrive.dead_letters l
      LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
-  WHERE ((l.state = 'open'::text) AND (l.cause <> 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+  WHERE ((l.state = 'open'::text) AND ((l.cause <> 'captured'::text) OR (l.payload IS NULL) OR (l.redacted IS NOT NULL)) AND (NOT (l.id IN ( SELECT w.letter_id
            FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
 UNION ALL
  SELECT l.id,
@@ -6423,6 +6755,28 @@ UNION ALL
 -- Name: VIEW dlq_events; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON VIEW redrive.dlq_events IS 'Failed events in the columns and states of the classic PostgreSQL dead letter table.';
+
+-- Name: dlq_events_archive; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.dlq_events_archive AS
+ SELECT a.id,
+    (a.letter ->> 'kind'::text) AS event_type,
+    (COALESCE((a.letter -> 'payload'::text), (a.letter -> 'raw_base64'::text)))::json AS payload,
+    (a.letter ->> 'error_message'::text) AS error_reason,
+    (a.letter ->> 'error_detail'::text) AS error_stacktrace,
+        CASE (a.letter ->> 'state'::text)
+            WHEN 'recovered'::text THEN 'SUCCEEDED'::text
+            ELSE 'FAILED_PERMANENTLY'::text
+        END AS status,
+    (COALESCE(((a.letter ->> 'earlier_attempts'::text))::integer, 0) + COALESCE(((a.letter ->> 'attempts'::text))::integer, 0)) AS retry_count,
+    ((a.letter ->> 'died_at'::text))::timestamp with time zone AS retry_after,
+    ((a.letter ->> 'died_at'::text))::timestamp with time zone AS created_at,
+    ((a.letter ->> 'changed_at'::text))::timestamp with time zone AS updated_at
+   FROM redrive.archived_letters a;
+
+-- Name: VIEW dlq_events_archive; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.dlq_events_archive IS 'Archived letters in the columns of dlq_events.';
 
 -- Name: exclusive_tasks; Type: TABLE; Schema: redrive; Owner: -
 
@@ -7367,6 +7721,26 @@ ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_1 
 
 ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_2 FOR VALUES IN ('2');
 
+-- Name: dlq_events status; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN status SET DEFAULT 'PENDING'::text;
+
+-- Name: dlq_events retry_count; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN retry_count SET DEFAULT 0;
+
+-- Name: dlq_events retry_after; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN retry_after SET DEFAULT now();
+
+-- Name: dlq_events created_at; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN created_at SET DEFAULT now();
+
+-- Name: dlq_events updated_at; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN updated_at SET DEFAULT now();
+
 -- Name: archived_letters archived_letters_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.archived_letters
@@ -7678,13 +8052,33 @@ ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_6_queue_expr_id
 
 ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_7_queue_expr_id_segment_idx;
 
+-- Name: dlq_events add_to_events; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER add_to_events INSTEAD OF INSERT ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.add_to_events();
+
 -- Name: audit append_only; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON redrive.audit FOR EACH STATEMENT EXECUTE FUNCTION redrive.protect_audit();
 
+-- Name: dlq_events_archive archive_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER archive_event INSTEAD OF INSERT ON redrive.dlq_events_archive FOR EACH ROW EXECUTE FUNCTION redrive.archive_event();
+
+-- Name: dlq_events_archive audit_archived; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER audit_archived AFTER INSERT ON redrive.dlq_events_archive FOR EACH STATEMENT EXECUTE FUNCTION redrive.audit_removed_events();
+
+-- Name: dlq_events audit_deleted; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER audit_deleted AFTER DELETE ON redrive.dlq_events FOR EACH STATEMENT EXECUTE FUNCTION redrive.audit_removed_events();
+
 -- Name: dead_letters bury; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
+
+-- Name: dlq_events change_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER change_event INSTEAD OF UPDATE ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.change_event();
 
 -- Name: redactions check_redaction; Type: TRIGGER; Schema: redrive; Owner: -
 
@@ -7705,6 +8099,10 @@ CREATE CONSTRAINT TRIGGER count_own_run AFTER INSERT ON redrive.metric_deltas DE
 -- Name: dead_letters count_removed; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
+
+-- Name: dlq_events delete_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_event INSTEAD OF DELETE ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.delete_event();
 
 -- Name: dead_letters delete_versions; Type: TRIGGER; Schema: redrive; Owner: -
 

@@ -297,8 +297,17 @@ pub(super) const VERBS: &[Verb] = &[
     verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", BOTH, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
     verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
-    verb("read what failed", &[Profession::Operator], |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("read what failed", BOTH, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
+        "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
+    verb("claim failed events", BOTH, |on| on.sql(
+        "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id IN (
+            SELECT id FROM redrive.dlq_events WHERE status = 'PENDING' AND event_type = 'a' FOR UPDATE SKIP LOCKED)")),
+    verb("archive succeeded events", &[Profession::Operator], |on| on.sql(
+        "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
+    verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
+        "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
     verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
     verb("read why there was a run", BOTH, |on| on.sql("SELECT reason FROM redrive.runs")),
