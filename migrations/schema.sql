@@ -157,6 +157,62 @@ CREATE FUNCTION redrive.add_event(events jsonb, event jsonb) RETURNS jsonb
          END || event);
 END;
 
+-- Name: add_group_rule(bigint, text, bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_group_rule(group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    missing bigint := (
+        SELECT min(n.id) FROM unnest(ARRAY[group_id, into_id]) AS n (id)
+        WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
+    added bigint;
+BEGIN
+    IF group_id IS NULL OR missing IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
+    END IF;
+    IF into_id = group_id OR EXISTS (
+        WITH RECURSIVE way (id) AS (
+            SELECT add_group_rule.into_id
+            UNION
+            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id AND r.action = 'merge'
+        )
+        SELECT FROM way w WHERE w.id = add_group_rule.group_id)
+    THEN
+        RAISE EXCEPTION 'redrive: group % cannot be merged into group %, which is the same group or is merged into it', group_id, into_id
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF action = 'error' THEN
+        BEGIN
+            PERFORM '' ~ pattern;
+        EXCEPTION WHEN invalid_regular_expression THEN
+            RAISE EXCEPTION 'redrive: % is not a regular expression: %', quote_literal(pattern), SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END IF;
+    IF EXISTS (
+        SELECT FROM redrive.group_rules r
+        WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
+            AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern)
+    THEN
+        RAISE EXCEPTION 'redrive: group % has this rule already', group_id
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups rules list';
+    END IF;
+    INSERT INTO redrive.group_rules AS r (group_id, action, into_id, pattern, person, reason)
+    VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,
+            left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        CASE add_group_rule.action WHEN 'merge' THEN 'merge_group' ELSE 'split_group' END,
+        add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'rule', added, 'group', add_group_rule.group_id, 'into', add_group_rule.into_id,
+            'by', nullif(add_group_rule.action, 'merge'), 'pattern', add_group_rule.pattern)));
+    RETURN added;
+END
+$$;
+
 -- Name: add_redaction(text, text, text[], text[], text, text, boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.add_redaction(queue text, kind text, paths text[] DEFAULT '{}'::text[], patterns text[] DEFAULT '{}'::text[], person text DEFAULT NULL::text, reason text DEFAULT NULL::text, keep_types boolean DEFAULT false) RETURNS bigint
@@ -1165,9 +1221,11 @@ DECLARE
     frames text;
 BEGIN
     IF looked IS NULL OR NOT starts_with(looked, stamp) THEN
-        looked := set_config('redrive.looked', stamp || CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN '!' ELSE '' END, true);
+        looked := set_config('redrive.looked', concat(
+            stamp, CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN 'r' END,
+            CASE WHEN EXISTS (SELECT FROM redrive.group_rules) THEN 'g' END), true);
     END IF;
-    IF looked <> stamp THEN
+    IF looked <> stamp AND position('r' IN substr(looked, length(stamp) + 1)) > 0 THEN
         NEW := redrive.redact(NEW);
     END IF;
     IF octet_length(NEW.error_message) > 2048 THEN
@@ -1222,6 +1280,9 @@ BEGIN
         NEW.group_id := redrive.group_of(
             NEW.queue, NEW.kind, NEW.error_class, title, NEW.error_message, NEW.version);
         PERFORM set_config(slot, key || NEW.group_id, true);
+    END IF;
+    IF looked <> stamp AND position('g' IN substr(looked, length(stamp) + 1)) > 0 THEN
+        NEW.group_id := redrive.ruled_group(NEW);
     END IF;
 
     IF octet_length(NEW.error_detail) > 256 THEN
@@ -2574,12 +2635,12 @@ DECLARE
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
-            'redrive.redactions, redrive.runs, redrive.failure_groups',
+            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
-            'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
@@ -2609,6 +2670,7 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'INSERT, DELETE ON redrive.group_rules',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
             'redrive.list_letters, '
@@ -2618,7 +2680,8 @@ DECLARE
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
-            'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
+            'redrive.note_group, redrive.assign_group, redrive.add_group_rule, redrive.remove_group_rule, '
+            'redrive.regroup_letters, redrive.set_policy, redrive.set_policy_mode, '
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
@@ -4326,6 +4389,7 @@ BEGIN
         SELECT g.id FROM redrive.failure_groups g
         WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         LIMIT 10000);
     IF cardinality(unused) = 0 THEN
         RETURN 0;
@@ -4341,6 +4405,7 @@ BEGIN
         WHERE g.id = ANY (unused)
             AND g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND NOT EXISTS (SELECT FROM redrive.letter_deltas d WHERE d.group_id = g.id)
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         RETURNING g.id
     ),
     hours AS (
@@ -4779,6 +4844,112 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
     LEFT JOIN redrive.dead_letters l ON l.id = a.id
 $$;
 
+-- Name: regroup_letters(bigint, bigint, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.regroup_letters(rule bigint, max_letters bigint, INOUT after jsonb, OUT moved bigint, OUT locked bigint, OUT is_last boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    source  redrive.group_rules;
+    from_state text := coalesce(after ->> 'state', '');
+    from_time  timestamptz := coalesce((after ->> 'died_at')::timestamptz, '-infinity');
+    from_id    bigint := coalesce((after ->> 'id')::bigint, 0);
+    page    bigint[];
+    held    bigint[];
+    targets bigint[];
+    total   bigint;
+BEGIN
+    moved := 0;
+    locked := 0;
+    SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;
+    SELECT coalesce(array_agg(p.id), '{}'), (array_agg(to_jsonb(p) ORDER BY p.state DESC, p.died_at DESC, p.id DESC))[1]
+    INTO page, after
+    FROM (
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state <> 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.state, l.died_at, l.id LIMIT max_letters)
+        UNION ALL
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state = 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.died_at, l.id LIMIT max_letters)
+        ORDER BY 2, 3, 1 LIMIT max_letters
+    ) p;
+    is_last := cardinality(page) < max_letters;
+    held := ARRAY(
+        SELECT l.id FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.group_id = source.group_id
+        ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
+    locked := cardinality(page) - cardinality(held);
+    -- Folding updates several groups, too.
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
+    SELECT coalesce(array_agg(m.id), '{}'), array_agg(m.target) INTO held, targets
+    FROM (SELECT l.id, redrive.ruled_group(l) AS target FROM redrive.dead_letters l WHERE l.id = ANY (held)) m
+    WHERE m.target <> source.group_id;
+    moved := cardinality(held);
+    INSERT INTO redrive.details (group_id, digest, detail)
+    SELECT DISTINCT m.target, d.digest, d.detail
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    JOIN redrive.details d ON d.id = l.detail_id
+    ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO NOTHING;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, c.hour, NULL, sum(c.deaths), 0, 0, 0, 0, 0
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS earlier FROM jsonb_array_elements(l.events) e
+        WHERE e ->> 'event' = 'died' AND (e ->> 'group')::bigint = source.group_id) n
+    CROSS JOIN LATERAL (VALUES
+        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1), (m.target, date_trunc('hour', l.died_at, 'UTC'), 1),
+        (source.group_id, NULL::timestamptz, -n.earlier), (m.target, NULL, n.earlier)) AS c (group_id, hour, deaths)
+    GROUP BY 1, 2
+    HAVING sum(c.deaths) <> 0;
+    -- The rules may just have created the group.
+    UPDATE redrive.groups g
+    SET first_seen = least(g.first_seen, t.first_death),
+        last_seen = CASE WHEN g.first_seen >= source.at THEN t.last_death ELSE greatest(g.last_seen, t.last_death) END
+    FROM (
+        SELECT m.target, min(l.died_at) AS first_death, max(l.died_at) AS last_death
+        FROM unnest(held, targets) AS m (id, target) JOIN redrive.dead_letters l ON l.id = m.id GROUP BY 1
+    ) t
+    WHERE g.id = t.target;
+    UPDATE redrive.dead_letters l
+    SET group_id = m.target,
+        detail_id = coalesce((
+            SELECT n.id FROM redrive.details d JOIN redrive.details n ON n.group_id = m.target AND n.digest = d.digest
+            WHERE d.id = l.detail_id), l.detail_id)
+    FROM unnest(held, targets) AS m (id, target)
+    WHERE l.id = m.id AND l.state <> 'redriving';
+    -- The triggers assume that the groups of redriving letters do not change.
+    WITH went AS (
+        UPDATE redrive.dead_letters l SET group_id = m.target
+        FROM unnest(held, targets) AS m (id, target)
+        WHERE l.id = m.id AND l.state = 'redriving'
+        RETURNING l.group_id
+    )
+    INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, 0, 0, sum(c.redriving), 0, 0, 0
+    FROM went w
+    CROSS JOIN LATERAL (VALUES (source.group_id, -1), (w.group_id, 1)) AS c (group_id, redriving)
+    GROUP BY 1;
+    IF is_last AND source.action = 'merge'
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state <> 'redriving')
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
+    THEN
+        total := (SELECT f.deaths FROM redrive.failure_groups f WHERE f.id = source.group_id);
+        INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT v.group_id, v.deaths, 0, 0, 0, 0, 0
+        FROM (VALUES (source.group_id, -total), (source.into_id, total)) AS v (group_id, deaths)
+        WHERE v.deaths <> 0;
+    END IF;
+END
+$$;
+
 -- Name: remove_event(bigint, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boolean
@@ -4814,6 +4985,25 @@ CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boole
         FROM gone
     )
     SELECT count(*) > 0 FROM counted
+$$;
+
+-- Name: remove_group_rule(bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    gone redrive.group_rules;
+BEGIN
+    DELETE FROM redrive.group_rules r WHERE r.id = rule RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_group_rule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'rule', rule, 'group', gone.group_id, 'into', gone.into_id, 'by', nullif(gone.action, 'merge'), 'pattern', gone.pattern)));
+    RETURN true;
+END
 $$;
 
 -- Name: remove_letters(text, text, interval, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
@@ -5183,6 +5373,57 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END
 $_$;
+
+-- Name: rule_part(redrive.dead_letters, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE action
+        WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
+        WHEN 'class' THEN letter.error_class
+        WHEN 'kind' THEN letter.kind::text
+        WHEN 'payload' THEN left(nullif(letter.payload #>> string_to_array(pattern, '.'), ''), 100)
+    END
+$$;
+
+-- Name: ruled_group(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    place  bigint := letter.group_id;
+    rule   redrive.group_rules;
+    part   text;
+    parted bigint;
+BEGIN
+    <<steps>>
+    FOR step IN 1..10 LOOP
+        FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
+            IF rule.action = 'merge' THEN
+                place := rule.into_id;
+                CONTINUE steps;
+            END IF;
+            part := redrive.rule_part(letter, rule.action, rule.pattern);
+            CONTINUE WHEN part IS NULL;
+            SELECT redrive.group_of(
+                    g.queue, CASE rule.action WHEN 'kind' THEN part ELSE g.kind::text END,
+                    CASE rule.action WHEN 'class' THEN part ELSE g.error_class END,
+                    format('%s [%s]', g.title, concat_ws(' ', rule.action, CASE rule.action WHEN 'payload' THEN rule.pattern END, part)),
+                    letter.error_message, letter.version)
+            INTO parted FROM redrive.groups g WHERE g.id = place;
+            CONTINUE WHEN parted IS NULL;
+            place := parted;
+            CONTINUE steps;
+        END LOOP;
+        EXIT;
+    END LOOP;
+    RETURN place;
+END
+$$;
 
 -- Name: run_policies(uuid, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -6868,6 +7109,42 @@ CREATE TABLE redrive.failure_hours (
     deaths bigint NOT NULL
 );
 
+-- Name: group_rules; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.group_rules (
+    id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    action text NOT NULL COLLATE pg_catalog."C",
+    into_id bigint,
+    pattern text,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    person text,
+    reason text,
+    CONSTRAINT group_rules_action_check CHECK ((action = ANY (ARRAY['merge'::text, 'error'::text, 'class'::text, 'kind'::text, 'payload'::text]))),
+    CONSTRAINT group_rules_merge_into_a_group CHECK (((action = 'merge'::text) = (into_id IS NOT NULL))),
+    CONSTRAINT group_rules_pattern_check CHECK (((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024))),
+    CONSTRAINT group_rules_split_by_a_pattern CHECK (((action = ANY (ARRAY['error'::text, 'payload'::text])) = (pattern IS NOT NULL)))
+);
+
+-- Name: COLUMN group_rules.action; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Otherwise a split: by a pattern of the error message, by error class, by kind, or by a payload value.';
+
+-- Name: COLUMN group_rules.pattern; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
+
+-- Name: group_rules_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.group_rules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.group_rules_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 -- Name: groups_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
 ALTER TABLE redrive.groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -7791,6 +8068,11 @@ ALTER TABLE ONLY redrive.exclusive_tasks
 ALTER TABLE ONLY redrive.failure_hours
     ADD CONSTRAINT failure_hours_pkey PRIMARY KEY (group_id, hour);
 
+-- Name: group_rules group_rules_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.group_rules
+    ADD CONSTRAINT group_rules_pkey PRIMARY KEY (id);
+
 -- Name: groups groups_fingerprint_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.groups
@@ -7939,6 +8221,10 @@ CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters USING btre
 -- Name: dead_letters_redriving; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX dead_letters_redriving ON redrive.dead_letters USING btree (died_at, id) WHERE (state = 'redriving'::text);
+
+-- Name: group_rules_by_group; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules USING btree (group_id, action, COALESCE(pattern, ''::text));
 
 -- Name: groups_by_class; Type: INDEX; Schema: redrive; Owner: -
 

@@ -20,6 +20,7 @@ dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
 details              key   -
 exclusive_tasks      key   -
 failure_hours        key   -
+group_rules          key   -
 groups               key   fillfactor=70
 jobs                 parts -
 jobs_0               full  vacuum_scale_factor=0 vacuum_threshold=10000
@@ -71,6 +72,7 @@ const FUNCTIONS: &str = "
 add_attempt              invoker immutable parsed any       -
 add_counts               invoker immutable parsed any       -
 add_event                invoker immutable parsed any       -
+add_group_rule           invoker volatile  pinned any       -
 add_redaction            invoker volatile  pinned any       -
 add_to_events            definer volatile  pinned any       -
 apply_retention          invoker volatile  pinned rows      enable_seqscan=on
@@ -192,7 +194,9 @@ redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
+regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
 remove_event             invoker volatile  pinned any       -
+remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
@@ -207,6 +211,8 @@ restore_letters          invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -
 retention_due            invoker stable    pinned any       -
 rewrite                  invoker volatile  pinned table     lock_timeout=50ms
+rule_part                invoker stable    pinned any       -
+ruled_group              invoker volatile  pinned any       -
 run_policies             invoker volatile  pinned rows      enable_seqscan=on
 save_regressions         invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -

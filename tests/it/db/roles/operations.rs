@@ -252,6 +252,17 @@ pub(super) const VERBS: &[Verb] = &[
     verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
     verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
     verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
+    verb("split a group", &[Profession::Operator], |on| {
+        let group = on.group();
+        let done = on.db.dlq().groups().split(group, &redrive::dlq::SplitBy::Kind, &operator())?;
+        on.owner.dlq().groups().remove_rule(done.rule, &operator())?;
+        Ok(())
+    }),
+    verb("list the rules of groups", BOTH, |on| { on.db.dlq().groups().rules()?; Ok(()) }),
+    verb("remove a rule of groups", &[Profession::Operator], |on| {
+        on.db.dlq().groups().remove_rule(redrive::dlq::GroupRuleId::new(1), &operator())?;
+        Ok(())
+    }),
     verb("list policies", BOTH, |on| { on.db.dlq().policies().list()?; Ok(()) }),
     verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
     verb("pause a policy", &[Profession::Operator], |on| {
