@@ -161,6 +161,76 @@ BEGIN ATOMIC
         WHERE a.id = one AND b.id = other);
 END;
 
+-- Rules by which operators merge and split groups. The fingerprint decides first; then the rules of the group that it
+-- chose apply, in the order of their ids, then those of the group that they lead to. An empty table costs a
+-- statement that writes letters one lookup; see `complete_letter`.
+CREATE TABLE redrive.group_rules (
+    id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id  bigint      NOT NULL,
+    action    text        COLLATE "C" NOT NULL CHECK (action IN ('merge', 'error', 'class', 'kind', 'payload')),
+    into_id   bigint,
+    pattern   text        CHECK (octet_length(pattern) BETWEEN 1 AND 1024),
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    person    text,
+    reason    text,
+    CONSTRAINT group_rules_merge_into_a_group CHECK ((action = 'merge') = (into_id IS NOT NULL)),
+    CONSTRAINT group_rules_split_by_a_pattern CHECK ((action IN ('error', 'payload')) = (pattern IS NOT NULL))
+);
+
+COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Otherwise a split: by a pattern of the error message, by error class, by kind, or by a payload value.';
+COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
+
+CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules (group_id, action, coalesce(pattern, ''));
+
+-- Returns the part of its group that a rule moves a letter to; NULL: the rule leaves it where it is.
+CREATE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE action
+        WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
+        WHEN 'class' THEN letter.error_class
+        WHEN 'kind' THEN letter.kind::text
+        WHEN 'payload' THEN left(nullif(letter.payload #>> string_to_array(pattern, '.'), ''), 100)
+    END
+$$;
+
+-- Returns the group of a letter according to the rules, starting at its group. Follows at most ten rules.
+CREATE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    place  bigint := letter.group_id;
+    rule   redrive.group_rules;
+    part   text;
+    parted bigint;
+BEGIN
+    <<steps>>
+    FOR step IN 1..10 LOOP
+        FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
+            IF rule.action = 'merge' THEN
+                place := rule.into_id;
+                CONTINUE steps;
+            END IF;
+            part := redrive.rule_part(letter, rule.action, rule.pattern);
+            CONTINUE WHEN part IS NULL;
+            SELECT redrive.group_of(
+                    g.queue, CASE rule.action WHEN 'kind' THEN part ELSE g.kind::text END,
+                    CASE rule.action WHEN 'class' THEN part ELSE g.error_class END,
+                    format('%s [%s]', g.title, concat_ws(' ', rule.action, CASE rule.action WHEN 'payload' THEN rule.pattern END, part)),
+                    letter.error_message, letter.version)
+            INTO parted FROM redrive.groups g WHERE g.id = place;
+            CONTINUE WHEN parted IS NULL;
+            place := parted;
+            CONTINUE steps;
+        END LOOP;
+        EXIT;
+    END LOOP;
+    RETURN place;
+END
+$$;
+
 -- Adds the deltas that are not folded yet, of which there are few.
 CREATE VIEW redrive.failure_groups AS
     SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,

@@ -186,7 +186,7 @@ CREATE TRIGGER save_regressions AFTER DELETE ON redrive.groups
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION redrive.save_regressions();
 
 -- Deletes groups that have no letters and no death within `age`, with their details. Ignored groups stay,
--- so that they remain ignored. Returns the number of deleted groups.
+-- so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
 -- A death finds its group without a lock. The function therefore locks the letters against writes for a
 -- moment; if it cannot get the lock, it deletes nothing.
 CREATE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
@@ -208,6 +208,7 @@ BEGIN
         SELECT g.id FROM redrive.failure_groups g
         WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         LIMIT 10000);
     IF cardinality(unused) = 0 THEN
         RETURN 0;
@@ -223,6 +224,7 @@ BEGIN
         WHERE g.id = ANY (unused)
             AND g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND NOT EXISTS (SELECT FROM redrive.letter_deltas d WHERE d.group_id = g.id)
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         RETURNING g.id
     ),
     hours AS (

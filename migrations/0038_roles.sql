@@ -48,12 +48,12 @@ DECLARE
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
-            'redrive.redactions, redrive.runs, redrive.failure_groups',
+            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
-            'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
@@ -66,18 +66,24 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
         'SELECT ON redrive.compactions',
+        'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
-    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+    capturer CONSTANT text[] := ARRAY[
+        'INSERT ON redrive.dlq_events',
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
-        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.queues, '
             'redrive.audit, redrive.archived_letters',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
+        'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'INSERT, DELETE ON redrive.group_rules',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
             'redrive.list_letters, '
@@ -87,7 +93,8 @@ DECLARE
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
-            'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
+            'redrive.note_group, redrive.assign_group, redrive.add_group_rule, redrive.remove_group_rule, '
+            'redrive.regroup_letters, redrive.set_policy, redrive.set_policy_mode, '
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '

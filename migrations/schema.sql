@@ -157,6 +157,62 @@ CREATE FUNCTION redrive.add_event(events jsonb, event jsonb) RETURNS jsonb
          END || event);
 END;
 
+-- Name: add_group_rule(bigint, text, bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_group_rule(group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    missing bigint := (
+        SELECT min(n.id) FROM unnest(ARRAY[group_id, into_id]) AS n (id)
+        WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
+    added bigint;
+BEGIN
+    IF group_id IS NULL OR missing IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
+    END IF;
+    IF into_id = group_id OR EXISTS (
+        WITH RECURSIVE way (id) AS (
+            SELECT add_group_rule.into_id
+            UNION
+            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id AND r.action = 'merge'
+        )
+        SELECT FROM way w WHERE w.id = add_group_rule.group_id)
+    THEN
+        RAISE EXCEPTION 'redrive: group % cannot be merged into group %, which is the same group or is merged into it', group_id, into_id
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF action = 'error' THEN
+        BEGIN
+            PERFORM '' ~ pattern;
+        EXCEPTION WHEN invalid_regular_expression THEN
+            RAISE EXCEPTION 'redrive: % is not a regular expression: %', quote_literal(pattern), SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END IF;
+    IF EXISTS (
+        SELECT FROM redrive.group_rules r
+        WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
+            AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern)
+    THEN
+        RAISE EXCEPTION 'redrive: group % has this rule already', group_id
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups rules list';
+    END IF;
+    INSERT INTO redrive.group_rules AS r (group_id, action, into_id, pattern, person, reason)
+    VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,
+            left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        CASE add_group_rule.action WHEN 'merge' THEN 'merge_group' ELSE 'split_group' END,
+        add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'rule', added, 'group', add_group_rule.group_id, 'into', add_group_rule.into_id,
+            'by', nullif(add_group_rule.action, 'merge'), 'pattern', add_group_rule.pattern)));
+    RETURN added;
+END
+$$;
+
 -- Name: add_redaction(text, text, text[], text[], text, text, boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.add_redaction(queue text, kind text, paths text[] DEFAULT '{}'::text[], patterns text[] DEFAULT '{}'::text[], person text DEFAULT NULL::text, reason text DEFAULT NULL::text, keep_types boolean DEFAULT false) RETURNS bigint
@@ -182,6 +238,36 @@ BEGIN
             'paths', add_redaction.paths, 'patterns', add_redaction.patterns,
             'keep_types', nullif(add_redaction.keep_types, false))));
     RETURN added;
+END
+$$;
+
+-- Name: add_to_events(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.add_to_events() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF NEW.id IS NOT NULL OR NEW.status NOT IN ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED_PERMANENTLY') THEN
+        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs a valid status and no id; redrive assigns the id'
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'The status is PENDING (default), PROCESSING, SUCCEEDED or FAILED_PERMANENTLY.';
+    END IF;
+    NEW.id := (SELECT c.id FROM redrive.capture(
+        'dlq_events', gen_random_uuid()::text, 'dlq_events', NEW.event_type, convert_to(NEW.payload::text, 'UTF8'),
+        error_message => NEW.error_reason, error_detail => NEW.error_stacktrace) c);
+    UPDATE redrive.dead_letters l
+    SET earlier_attempts = coalesce(NEW.retry_count, 0), died_at = least(NEW.created_at, l.died_at)
+    WHERE l.id = NEW.id;
+    IF NEW.status <> 'PENDING' OR NEW.retry_after > clock_timestamp() THEN
+        PERFORM redrive.claim_event(NEW.id);
+        IF NEW.status <> 'PROCESSING' THEN
+            PERFORM redrive.settle_event(
+                NEW.id, CASE NEW.status WHEN 'PENDING' THEN 'release' WHEN 'SUCCEEDED' THEN 'done' ELSE 'dead' END,
+                NEW.retry_after, NEW.error_reason, NEW.error_stacktrace);
+        END IF;
+    END IF;
+    RETURN NEW;
 END
 $$;
 
@@ -227,6 +313,23 @@ BEGIN
         PERFORM redrive.prune_groups('90 days');
     END IF;
     RETURN taken;
+END
+$$;
+
+-- Name: archive_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.archive_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF redrive.remove_event(NEW.id, 'archive') THEN
+        RETURN NEW;
+    ELSIF NEW.status = 'SUCCEEDED' THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'redrive: event % is %; only closed events can be archived', NEW.id, NEW.status
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'redrive.discard closes a letter.';
 END
 $$;
 
@@ -508,6 +611,24 @@ BEGIN
 END
 $$;
 
+-- Name: audit_removed_events(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.audit_removed_events() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    removed bigint := nullif(current_setting('redrive.removed_events', true), '');
+BEGIN
+    IF removed > 0 THEN
+        PERFORM redrive.record_act('prune', NULL, TG_OP || ' on ' || TG_TABLE_NAME, NULL, removed,
+            jsonb_build_object('action', CASE TG_OP WHEN 'DELETE' THEN 'delete' ELSE 'archive' END));
+        PERFORM set_config('redrive.removed_events', '', true);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Name: blocked_letters(jsonb, text, text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, opened_at timestamp with time zone, is_served boolean)
@@ -736,6 +857,55 @@ BEGIN
 END
 $$;
 
+-- Name: change_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.change_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    verdict text := CASE NEW.status
+        WHEN 'SUCCEEDED' THEN 'done' WHEN 'FAILED_PERMANENTLY' THEN 'dead'
+        WHEN 'PENDING' THEN CASE
+            WHEN NEW.retry_count > OLD.retry_count OR NEW.error_reason IS DISTINCT FROM OLD.error_reason THEN 'retry'
+            ELSE 'release' END
+        END;
+BEGIN
+    IF NEW.id <> OLD.id OR NEW.event_type IS DISTINCT FROM OLD.event_type
+        OR NEW.payload::text IS DISTINCT FROM OLD.payload::text
+    THEN
+        RAISE EXCEPTION 'redrive: an UPDATE of dlq_events cannot change the id, event_type or payload of event %', OLD.id
+            USING ERRCODE = 'feature_not_supported', HINT = 'redrive.edit_letters changes the payload of a letter.';
+    END IF;
+    IF NEW.status = 'PROCESSING' AND OLD.status IN ('PENDING', 'PROCESSING') THEN
+        IF OLD.status = 'PENDING' AND redrive.claim_event(OLD.id) THEN
+            RETURN NEW;
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF NEW.status = 'PROCESSING' OR NEW.status IS NULL OR verdict IS NULL THEN
+        RAISE EXCEPTION 'redrive: event % is % and cannot become %', OLD.id, OLD.status, coalesce(NEW.status, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'A PENDING event becomes PROCESSING, and then SUCCEEDED, PENDING or FAILED_PERMANENTLY.';
+    END IF;
+    IF NEW.status = OLD.status AND verdict IN ('done', 'dead') THEN
+        RETURN NEW;
+    END IF;
+    IF NOT redrive.settle_event(OLD.id, verdict, NEW.retry_after, NEW.error_reason, NEW.error_stacktrace) THEN
+        IF NOT redrive.claim_event(OLD.id) THEN
+            RAISE EXCEPTION 'redrive: event % cannot become %: a worker or another session is processing it, it is closed or quarantined, or its payload is redacted or not JSON', OLD.id, NEW.status
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('redrive dlq show %s', OLD.id);
+        END IF;
+        IF OLD.status = 'FAILED_PERMANENTLY' THEN
+            PERFORM redrive.record_act('redrive', NULL, 'UPDATE of dlq_events',
+                jsonb_build_object('ids', jsonb_build_array(OLD.id)), 1);
+        END IF;
+        PERFORM redrive.settle_event(OLD.id, verdict, NEW.retry_after, NEW.error_reason, NEW.error_stacktrace);
+    END IF;
+    RETURN NEW;
+END
+$$;
+
 -- Name: change_run(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.change_run(run bigint, verb text, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, OUT was text, OUT became text) RETURNS record
@@ -872,6 +1042,61 @@ BEGIN
 END
 $$;
 
+-- Name: claim_event(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.claim_event(event_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    letter record;
+    place  record;
+    job    record;
+    kept   interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
+BEGIN
+    SELECT l.state, l.queue INTO letter FROM redrive.dead_letters l WHERE l.id = event_id;
+    -- As a delayed job, so that its primary key finds it.
+    IF letter.state = 'open' AND NOT EXISTS (
+        SELECT FROM redrive.send_back(ARRAY[event_id], jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redriven', 'by', session_user, 'reason', 'claimed through dlq_events'),
+            delay_ms => 0) b
+        WHERE b.result = 'sent')
+    THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.jobs_delayed d
+    WHERE d.id = (SELECT w.id FROM redrive.jobs_delayed w WHERE w.id = event_id FOR UPDATE SKIP LOCKED)
+    RETURNING d.* INTO job;
+    IF NOT FOUND THEN
+        SELECT j.segment, j.ctid AS tid INTO place
+        FROM redrive.jobs j
+        WHERE j.id = event_id AND j.queue = coalesce(letter.queue::text, j.queue::text)
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+        SELECT t.* INTO job FROM redrive.take_jobs(place.segment, ARRAY[place.tid]) t;
+    END IF;
+    INSERT INTO redrive.workers AS w (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+    VALUES (md5(concat_ws(' ', 'dlq_events', pg_current_xact_id(), job.queue))::uuid, job.queue,
+            coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(), 'dlq_events', 1, ARRAY[job.kind::text],
+            clock_timestamp() + kept)
+    ON CONFLICT (worker_id) DO UPDATE SET kinds = w.kinds || excluded.kinds WHERE NOT w.kinds @> excluded.kinds;
+    INSERT INTO redrive.leases
+        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, priorities, attempts, max_attempts,
+         generations, crashes, refunds, histories, unique_keys, outages_since, headers, group_keys)
+    VALUES (redrive.event_lease(event_id), md5(concat_ws(' ', 'dlq_events', pg_current_xact_id(), job.queue))::uuid,
+            job.queue, ARRAY[job.id], ARRAY[job.kind::text], ARRAY[job.payload], ARRAY[job.enqueued_at],
+            ARRAY[job.priority::smallint], ARRAY[job.attempt::integer + 1], ARRAY[job.max_attempts::integer],
+            ARRAY[job.generation::integer], ARRAY[job.crashes::smallint], ARRAY[job.refunds::smallint],
+            ARRAY[job.history], ARRAY[job.unique_key], ARRAY[job.outage_since], ARRAY[job.headers::jsonb],
+            ARRAY[job.group_key::text]);
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, job.queue, '{claimed}', '{1}' FROM redrive.metric_ring m;
+    RETURN true;
+END
+$$;
+
 -- Name: clear_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.clear_segment(segment smallint) RETURNS text
@@ -996,9 +1221,11 @@ DECLARE
     frames text;
 BEGIN
     IF looked IS NULL OR NOT starts_with(looked, stamp) THEN
-        looked := set_config('redrive.looked', stamp || CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN '!' ELSE '' END, true);
+        looked := set_config('redrive.looked', concat(
+            stamp, CASE WHEN EXISTS (SELECT FROM redrive.redactions) THEN 'r' END,
+            CASE WHEN EXISTS (SELECT FROM redrive.group_rules) THEN 'g' END), true);
     END IF;
-    IF looked <> stamp THEN
+    IF looked <> stamp AND position('r' IN substr(looked, length(stamp) + 1)) > 0 THEN
         NEW := redrive.redact(NEW);
     END IF;
     IF octet_length(NEW.error_message) > 2048 THEN
@@ -1053,6 +1280,9 @@ BEGIN
         NEW.group_id := redrive.group_of(
             NEW.queue, NEW.kind, NEW.error_class, title, NEW.error_message, NEW.version);
         PERFORM set_config(slot, key || NEW.group_id, true);
+    END IF;
+    IF looked <> stamp AND position('g' IN substr(looked, length(stamp) + 1)) > 0 THEN
+        NEW.group_id := redrive.ruled_group(NEW);
     END IF;
 
     IF octet_length(NEW.error_detail) > 256 THEN
@@ -1333,6 +1563,24 @@ BEGIN
         cut := cut - 5;
     END LOOP;
     RETURN cut;
+END
+$$;
+
+-- Name: delete_event(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF redrive.remove_event(OLD.id, 'delete') THEN
+        RETURN OLD;
+    ELSIF OLD.status = 'SUCCEEDED' THEN
+        -- Another session was faster.
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'redrive: event % is %; only closed events can be deleted', OLD.id, OLD.status
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'redrive.discard closes a letter.';
 END
 $$;
 
@@ -1926,6 +2174,14 @@ BEGIN
 END
 $$;
 
+-- Name: event_lease(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.event_lease(event_id bigint) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (md5(('dlq_events '::text || event_id)))::uuid AS md5;
+END;
+
 -- Name: expand_record(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
@@ -2379,12 +2635,12 @@ DECLARE
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
-            'redrive.redactions, redrive.runs, redrive.failure_groups',
+            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
             'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
-            'redrive.group_of, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
+            'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
@@ -2397,18 +2653,24 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
         'SELECT ON redrive.compactions',
+        'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
-    capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+    capturer CONSTANT text[] := ARRAY[
+        'INSERT ON redrive.dlq_events',
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
-        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, '
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.queues, '
             'redrive.audit, redrive.archived_letters',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
+        'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'INSERT, DELETE ON redrive.group_rules',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
             'redrive.list_letters, '
@@ -2418,7 +2680,8 @@ DECLARE
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
-            'redrive.note_group, redrive.assign_group, redrive.set_policy, redrive.set_policy_mode, '
+            'redrive.note_group, redrive.assign_group, redrive.add_group_rule, redrive.remove_group_rule, '
+            'redrive.regroup_letters, redrive.set_policy, redrive.set_policy_mode, '
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
@@ -4161,6 +4424,7 @@ BEGIN
         SELECT g.id FROM redrive.failure_groups g
         WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         LIMIT 10000);
     IF cardinality(unused) = 0 THEN
         RETURN 0;
@@ -4176,6 +4440,7 @@ BEGIN
         WHERE g.id = ANY (unused)
             AND g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND NOT EXISTS (SELECT FROM redrive.letter_deltas d WHERE d.group_id = g.id)
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         RETURNING g.id
     ),
     hours AS (
@@ -4614,6 +4879,168 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
     LEFT JOIN redrive.dead_letters l ON l.id = a.id
 $$;
 
+-- Name: regroup_letters(bigint, bigint, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.regroup_letters(rule bigint, max_letters bigint, INOUT after jsonb, OUT moved bigint, OUT locked bigint, OUT is_last boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    source  redrive.group_rules;
+    from_state text := coalesce(after ->> 'state', '');
+    from_time  timestamptz := coalesce((after ->> 'died_at')::timestamptz, '-infinity');
+    from_id    bigint := coalesce((after ->> 'id')::bigint, 0);
+    page    bigint[];
+    held    bigint[];
+    targets bigint[];
+    total   bigint;
+BEGIN
+    moved := 0;
+    locked := 0;
+    SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;
+    SELECT coalesce(array_agg(p.id), '{}'), (array_agg(to_jsonb(p) ORDER BY p.state DESC, p.died_at DESC, p.id DESC))[1]
+    INTO page, after
+    FROM (
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state <> 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.state, l.died_at, l.id LIMIT max_letters)
+        UNION ALL
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state = 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.died_at, l.id LIMIT max_letters)
+        ORDER BY 2, 3, 1 LIMIT max_letters
+    ) p;
+    is_last := cardinality(page) < max_letters;
+    held := ARRAY(
+        SELECT l.id FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.group_id = source.group_id
+        ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
+    locked := cardinality(page) - cardinality(held);
+    -- Folding updates several groups, too.
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
+    SELECT coalesce(array_agg(m.id), '{}'), array_agg(m.target) INTO held, targets
+    FROM (SELECT l.id, redrive.ruled_group(l) AS target FROM redrive.dead_letters l WHERE l.id = ANY (held)) m
+    WHERE m.target <> source.group_id;
+    moved := cardinality(held);
+    INSERT INTO redrive.details (group_id, digest, detail)
+    SELECT DISTINCT m.target, d.digest, d.detail
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    JOIN redrive.details d ON d.id = l.detail_id
+    ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO NOTHING;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, c.hour, NULL, sum(c.deaths), 0, 0, 0, 0, 0
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS earlier FROM jsonb_array_elements(l.events) e
+        WHERE e ->> 'event' = 'died' AND (e ->> 'group')::bigint = source.group_id) n
+    CROSS JOIN LATERAL (VALUES
+        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1), (m.target, date_trunc('hour', l.died_at, 'UTC'), 1),
+        (source.group_id, NULL::timestamptz, -n.earlier), (m.target, NULL, n.earlier)) AS c (group_id, hour, deaths)
+    GROUP BY 1, 2
+    HAVING sum(c.deaths) <> 0;
+    -- The rules may just have created the group.
+    UPDATE redrive.groups g
+    SET first_seen = least(g.first_seen, t.first_death),
+        last_seen = CASE WHEN g.first_seen >= source.at THEN t.last_death ELSE greatest(g.last_seen, t.last_death) END
+    FROM (
+        SELECT m.target, min(l.died_at) AS first_death, max(l.died_at) AS last_death
+        FROM unnest(held, targets) AS m (id, target) JOIN redrive.dead_letters l ON l.id = m.id GROUP BY 1
+    ) t
+    WHERE g.id = t.target;
+    UPDATE redrive.dead_letters l
+    SET group_id = m.target,
+        detail_id = coalesce((
+            SELECT n.id FROM redrive.details d JOIN redrive.details n ON n.group_id = m.target AND n.digest = d.digest
+            WHERE d.id = l.detail_id), l.detail_id)
+    FROM unnest(held, targets) AS m (id, target)
+    WHERE l.id = m.id AND l.state <> 'redriving';
+    -- The triggers assume that the groups of redriving letters do not change.
+    WITH went AS (
+        UPDATE redrive.dead_letters l SET group_id = m.target
+        FROM unnest(held, targets) AS m (id, target)
+        WHERE l.id = m.id AND l.state = 'redriving'
+        RETURNING l.group_id
+    )
+    INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, 0, 0, sum(c.redriving), 0, 0, 0
+    FROM went w
+    CROSS JOIN LATERAL (VALUES (source.group_id, -1), (w.group_id, 1)) AS c (group_id, redriving)
+    GROUP BY 1;
+    IF is_last AND source.action = 'merge'
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state <> 'redriving')
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
+    THEN
+        total := (SELECT f.deaths FROM redrive.failure_groups f WHERE f.id = source.group_id);
+        INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT v.group_id, v.deaths, 0, 0, 0, 0, 0
+        FROM (VALUES (source.group_id, -total), (source.into_id, total)) AS v (group_id, deaths)
+        WHERE v.deaths <> 0;
+    END IF;
+END
+$$;
+
+-- Name: remove_event(bigint, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boolean
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    WITH gone AS (
+        DELETE FROM redrive.dead_letters l
+        WHERE l.id = remove_event.event_id AND l.state IN ('recovered', 'discarded')
+        RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
+    ),
+    kept AS (
+        INSERT INTO redrive.archived_letters (id, queue, letter)
+        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
+            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at, 'person', v.person,
+                       'reason', v.reason, 'payload', v.payload::text,
+                       'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
+            FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
+        FROM gone g
+        LEFT JOIN redrive.details d ON d.id = g.detail_id
+        WHERE remove_event.action = 'archive'
+    ),
+    left_run AS (
+        DELETE FROM redrive.run_letters m
+        USING gone g, redrive.redrive_runs r
+        WHERE m.run_id = g.run_id AND m.ordinal = g.run_ordinal
+            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled')
+    ),
+    -- The statement's trigger writes one audit row for all events.
+    counted AS MATERIALIZED (
+        SELECT set_config('redrive.removed_events',
+            (coalesce(nullif(current_setting('redrive.removed_events', true), ''), '0')::bigint + 1)::text, true)
+        FROM gone
+    )
+    SELECT count(*) > 0 FROM counted
+$$;
+
+-- Name: remove_group_rule(bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    gone redrive.group_rules;
+BEGIN
+    DELETE FROM redrive.group_rules r WHERE r.id = rule RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_group_rule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'rule', rule, 'group', gone.group_id, 'into', gone.into_id, 'by', nullif(gone.action, 'merge'), 'pattern', gone.pattern)));
+    RETURN true;
+END
+$$;
+
 -- Name: remove_letters(text, text, interval, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
@@ -4981,6 +5408,57 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END
 $_$;
+
+-- Name: rule_part(redrive.dead_letters, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE action
+        WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
+        WHEN 'class' THEN letter.error_class
+        WHEN 'kind' THEN letter.kind::text
+        WHEN 'payload' THEN left(nullif(letter.payload #>> string_to_array(pattern, '.'), ''), 100)
+    END
+$$;
+
+-- Name: ruled_group(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    place  bigint := letter.group_id;
+    rule   redrive.group_rules;
+    part   text;
+    parted bigint;
+BEGIN
+    <<steps>>
+    FOR step IN 1..10 LOOP
+        FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
+            IF rule.action = 'merge' THEN
+                place := rule.into_id;
+                CONTINUE steps;
+            END IF;
+            part := redrive.rule_part(letter, rule.action, rule.pattern);
+            CONTINUE WHEN part IS NULL;
+            SELECT redrive.group_of(
+                    g.queue, CASE rule.action WHEN 'kind' THEN part ELSE g.kind::text END,
+                    CASE rule.action WHEN 'class' THEN part ELSE g.error_class END,
+                    format('%s [%s]', g.title, concat_ws(' ', rule.action, CASE rule.action WHEN 'payload' THEN rule.pattern END, part)),
+                    letter.error_message, letter.version)
+            INTO parted FROM redrive.groups g WHERE g.id = place;
+            CONTINUE WHEN parted IS NULL;
+            place := parted;
+            CONTINUE steps;
+        END LOOP;
+        EXIT;
+    END LOOP;
+    RETURN place;
+END
+$$;
 
 -- Name: run_policies(uuid, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -5449,6 +5927,101 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
         jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
     RETURN set_id;
+END
+$$;
+
+-- Name: settle_event(bigint, text, timestamp with time zone, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.settle_event(event_id bigint, verdict text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, error_message text DEFAULT NULL::text, error_detail text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    held   redrive.leases;
+    job    redrive.leased_job;
+    worker redrive.workers;
+    told   text := settle_event.verdict;
+    death  text := 'rejected';
+    class  text;
+    ran_ms bigint;
+    attempt_record jsonb;
+BEGIN
+    DELETE FROM redrive.leases l WHERE l.lease_id = redrive.event_lease(event_id) RETURNING l.* INTO held;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT j.* INTO job FROM redrive.jobs_of(held) j;
+    SELECT w.* INTO worker FROM redrive.workers w WHERE w.worker_id = held.worker_id;
+    IF told IN ('retry', 'release') AND event_id = ANY (held.cancelled) THEN
+        told := 'dead';
+        death := 'manual';
+    -- The consumer decides how often it retries, up to the greatest maximum that a job can have.
+    ELSIF told = 'retry' AND job.attempt >= 1000 THEN
+        told := 'dead';
+        death := 'exhausted';
+    END IF;
+    IF told IN ('done', 'dead') THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = event_id;
+    END IF;
+    IF told = 'done' THEN
+        UPDATE redrive.dead_letters l SET state = 'recovered', changed_at = clock_timestamp()
+        WHERE l.id = event_id AND l.state || '' = 'redriving';
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT m.segment, held.queue, '{succeeded}', ARRAY[job.kind], '{1}' FROM redrive.metric_ring m;
+        RETURN true;
+    END IF;
+    SELECT l.error_class INTO class FROM redrive.dead_letters l WHERE l.id = event_id;
+    class := coalesce(class, job.history -> -1 ->> 'error_class', 'failed');
+    ran_ms := greatest(extract(epoch FROM clock_timestamp() - held.claimed_at) * 1000, 0);
+    attempt_record := jsonb_build_object(
+        'generation', job.generation, 'attempt', job.attempt, 'outcome', CASE told WHEN 'dead' THEN death ELSE 'failed' END,
+        'run_ms', ran_ms, 'error_class', class, 'error_message', left(settle_event.error_message, 1000),
+        'worker', held.worker_id, 'host', worker.host, 'version', worker.version, 'pid', worker.pid,
+        'ended_at', clock_timestamp());
+    IF told = 'dead' THEN
+        INSERT INTO redrive.dead_letters
+            (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority, attempts,
+             max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms,
+             headers, group_key)
+        SELECT job.id, held.queue, job.kind, death, class, redrive.clip(coalesce(settle_event.error_message, ''), 8192),
+               redrive.clip(settle_event.error_detail, 65536), p.payload, p.raw, job.priority, job.attempt, job.max_attempts,
+               job.generation, job.crashes, redrive.history_before(job.history, attempt_record - 'ended_at'), held.worker_id,
+               worker.host, worker.version, job.enqueued_at, job.unique_key, worker.pid, least(ran_ms, 2147483647),
+               job.headers, job.group_key
+        FROM redrive.letter_payload(job.payload) p
+        ON CONFLICT (id) DO UPDATE
+        SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+            error_message = excluded.error_message, error_detail = excluded.error_detail,
+            payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+            priority = excluded.priority, attempts = excluded.attempts,
+            max_attempts = excluded.max_attempts, generation = excluded.generation,
+            crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+            host = excluded.host, version = excluded.version, discard_reason = NULL,
+            failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+            group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
+            group_id = excluded.group_id, detail_id = excluded.detail_id,
+            died_at = excluded.died_at, changed_at = excluded.changed_at;
+    ELSE
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind, payload,
+             history, unique_key, headers, group_key)
+        VALUES (coalesce(settle_event.run_at, clock_timestamp()), job.id, job.enqueued_at,
+                job.attempt - CASE told WHEN 'release' THEN 1 ELSE 0 END,
+                greatest(job.max_attempts, job.attempt + 1), job.generation, job.priority, 0, job.refunds, held.queue,
+                job.kind, job.payload,
+                CASE told WHEN 'release' THEN job.history ELSE redrive.add_attempt(job.history, attempt_record) END,
+                job.unique_key, job.headers, job.group_key);
+    END IF;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
+    SELECT m.segment, held.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(1::bigint)
+    FROM redrive.metric_ring m
+    CROSS JOIN (VALUES
+        (CASE told WHEN 'dead' THEN 'ended' WHEN 'release' THEN 'released' ELSE 'retried' END, NULL, NULL),
+        ('failed', job.kind, CASE told WHEN 'dead' THEN 'rejected' ELSE 'error' END)
+    ) AS c (key, label, cause)
+    WHERE c.key <> 'failed' OR told <> 'release' AND death <> 'manual'
+    GROUP BY m.segment;
+    RETURN true;
 END
 $$;
 
@@ -6414,7 +6987,7 @@ UNION ALL
     l.changed_at AS updated_at
    FROM (redrive.dead_letters l
      LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
-  WHERE ((l.state = 'open'::text) AND (l.cause = 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+  WHERE ((l.state = 'open'::text) AND (l.cause = 'captured'::text) AND (l.payload IS NOT NULL) AND (l.redacted IS NULL) AND (NOT (l.id IN ( SELECT w.letter_id
            FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
 UNION ALL
  SELECT l.id,
@@ -6429,7 +7002,7 @@ UNION ALL
     l.changed_at AS updated_at
    FROM (redrive.dead_letters l
      LEFT JOIN redrive.details d ON ((d.id = l.detail_id)))
-  WHERE ((l.state = 'open'::text) AND (l.cause <> 'captured'::text) AND (NOT (l.id IN ( SELECT w.letter_id
+  WHERE ((l.state = 'open'::text) AND ((l.cause <> 'captured'::text) OR (l.payload IS NULL) OR (l.redacted IS NOT NULL)) AND (NOT (l.id IN ( SELECT w.letter_id
            FROM redrive.letters_with_policy() w(letter_id, retry_after)))))
 UNION ALL
  SELECT l.id,
@@ -6463,6 +7036,28 @@ UNION ALL
 -- Name: VIEW dlq_events; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON VIEW redrive.dlq_events IS 'Failed events in the columns and states of the classic PostgreSQL dead letter table.';
+
+-- Name: dlq_events_archive; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.dlq_events_archive AS
+ SELECT a.id,
+    (a.letter ->> 'kind'::text) AS event_type,
+    (COALESCE((a.letter -> 'payload'::text), (a.letter -> 'raw_base64'::text)))::json AS payload,
+    (a.letter ->> 'error_message'::text) AS error_reason,
+    (a.letter ->> 'error_detail'::text) AS error_stacktrace,
+        CASE (a.letter ->> 'state'::text)
+            WHEN 'recovered'::text THEN 'SUCCEEDED'::text
+            ELSE 'FAILED_PERMANENTLY'::text
+        END AS status,
+    (COALESCE(((a.letter ->> 'earlier_attempts'::text))::integer, 0) + COALESCE(((a.letter ->> 'attempts'::text))::integer, 0)) AS retry_count,
+    ((a.letter ->> 'died_at'::text))::timestamp with time zone AS retry_after,
+    ((a.letter ->> 'died_at'::text))::timestamp with time zone AS created_at,
+    ((a.letter ->> 'changed_at'::text))::timestamp with time zone AS updated_at
+   FROM redrive.archived_letters a;
+
+-- Name: VIEW dlq_events_archive; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.dlq_events_archive IS 'Archived letters in the columns of dlq_events.';
 
 -- Name: exclusive_tasks; Type: TABLE; Schema: redrive; Owner: -
 
@@ -6552,6 +7147,42 @@ CREATE TABLE redrive.failure_hours (
     group_id bigint NOT NULL,
     hour timestamp with time zone NOT NULL,
     deaths bigint NOT NULL
+);
+
+-- Name: group_rules; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.group_rules (
+    id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    action text NOT NULL COLLATE pg_catalog."C",
+    into_id bigint,
+    pattern text,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    person text,
+    reason text,
+    CONSTRAINT group_rules_action_check CHECK ((action = ANY (ARRAY['merge'::text, 'error'::text, 'class'::text, 'kind'::text, 'payload'::text]))),
+    CONSTRAINT group_rules_merge_into_a_group CHECK (((action = 'merge'::text) = (into_id IS NOT NULL))),
+    CONSTRAINT group_rules_pattern_check CHECK (((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024))),
+    CONSTRAINT group_rules_split_by_a_pattern CHECK (((action = ANY (ARRAY['error'::text, 'payload'::text])) = (pattern IS NOT NULL)))
+);
+
+-- Name: COLUMN group_rules.action; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Otherwise a split: by a pattern of the error message, by error class, by kind, or by a payload value.';
+
+-- Name: COLUMN group_rules.pattern; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
+
+-- Name: group_rules_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.group_rules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.group_rules_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 -- Name: groups_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
@@ -7407,6 +8038,26 @@ ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_1 
 
 ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_2 FOR VALUES IN ('2');
 
+-- Name: dlq_events status; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN status SET DEFAULT 'PENDING'::text;
+
+-- Name: dlq_events retry_count; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN retry_count SET DEFAULT 0;
+
+-- Name: dlq_events retry_after; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN retry_after SET DEFAULT now();
+
+-- Name: dlq_events created_at; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN created_at SET DEFAULT now();
+
+-- Name: dlq_events updated_at; Type: DEFAULT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.dlq_events ALTER COLUMN updated_at SET DEFAULT now();
+
 -- Name: archived_letters archived_letters_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.archived_letters
@@ -7456,6 +8107,11 @@ ALTER TABLE ONLY redrive.exclusive_tasks
 
 ALTER TABLE ONLY redrive.failure_hours
     ADD CONSTRAINT failure_hours_pkey PRIMARY KEY (group_id, hour);
+
+-- Name: group_rules group_rules_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.group_rules
+    ADD CONSTRAINT group_rules_pkey PRIMARY KEY (id);
 
 -- Name: groups groups_fingerprint_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -7606,6 +8262,10 @@ CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters USING btre
 
 CREATE INDEX dead_letters_redriving ON redrive.dead_letters USING btree (died_at, id) WHERE (state = 'redriving'::text);
 
+-- Name: group_rules_by_group; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules USING btree (group_id, action, COALESCE(pattern, ''::text));
+
 -- Name: groups_by_class; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX groups_by_class ON redrive.groups USING btree (error_class, queue, kind);
@@ -7718,13 +8378,33 @@ ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_6_queue_expr_id
 
 ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_7_queue_expr_id_segment_idx;
 
+-- Name: dlq_events add_to_events; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER add_to_events INSTEAD OF INSERT ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.add_to_events();
+
 -- Name: audit append_only; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON redrive.audit FOR EACH STATEMENT EXECUTE FUNCTION redrive.protect_audit();
 
+-- Name: dlq_events_archive archive_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER archive_event INSTEAD OF INSERT ON redrive.dlq_events_archive FOR EACH ROW EXECUTE FUNCTION redrive.archive_event();
+
+-- Name: dlq_events_archive audit_archived; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER audit_archived AFTER INSERT ON redrive.dlq_events_archive FOR EACH STATEMENT EXECUTE FUNCTION redrive.audit_removed_events();
+
+-- Name: dlq_events audit_deleted; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER audit_deleted AFTER DELETE ON redrive.dlq_events FOR EACH STATEMENT EXECUTE FUNCTION redrive.audit_removed_events();
+
 -- Name: dead_letters bury; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER bury BEFORE INSERT ON redrive.dead_letters FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
+
+-- Name: dlq_events change_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER change_event INSTEAD OF UPDATE ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.change_event();
 
 -- Name: redactions check_redaction; Type: TRIGGER; Schema: redrive; Owner: -
 
@@ -7745,6 +8425,10 @@ CREATE CONSTRAINT TRIGGER count_own_run AFTER INSERT ON redrive.metric_deltas DE
 -- Name: dead_letters count_removed; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
+
+-- Name: dlq_events delete_event; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_event INSTEAD OF DELETE ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.delete_event();
 
 -- Name: dead_letters delete_versions; Type: TRIGGER; Schema: redrive; Owner: -
 

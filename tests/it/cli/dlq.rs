@@ -2,6 +2,7 @@
 
 mod blocked;
 mod captures;
+mod group_rules;
 mod groups;
 mod letter_outcomes;
 mod letters;

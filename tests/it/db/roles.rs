@@ -224,10 +224,15 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
     assert_eq!(
         closed,
         [
+            "add_to_events",
+            "archive_event",
             "audit_counters",
+            "audit_removed_events",
             "capture",
             "capture_letters",
+            "change_event",
             "compact",
+            "delete_event",
             "fold_metrics",
             "letters_with_policy",
             "metric_totals",

@@ -20,6 +20,7 @@ dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
 details              key   -
 exclusive_tasks      key   -
 failure_hours        key   -
+group_rules          key   -
 groups               key   fillfactor=70
 jobs                 parts -
 jobs_0               full  vacuum_scale_factor=0 vacuum_threshold=10000
@@ -71,19 +72,25 @@ const FUNCTIONS: &str = "
 add_attempt              invoker immutable parsed any       -
 add_counts               invoker immutable parsed any       -
 add_event                invoker immutable parsed any       -
+add_group_rule           invoker volatile  pinned any       -
 add_redaction            invoker volatile  pinned any       -
+add_to_events            definer volatile  pinned any       -
 apply_retention          invoker volatile  pinned rows      enable_seqscan=on
+archive_event            definer volatile  pinned any       -
 archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
+audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
+change_event             definer volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
 check_breaker_name       invoker immutable pinned any       -
 check_name               invoker immutable pinned any       -
 check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
+claim_event              invoker volatile  pinned rows      -
 clear_segment            invoker volatile  pinned any       -
 clip                     invoker immutable parsed any       -
 close_breaker            invoker volatile  pinned any       -
@@ -96,6 +103,7 @@ count_own_run            invoker volatile  pinned any       -
 count_removed_letters    invoker volatile  pinned any       -
 create_run               invoker volatile  pinned any       -
 cut_history              invoker immutable pinned any       -
+delete_event             definer volatile  pinned any       -
 delete_versions          invoker volatile  pinned any       -
 detail_of                invoker volatile  pinned any       -
 discard                  invoker volatile  pinned any       -
@@ -107,6 +115,7 @@ edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
 ends_with_jobs           invoker volatile  pinned any       -
 enqueue                  invoker volatile  pinned any       -
+event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
 filter_group_ids         invoker stable    pinned any       -
 filter_letters           invoker stable    pinned any       -
@@ -186,6 +195,9 @@ redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
+regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
+remove_event             invoker volatile  pinned any       -
+remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
@@ -200,6 +212,8 @@ restore_letters          invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -
 retention_due            invoker stable    pinned any       -
 rewrite                  invoker volatile  pinned table     lock_timeout=50ms
+rule_part                invoker stable    pinned any       -
+ruled_group              invoker volatile  pinned any       -
 run_policies             invoker volatile  pinned rows      enable_seqscan=on
 save_regressions         invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
@@ -209,6 +223,7 @@ set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
 set_retention            invoker volatile  pinned any       -
+settle_event             invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 shortened                invoker immutable parsed any       -
 some_jobs_of             invoker stable    parsed any       -

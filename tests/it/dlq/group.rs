@@ -5,6 +5,7 @@ mod counts;
 mod fingerprint;
 mod identity;
 mod lifecycle;
+mod rules;
 
 use postgres::Client;
 use redrive::Database;

@@ -3,6 +3,9 @@
 mod list;
 mod show;
 mod change;
+mod rules;
+mod merge;
+mod split;
 
 use clap::{Args, Subcommand};
 use redrive::dlq::GroupState;
@@ -10,7 +13,7 @@ use redrive::dlq::GroupState;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 
-/// List failure groups and set their state, owner and note
+/// List failure groups, set their state, owner and note, merge and split them
 ///
 /// A failure group collects the letters of one queue and kind with the same error class, message and
 /// top stack frame. Ids, numbers, addresses, paths, times and quoted data make no difference; status
@@ -45,6 +48,9 @@ enum GroupsSubcommand {
     Reopen(change::ChangeGroup),
     Note(change::NoteGroup),
     Own(change::AssignGroup),
+    Merge(merge::MergeGroups),
+    Split(split::SplitGroup),
+    Rules(rules::GroupRules),
 }
 
 impl GroupsCommand {
@@ -61,6 +67,9 @@ impl GroupsCommand {
             GroupsSubcommand::Reopen(command) => command.run(GroupState::Open, cx),
             GroupsSubcommand::Note(command) => command.run(cx),
             GroupsSubcommand::Own(command) => command.run(cx),
+            GroupsSubcommand::Merge(command) => command.run(cx),
+            GroupsSubcommand::Split(command) => command.run(cx),
+            GroupsSubcommand::Rules(command) => command.run(cx),
         }
     }
 }

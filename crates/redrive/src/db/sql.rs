@@ -127,6 +127,11 @@ statements! {
     SET_GROUP_STATE = "dlq" / "set_group_state";
     NOTE_GROUP = "dlq" / "note_group";
     ASSIGN_GROUP = "dlq" / "assign_group";
+    ADD_GROUP_RULE = "dlq" / "add_group_rule";
+    REMOVE_GROUP_RULE = "dlq" / "remove_group_rule";
+    GROUP_RULES = "dlq" / "group_rules";
+    PREVIEW_SPLIT = "dlq" / "preview_split";
+    REGROUP_LETTERS = "dlq" / "regroup_letters";
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
     SET_PRIORITY = "inspect" / "set_priority";

@@ -1,4 +1,4 @@
-//! The ids of what belongs to dead letters: groups, runs, policies, redactions.
+//! The ids of what belongs to dead letters: groups and their rules, runs, policies, redactions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +48,8 @@ macro_rules! ids {
 ids! {
     /// The id of a failure group.
     GroupId = "failure group";
+    /// The id of a rule that merges or splits a failure group.
+    GroupRuleId = "group rule";
     /// The id of a redrive run.
     RunId = "redrive run";
     /// The id of a policy, as letters and the audit record it. Operators name policies.

@@ -1,6 +1,7 @@
 //! The calls of the library, with their deadlines.
 
 mod dlq;
+mod groups;
 mod pipeline;
 
 use std::cell::Cell;
@@ -157,5 +158,8 @@ fn operator() -> Operator {
 
 /// Returns every call of the library that reaches the server.
 pub(super) fn calls() -> impl Iterator<Item = &'static Call> {
-    pipeline::CALLS.iter().chain(dlq::CALLS)
+    pipeline::CALLS
+        .iter()
+        .chain(dlq::CALLS)
+        .chain(groups::CALLS)
 }

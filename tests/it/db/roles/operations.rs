@@ -252,6 +252,17 @@ pub(super) const VERBS: &[Verb] = &[
     verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
     verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
     verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
+    verb("split a group", &[Profession::Operator], |on| {
+        let group = on.group();
+        let done = on.db.dlq().groups().split(group, &redrive::dlq::SplitBy::Kind, &operator())?;
+        on.owner.dlq().groups().remove_rule(done.rule, &operator())?;
+        Ok(())
+    }),
+    verb("list the rules of groups", BOTH, |on| { on.db.dlq().groups().rules()?; Ok(()) }),
+    verb("remove a rule of groups", &[Profession::Operator], |on| {
+        on.db.dlq().groups().remove_rule(redrive::dlq::GroupRuleId::new(1), &operator())?;
+        Ok(())
+    }),
     verb("list policies", BOTH, |on| { on.db.dlq().policies().list()?; Ok(()) }),
     verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
     verb("pause a policy", &[Profession::Operator], |on| {
@@ -297,8 +308,17 @@ pub(super) const VERBS: &[Verb] = &[
     verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", BOTH, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
     verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
-    verb("read what failed", &[Profession::Operator], |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("read what failed", BOTH, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
+        "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
+    verb("claim failed events", BOTH, |on| on.sql(
+        "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id IN (
+            SELECT id FROM redrive.dlq_events WHERE status = 'PENDING' AND event_type = 'a' FOR UPDATE SKIP LOCKED)")),
+    verb("archive succeeded events", &[Profession::Operator], |on| on.sql(
+        "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
+    verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
+        "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
     verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
     verb("read why there was a run", BOTH, |on| on.sql("SELECT reason FROM redrive.runs")),

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterState,
-    Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule, Validators,
+    Edit, ForeignFailure, GroupFilter, GroupId, GroupRuleId, GroupState, Letter, LetterFilter,
+    LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
+    SplitBy, Validators,
 };
 use redrive::{Error, Failure, JobId};
 use redrive_tests::Order;
@@ -25,39 +26,6 @@ fn captured() -> ForeignFailure {
 }
 
 pub(super) const CALLS: &[Call] = &[
-    bulk("Groups::list", |scene| {
-        scene.db.dlq().groups().list(&GroupFilter::new()).map(drop)
-    }),
-    bulk("Groups::get", |scene| {
-        scene.db.dlq().groups().get(GroupId::new(1)).map(drop)
-    }),
-    usual("Groups::set_state", |scene| {
-        let (group, state) = (GroupId::new(1), GroupState::Acknowledged);
-        scene
-            .db
-            .dlq()
-            .groups()
-            .set_state(group, state, &operator())
-            .map(drop)
-    }),
-    usual("Groups::set_note", |scene| {
-        let note = Some("seen");
-        scene
-            .db
-            .dlq()
-            .groups()
-            .set_note(GroupId::new(1), note, &operator())
-            .map(drop)
-    }),
-    usual("Groups::assign", |scene| {
-        let owner = Some("me");
-        scene
-            .db
-            .dlq()
-            .groups()
-            .assign(GroupId::new(1), owner, &operator())
-            .map(drop)
-    }),
     bulk("Dlq::list", |scene| {
         scene.db.dlq().list(&orders()).map(drop)
     }),

@@ -1,0 +1,109 @@
+//! `redrive dlq groups merge`.
+
+use clap::Args;
+use redrive::dlq::GroupId;
+use serde_json::json;
+
+use super::rules::report;
+use super::show::not_found;
+use crate::context::{Context, Ending};
+use crate::error::{Error, Result};
+use crate::operator;
+use crate::terminal::{counted, json_line, one_line};
+
+/// Merge failure groups: their letters and future failures go to one group
+///
+/// Without --yes this is a dry run. The counts move with the letters. The rule stays until `groups
+/// rules remove` removes it.
+#[derive(Args, Debug)]
+#[command(before_help = "\
+Examples:
+  redrive dlq groups merge 4 7
+  redrive dlq groups merge 4 5 --into 7 --reason 'one outage' --yes
+")]
+pub(super) struct MergeGroups {
+    /// The groups to merge. Without --into, the last one is the target.
+    #[arg(required = true, value_name = "GROUP")]
+    groups: Vec<GroupId>,
+    /// The group to merge into.
+    #[arg(long, value_name = "GROUP")]
+    into: Option<GroupId>,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Merge the groups.
+    #[arg(long)]
+    yes: bool,
+}
+
+impl MergeGroups {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (groups, into) = match (self.into, &*self.groups) {
+            (Some(into), groups) => (groups, into),
+            (None, [groups @ .., into]) if !groups.is_empty() => (groups, *into),
+            (None, _) => {
+                return Err(Error::new(
+                    "a merge needs two groups; name the target with --into GROUP".to_owned(),
+                ));
+            }
+        };
+        let db = cx.database()?;
+        let Some(target) = db.dlq().groups().get(into)? else {
+            return Ok(not_found(into, cx));
+        };
+        let mut sources = Vec::new();
+        for &id in groups {
+            match db.dlq().groups().get(id)? {
+                Some(group) => sources.push(group),
+                None => return Ok(not_found(id, cx)),
+            }
+        }
+        if !self.yes {
+            for group in &sources {
+                let letters = group.open
+                    + group.quarantined
+                    + group.redriving
+                    + group.recovered
+                    + group.discarded;
+                if cx.global.json {
+                    json_line(
+                        cx.out,
+                        &json!({
+                            "dry_run": true, "group": group.id.get(), "into": into.get(),
+                            "would_move": letters,
+                        }),
+                    )?;
+                } else {
+                    writeln!(
+                        cx.out,
+                        "group {} ({}) would be merged into group {into} ({}); {} would move.",
+                        group.id,
+                        one_line(&group.title),
+                        one_line(&target.title),
+                        counted(letters, "letter")
+                    )?;
+                }
+            }
+            if !cx.global.json {
+                let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
+                writeln!(
+                    cx.out,
+                    "\nNothing was changed. To act:\n  {} dlq groups merge {} --into {into} --yes",
+                    cx.registry.name,
+                    ids.join(" ")
+                )?;
+            }
+            return Ok(Ending::Done);
+        }
+        let operator = operator::current(self.reason.as_deref());
+        let mut ending = Ending::Done;
+        for &id in groups {
+            let done = db.dlq().groups().merge(id, into, &operator)?;
+            let what = format!("group {id} is merged into group {into}");
+            if let Ending::NothingMatched = report(&done, &what, cx)? {
+                ending = Ending::NothingMatched;
+            }
+        }
+        Ok(ending)
+    }
+}

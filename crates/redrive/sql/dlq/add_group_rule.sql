@@ -1,0 +1,11 @@
+-- Purpose: adds a rule that merges or splits a failure group; see redrive.add_group_rule.
+-- Called by: dlq/group_rule.rs.
+-- $1 bigint    group
+-- $2 text      action: merge, error, class, kind, payload
+-- $3 bigint    group to merge into; NULL: a split
+-- $4 text      regular expression (error) or path (payload); NULL otherwise
+-- $5 text      operator       $6 text  reason
+-- Locks: none.
+-- Index relied on: group_rules_by_group, the primary key of groups.
+-- Rows: always one: the id of the rule.
+SELECT redrive.add_group_rule($1, $2, $3, $4, $5, $6) AS id

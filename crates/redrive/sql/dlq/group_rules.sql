@@ -1,0 +1,9 @@
+-- Purpose: lists the rules of failure groups, in the order in which they apply.
+-- Called by: dlq/group_rule.rs.
+-- Locks: none.
+-- Index relied on: the primary keys; there are few rules.
+-- Rows: one per rule. Zero rows: there are none.
+SELECT r.id, r.group_id, g.title, r.action, r.into_id, r.pattern, r.at, r.person, r.reason
+FROM redrive.group_rules r
+LEFT JOIN redrive.groups g ON g.id = r.group_id
+ORDER BY r.id

@@ -1,0 +1,331 @@
+//! Rules that merge and split failure groups.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use postgres::Row;
+
+use crate::db::sql;
+use crate::dlq::handle::Groups;
+use crate::dlq::id::{GroupId, GroupRuleId};
+use crate::error::{Error, Result};
+use crate::job::operator::Operator;
+
+/// The letters per transaction.
+const BATCH: i64 = 1000;
+/// The longest pattern or path, in bytes.
+const PATTERN_BYTES: usize = 1024;
+
+/// The property by which a group is split.
+///
+/// ```
+/// use redrive::dlq::SplitBy;
+///
+/// let by: SplitBy = "error~timeout after [0-9]+ s".parse()?;
+/// assert_eq!(by, SplitBy::Error("timeout after [0-9]+ s".to_owned()));
+/// assert_eq!("payload.tenant.id".parse::<SplitBy>()?, SplitBy::Payload("tenant.id".to_owned()));
+/// # Ok::<(), redrive::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SplitBy {
+    /// Letters whose error message matches this regular expression of PostgreSQL.
+    Error(String),
+    /// The error class of the letters, which differs after a merge.
+    Class,
+    /// The kind of the letters, which differs after a merge.
+    Kind,
+    /// The payload value at this path, such as `tenant.id`. Letters without it stay.
+    Payload(String),
+}
+
+impl SplitBy {
+    /// The action and the pattern, as stored.
+    fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            SplitBy::Error(pattern) => ("error", Some(pattern)),
+            SplitBy::Class => ("class", None),
+            SplitBy::Kind => ("kind", None),
+            SplitBy::Payload(path) => ("payload", Some(path)),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.parts().1 {
+            Some(pattern) if pattern.is_empty() || pattern.len() > PATTERN_BYTES => {
+                Err(Error::invalid(format!(
+                    "the pattern or path of a split has {} bytes; it must have 1 to {PATTERN_BYTES}",
+                    pattern.len()
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for SplitBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SplitBy::Error(pattern) => write!(f, "error~{pattern}"),
+            SplitBy::Class => f.pad("class"),
+            SplitBy::Kind => f.pad("kind"),
+            SplitBy::Payload(path) => write!(f, "payload.{path}"),
+        }
+    }
+}
+
+impl FromStr for SplitBy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SplitBy> {
+        let by = match (text, text.split_once('~'), text.strip_prefix("payload.")) {
+            ("class", ..) => SplitBy::Class,
+            ("kind", ..) => SplitBy::Kind,
+            (_, Some(("error", pattern)), _) => SplitBy::Error(pattern.to_owned()),
+            (_, _, Some(path)) => SplitBy::Payload(path.to_owned()),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "`{}` is not a way to split a group; expected error~REGEX, class, kind or payload.PATH",
+                    text.escape_debug()
+                )));
+            }
+        };
+        by.check()?;
+        Ok(by)
+    }
+}
+
+/// The effect of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupRuleAction {
+    /// All failures of the group belong to this one.
+    MergeInto(GroupId),
+    /// Failures of the group belong to a group of their own, by this property.
+    Split(SplitBy),
+}
+
+/// A rule that an operator made for a failure group.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GroupRule {
+    /// The id.
+    pub id: GroupRuleId,
+    /// The group whose failures it moves.
+    pub group: GroupId,
+    /// The title of the group.
+    pub title: Option<String>,
+    /// The effect.
+    pub action: GroupRuleAction,
+    /// When an operator made it.
+    pub at: SystemTime,
+    /// The operator.
+    pub by: Option<String>,
+    /// The operator's reason.
+    pub reason: Option<String>,
+}
+
+/// The letters that a rule moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Regrouped {
+    /// The rule.
+    pub rule: GroupRuleId,
+    /// The letters that are now in other groups.
+    pub moved: u64,
+    /// The letters that another operation had locked. They stay until the rule is
+    /// [applied](Groups::apply_rule) again or they die again.
+    pub locked: u64,
+}
+
+/// Letters that a split would move together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SplitPart {
+    /// The value or the pattern that they share.
+    pub part: String,
+    /// The number of letters.
+    pub letters: u64,
+}
+
+impl Groups<'_> {
+    /// Merges a group into another: its letters move there, and so will future failures.
+    ///
+    /// The letters move in batches of 1,000, each in one transaction. The counts move with them.
+    /// If the program dies in between, [`apply_rule`](Groups::apply_rule) moves the others.
+    ///
+    /// # Errors
+    /// If a group does not exist or the merge would be a circle; otherwise if the database
+    /// rejects a statement or does not answer.
+    pub fn merge(&self, group: GroupId, into: GroupId, operator: &Operator) -> Result<Regrouped> {
+        let rule = self.add_rule(group, &GroupRuleAction::MergeInto(into), operator)?;
+        self.apply_rule(rule)
+    }
+
+    /// Splits a group by a property of its failures. Letters move to new groups, and so will
+    /// future failures.
+    ///
+    /// The letters move as in [`merge`](Groups::merge).
+    ///
+    /// # Errors
+    /// If the group does not exist, has this rule, or the regular expression is invalid; otherwise
+    /// if the database rejects a statement or does not answer.
+    pub fn split(&self, group: GroupId, by: &SplitBy, operator: &Operator) -> Result<Regrouped> {
+        let rule = self.add_rule(group, &GroupRuleAction::Split(by.clone()), operator)?;
+        self.apply_rule(rule)
+    }
+
+    /// Returns what a split would move, the largest part first. Changes nothing.
+    ///
+    /// # Errors
+    /// If the regular expression is invalid, or the database rejects the statement or does not
+    /// answer.
+    pub fn preview_split(&self, group: GroupId, by: &SplitBy) -> Result<Vec<SplitPart>> {
+        by.check()?;
+        let doing = format!("preview the split of failure group {group}");
+        let by = by.clone();
+        self.db.call_bulk(&doing.clone(), move |session| {
+            let (action, pattern) = by.parts();
+            let rows = session.query(
+                &doing,
+                &sql::PREVIEW_SPLIT,
+                &[&group.get(), &action, &pattern],
+            )?;
+            let part = |row: &Row| SplitPart {
+                part: row.get("part"),
+                letters: row.get::<_, i64>("letters").unsigned_abs(),
+            };
+            Ok(rows.iter().map(part).collect())
+        })
+    }
+
+    /// Returns all rules, in the order in which they apply.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn rules(&self) -> Result<Vec<GroupRule>> {
+        self.db.call("list the rules of failure groups", |session| {
+            let rows = session.query("list the rules of failure groups", &sql::GROUP_RULES, &[])?;
+            rows.iter().map(rule).collect()
+        })
+    }
+
+    /// Removes a rule. Future failures no longer follow it; letters that it moved stay in their
+    /// groups. Returns whether the rule existed.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn remove_rule(&self, id: GroupRuleId, operator: &Operator) -> Result<bool> {
+        let doing = format!("remove group rule {id}");
+        let operator = operator.clone();
+        self.db.call(&doing.clone(), move |session| {
+            let row = session.query_one(
+                &doing,
+                &sql::REMOVE_GROUP_RULE,
+                &[&id.get(), &operator.by(), &operator.given_reason()],
+            )?;
+            Ok(row.get("is_known"))
+        })
+    }
+
+    /// Moves the letters of a rule's group that are not where the rules put them.
+    ///
+    /// # Errors
+    /// If the database rejects a statement or does not answer. Letters moved before the error stay
+    /// moved.
+    pub fn apply_rule(&self, id: GroupRuleId) -> Result<Regrouped> {
+        let doing = format!("apply group rule {id}");
+        let mut done = Regrouped {
+            rule: id,
+            moved: 0,
+            locked: 0,
+        };
+        let mut after: Option<String> = None;
+        loop {
+            let (doing, from) = (doing.clone(), after.take());
+            let row = self.db.call_bulk(&doing.clone(), move |session| {
+                session.query_one(&doing, &sql::REGROUP_LETTERS, &[&id.get(), &BATCH, &from])
+            })?;
+            done.moved += row.get::<_, i64>("moved").unsigned_abs();
+            done.locked += row.get::<_, i64>("locked").unsigned_abs();
+            after = row.get("after");
+            if row.get("is_last") {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn add_rule(
+        self,
+        group: GroupId,
+        action: &GroupRuleAction,
+        operator: &Operator,
+    ) -> Result<GroupRuleId> {
+        let doing = match action {
+            GroupRuleAction::MergeInto(into) => format!("merge failure group {group} into {into}"),
+            GroupRuleAction::Split(by) => {
+                by.check()?;
+                format!("split failure group {group}")
+            }
+        };
+        let (action, operator) = (action.clone(), operator.clone());
+        self.db.call(&doing.clone(), move |session| {
+            let (name, into, pattern) = match &action {
+                GroupRuleAction::MergeInto(into) => ("merge", Some(into.get()), None),
+                GroupRuleAction::Split(by) => (by.parts().0, None, by.parts().1),
+            };
+            let (by, why) = (operator.by(), operator.given_reason());
+            let row = session.query_one(
+                &doing,
+                &sql::ADD_GROUP_RULE,
+                &[&group.get(), &name, &into, &pattern, &by, &why],
+            )?;
+            Ok(GroupRuleId::new(row.get("id")))
+        })
+    }
+}
+
+fn rule(row: &Row) -> Result<GroupRule> {
+    let pattern: Option<String> = row.get("pattern");
+    let pattern = pattern.unwrap_or_default();
+    let action = match (row.get("action"), row.get::<_, Option<i64>>("into_id")) {
+        (_, Some(into)) => GroupRuleAction::MergeInto(GroupId::new(into)),
+        ("error", None) => GroupRuleAction::Split(SplitBy::Error(pattern)),
+        ("class", None) => GroupRuleAction::Split(SplitBy::Class),
+        ("kind", None) => GroupRuleAction::Split(SplitBy::Kind),
+        ("payload", None) => GroupRuleAction::Split(SplitBy::Payload(pattern)),
+        (other, None) => {
+            return Err(Error::invalid(format!(
+                "unknown action `{}` of a group rule; a newer version made it",
+                other.escape_debug()
+            )));
+        }
+    };
+    Ok(GroupRule {
+        id: GroupRuleId::new(row.get("id")),
+        group: GroupId::new(row.get("group_id")),
+        title: row.get("title"),
+        action,
+        at: row.get("at"),
+        by: row.get("person"),
+        reason: row.get("reason"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_split_are_read_back() {
+        for text in ["error~timeout|5..", "class", "kind", "payload.tenant.id"] {
+            let by: SplitBy = text.parse().expect(text);
+            assert_eq!(by.to_string(), text);
+        }
+        for text in ["", "error", "error~", "payload", "payload.", "queue"] {
+            let error = text.parse::<SplitBy>().expect_err(text);
+            assert!(error.is_invalid(), "{text}: {error}");
+        }
+    }
+}

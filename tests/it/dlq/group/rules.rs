@@ -1,0 +1,306 @@
+//! Groups that operators merge and split, and the rules that future failures follow.
+
+use postgres::Client;
+use redrive::dlq::{
+    FailureGroup, GroupFilter, GroupId, GroupRuleAction, GroupRuleId, LetterFilter, LetterState,
+    SplitBy,
+};
+use redrive::{Database, JobId, Operator};
+use redrive_tests::{TestDatabase, no_drift, scalar};
+
+use super::counts::are_exact;
+use super::die;
+
+fn group(db: &Database, id: i64) -> FailureGroup {
+    let groups = db.dlq();
+    groups.groups().get(GroupId::new(id)).unwrap().unwrap()
+}
+
+fn maria() -> Operator {
+    Operator::new("maria").reason("one outage")
+}
+
+/// Inserts a letter of one group whose payload names a tenant, and returns its group.
+fn die_for(client: &mut Client, message: &str, payload: &str) -> i64 {
+    client
+        .query_one(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'exhausted', 'E', $1, $2::text::jsonb, now()) RETURNING group_id",
+            &[&message, &payload],
+        )
+        .unwrap()
+        .get(0)
+}
+
+#[test]
+fn a_merged_group_and_its_future_failures_are_in_the_other() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let [from, into] = ["card declined", "no such customer"].map(|message| {
+        let group = die(&mut client, "E", message);
+        die(&mut client, "E", message);
+        group
+    });
+    assert_ne!(from, into);
+    client
+        .batch_execute(
+            "UPDATE redrive.dead_letters SET state = 'recovered' WHERE id IN (SELECT min(id) FROM redrive.dead_letters);
+             DELETE FROM redrive.dead_letters WHERE id IN (SELECT min(id) FROM redrive.dead_letters)",
+        )
+        .unwrap();
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let done = groups
+        .merge(GroupId::new(from), GroupId::new(into), &maria())
+        .unwrap();
+    assert_eq!((done.moved, done.locked), (1, 0));
+    let (emptied, merged) = (group(&db, from), group(&db, into));
+    assert_eq!((emptied.open, emptied.deaths), (0, 0));
+    assert_eq!(
+        (merged.open, merged.deaths),
+        (3, 4),
+        "with that of a deleted letter"
+    );
+    assert_eq!(merged.hours.iter().sum::<u64>(), 3);
+    assert_eq!(emptied.hours.iter().sum::<u64>(), 1, "of a deleted letter");
+    are_exact(&mut client);
+    assert_eq!(die(&mut client, "E", "card declined"), into);
+    let found = db
+        .dlq()
+        .list(&LetterFilter::new().group(GroupId::new(into)))
+        .unwrap();
+    assert_eq!(found.len(), 4);
+    let rules = groups.rules().unwrap();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(
+        rules[0].action,
+        GroupRuleAction::MergeInto(GroupId::new(into))
+    );
+    assert_eq!(rules[0].by.as_deref(), Some("maria"));
+    assert!(groups.remove_rule(done.rule, &maria()).unwrap());
+    assert!(!groups.remove_rule(done.rule, &maria()).unwrap());
+    assert_eq!(
+        die(&mut client, "E", "card declined"),
+        from,
+        "without the rule"
+    );
+    let acts = "SELECT count(*) FROM redrive.audit WHERE person = 'maria'
+                AND verb IN ('merge_group', 'remove_group_rule') AND reason = 'one outage'";
+    assert_eq!(scalar(&mut client, acts), 2);
+    client
+        .batch_execute("SELECT redrive.fold_letters()")
+        .unwrap();
+    are_exact(&mut client);
+    no_drift(&db);
+}
+
+#[test]
+fn a_group_is_split_by_a_pattern_of_the_message() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let all = die(&mut client, "E", "shard 11 is down");
+    assert_eq!(die(&mut client, "E", "shard 27 is down"), all);
+    let by: SplitBy = "error~shard 2[0-9]".parse().unwrap();
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let parts = groups.preview_split(GroupId::new(all), &by).unwrap();
+    assert_eq!((parts.len(), parts[0].letters), (1, 1));
+    assert_eq!(group(&db, all).open, 2, "a preview changes nothing");
+    assert_eq!(
+        groups
+            .split(GroupId::new(all), &by, &maria())
+            .unwrap()
+            .moved,
+        1
+    );
+    let split = die(&mut client, "E", "shard 28 is down");
+    assert_ne!(split, all);
+    assert_eq!(die(&mut client, "E", "shard 12 is down"), all);
+    let (rest, part) = (group(&db, all), group(&db, split));
+    assert_eq!((rest.open, rest.deaths), (2, 2));
+    assert_eq!((part.open, part.deaths), (2, 2));
+    assert_eq!(part.title, "shard ? is down [error shard 2[0-9]]");
+    assert_eq!(part.sample, "shard 27 is down");
+    are_exact(&mut client);
+}
+
+#[test]
+fn a_group_is_split_by_a_payload_value() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let all = die_for(&mut client, "down", r#"{"tenant": {"id": 1}}"#);
+    for payload in [
+        r#"{"tenant": {"id": 1}}"#,
+        r#"{"tenant": {"id": "b"}}"#,
+        "{}",
+        "7",
+    ] {
+        assert_eq!(die_for(&mut client, "down", payload), all);
+    }
+    let by: SplitBy = "payload.tenant.id".parse().unwrap();
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let parts = groups.preview_split(GroupId::new(all), &by).unwrap();
+    let parts: Vec<(&str, u64)> = parts
+        .iter()
+        .map(|part| (&*part.part, part.letters))
+        .collect();
+    assert_eq!(parts, [("1", 2), ("b", 1)]);
+    assert_eq!(
+        groups
+            .split(GroupId::new(all), &by, &maria())
+            .unwrap()
+            .moved,
+        3
+    );
+    assert_eq!(group(&db, all).open, 2, "letters without a tenant stay");
+    let one = die_for(&mut client, "down", r#"{"tenant": {"id": 1}}"#);
+    assert_eq!(group(&db, one).open, 3);
+    assert_eq!(die_for(&mut client, "down", "{}"), all);
+    let new = die_for(&mut client, "down", r#"{"tenant": {"id": 3}}"#);
+    assert_eq!(group(&db, new).open, 1);
+    are_exact(&mut client);
+}
+
+#[test]
+fn a_merged_group_can_be_split_by_class() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let [one, other] = ["A", "B"].map(|class| die(&mut client, class, "down"));
+    let groups = db.dlq();
+    let groups = groups.groups();
+    groups
+        .merge(GroupId::new(one), GroupId::new(other), &maria())
+        .unwrap();
+    let done = groups.split(GroupId::new(other), &SplitBy::Class, &maria());
+    assert_eq!(done.unwrap().moved, 2);
+    let [of_a, of_b] = ["A", "B"].map(|class| die(&mut client, class, "down"));
+    assert_ne!(of_a, of_b);
+    for (id, class) in [(of_a, "A"), (of_b, "B")] {
+        let found = group(&db, id);
+        assert_eq!((found.open, &*found.error_class), (2, class));
+    }
+    are_exact(&mut client);
+}
+
+#[test]
+fn letters_in_every_state_move_in_batches() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
+    client
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+             SELECT 'orders', 'order', 'exhausted', 'E', 'card declined', '{}', now(), now() - n % 50 * interval '1 hour'
+             FROM generate_series(1, 3200) n;
+             UPDATE redrive.dead_letters SET discard_reason = CASE WHEN id % 5 = 0 THEN 'x' END,
+                 state = CASE id % 5 WHEN 0 THEN 'discarded' WHEN 1 THEN 'open' WHEN 2 THEN 'quarantined'
+                         WHEN 3 THEN 'recovered' ELSE 'redriving' END
+             WHERE id > 100",
+        )
+        .unwrap();
+    let done = db
+        .dlq()
+        .groups()
+        .merge(GroupId::new(from), GroupId::new(into), &maria())
+        .unwrap();
+    assert_eq!((done.moved, done.locked), (3201, 0));
+    let merged = group(&db, into);
+    assert_eq!(merged.deaths, 3202);
+    assert_eq!(
+        merged.open + merged.quarantined + merged.redriving + merged.recovered + merged.discarded,
+        3202
+    );
+    assert_eq!(group(&db, from).deaths, 0);
+    are_exact(&mut client);
+    client
+        .batch_execute("SELECT redrive.fold_letters()")
+        .unwrap();
+    assert_eq!(
+        (group(&db, into).deaths, group(&db, from).deaths),
+        (3202, 0)
+    );
+}
+
+#[test]
+fn a_locked_letter_moves_when_the_rule_is_applied_again() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
+    let mut other = test.client();
+    let mut transaction = other.transaction().unwrap();
+    transaction
+        .execute("SELECT FROM redrive.dead_letters FOR UPDATE", &[])
+        .unwrap();
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let done = groups
+        .merge(GroupId::new(from), GroupId::new(into), &maria())
+        .unwrap();
+    assert_eq!((done.moved, done.locked), (0, 1));
+    transaction.commit().unwrap();
+    let done = groups.apply_rule(done.rule).unwrap();
+    assert_eq!((done.moved, done.locked), (1, 0));
+    assert_eq!((group(&db, into).deaths, group(&db, from).deaths), (2, 0));
+    are_exact(&mut client);
+}
+
+#[test]
+fn a_merged_letter_keeps_its_stack_trace_when_its_group_is_pruned() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let trace = "at frame\n".repeat(100);
+    let row = client
+        .query_one(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, error_detail, payload, enqueued_at)
+             VALUES ('orders', 'order', 'exhausted', 'E', 'card declined', $1, '{}', now()) RETURNING id, group_id",
+            &[&trace],
+        )
+        .unwrap();
+    let (id, from): (i64, i64) = (row.get(0), row.get(1));
+    let into = die(&mut client, "E", "no such customer");
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let done = groups
+        .merge(GroupId::new(from), GroupId::new(into), &maria())
+        .unwrap();
+    let mut prune = || scalar(&mut client, "SELECT redrive.prune_groups('0')");
+    assert_eq!(prune(), 0, "the rule keeps the group");
+    groups.remove_rule(done.rule, &maria()).unwrap();
+    assert_eq!(prune(), 1);
+    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
+    assert_eq!(letter.error_detail.as_deref(), Some(&*trace));
+    assert_eq!(letter.state, LetterState::Open);
+}
+
+#[test]
+fn rules_that_make_no_sense_are_rejected() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    let [a, b, c] = ["card declined", "no such customer", "gateway down"]
+        .map(|m| GroupId::new(die(&mut client, "E", m)));
+    let groups = db.dlq();
+    let groups = groups.groups();
+    let merge = |from, into| groups.merge(from, into, &maria());
+    merge(a, b).unwrap();
+    merge(b, c).unwrap();
+    for (from, into) in [(a, a), (b, a), (c, a), (a, c), (a, GroupId::new(999))] {
+        let error = merge(from, into).unwrap_err();
+        assert!(error.is_invalid(), "{from} into {into}: {error}");
+    }
+    let pattern = SplitBy::Error("(".to_owned());
+    let error = groups.split(c, &pattern, &maria()).unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let long = SplitBy::Error("x".repeat(2000));
+    assert!(groups.split(c, &long, &maria()).unwrap_err().is_invalid());
+    assert_eq!(groups.rules().unwrap().len(), 2);
+    assert_eq!(
+        die(&mut client, "E", "card declined"),
+        c.get(),
+        "both rules"
+    );
+    let unknown = groups.apply_rule(GroupRuleId::new(999)).unwrap();
+    assert_eq!(unknown.moved, 0);
+    let all = groups.list(&GroupFilter::new().waiting()).unwrap();
+    assert_eq!(all.len(), 1, "{all:?}");
+}
