@@ -201,6 +201,42 @@ BEGIN
 END
 $$;
 
+-- Counts the letters that match a filter by a property: `group`, `queue`, `kind`, `class`, `cause`, `state`,
+-- `version`, `host`, `source`, or `payload`, where `path` is the place of the value. NULL counts the letters
+-- without a value.
+CREATE FUNCTION redrive.count_letters_by(
+    filter jsonb, property text, path text[] DEFAULT NULL, max_values bigint DEFAULT 10000
+) RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET jit = off
+AS $$
+DECLARE
+    expression text := CASE property
+        WHEN 'group' THEN 'l.group_id'
+        WHEN 'queue' THEN 'l.queue'
+        WHEN 'kind' THEN 'l.kind'
+        WHEN 'class' THEN 'l.error_class'
+        WHEN 'cause' THEN 'l.cause'
+        WHEN 'state' THEN 'l.state'
+        WHEN 'version' THEN 'l.version'
+        WHEN 'host' THEN 'l.host'
+        WHEN 'source' THEN 'l.source'
+        WHEN 'payload' THEN 'l.payload #>> $2'
+    END;
+BEGIN
+    IF expression IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown property % of a letter', coalesce(quote_literal(property), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Expected one of group, queue, kind, class, cause, state, version, host, source, payload.';
+    END IF;
+    RETURN QUERY EXECUTE
+        'SELECT (' || expression || ')::text, count(*), min(l.died_at), max(l.died_at) FROM redrive.dead_letters l WHERE '
+        || redrive.filter_letters(filter) || ' GROUP BY 1 ORDER BY 2 DESC, 4 DESC, 1 LIMIT $3'
+        USING filter, path, max_values;
+END
+$$;
+
 -- Locks up to `max_letters` matching letters in the given states, oldest death first, and returns their ids.
 -- Letters locked by another session are skipped. Only letters that died by `as_of` match, so that a
 -- letter that dies again is not taken twice. `needs_json` skips letters that cannot become jobs, and

@@ -9,7 +9,8 @@
 --   capturer  captures failures, and reads nothing
 --   operator  acts on letters, runs, policies, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
---   reader    sees numbers and the states of jobs and letters, but no payload or error text
+--   reader    reads every job, letter, run, policy and audit record, and changes nothing
+--   observer  sees numbers and the states of jobs and letters, but no payload or error text
 --   exporter  what grant_metrics grants
 -- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. A role may have several professions. Grant again
 -- after a migration, because a newer version may need more. REVOKE and DROP OWNED BY undo it. Returns what
@@ -87,7 +88,7 @@ DECLARE
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
             'redrive.list_letters, '
-            'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
+            'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
@@ -100,8 +101,26 @@ DECLARE
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
-    -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
+    -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
+            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
+            'redrive.archived_letters, redrive.groups, redrive.failure_groups, redrive.failure_hours, '
+            'redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
+        'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
+        'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
+            'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
+            'ON redrive.live_jobs',
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_letters, redrive.filter_values, '
+            'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
+            'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
+            'redrive.queues_with_letters, redrive.queues_with_open_breaker, redrive.letters_with_policy, '
+            'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+            'redrive.metrics_operations, redrive.metrics_tables'];
+    -- No payload, error text or note, and no lease_id.
+    observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
         'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
             'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
@@ -133,11 +152,12 @@ BEGIN
         WHEN 'capturer' THEN capturer
         WHEN 'operator' THEN letters || operator
         WHEN 'reader' THEN reader
+        WHEN 'observer' THEN observer
     END;
     IF granted IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'Expected enqueuer, worker, capturer, operator, reader or exporter.';
+                  HINT = 'Expected enqueuer, worker, capturer, operator, reader, observer or exporter.';
     END IF;
     FOREACH each_grant IN ARRAY everybody || granted LOOP
         EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);

@@ -1428,6 +1428,39 @@ BEGIN
 END
 $$;
 
+-- Name: count_letters_by(jsonb, text, text[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_letters_by(filter jsonb, property text, path text[] DEFAULT NULL::text[], max_values bigint DEFAULT 10000) RETURNS TABLE(value text, letters bigint, first_at timestamp with time zone, last_at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    expression text := CASE property
+        WHEN 'group' THEN 'l.group_id'
+        WHEN 'queue' THEN 'l.queue'
+        WHEN 'kind' THEN 'l.kind'
+        WHEN 'class' THEN 'l.error_class'
+        WHEN 'cause' THEN 'l.cause'
+        WHEN 'state' THEN 'l.state'
+        WHEN 'version' THEN 'l.version'
+        WHEN 'host' THEN 'l.host'
+        WHEN 'source' THEN 'l.source'
+        WHEN 'payload' THEN 'l.payload #>> $2'
+    END;
+BEGIN
+    IF expression IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown property % of a letter', coalesce(quote_literal(property), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Expected one of group, queue, kind, class, cause, state, version, host, source, payload.';
+    END IF;
+    RETURN QUERY EXECUTE
+        'SELECT (' || expression || ')::text, count(*), min(l.died_at), max(l.died_at) FROM redrive.dead_letters l WHERE '
+        || redrive.filter_letters(filter) || ' GROUP BY 1 ORDER BY 2 DESC, 4 DESC, 1 LIMIT $3'
+        USING filter, path, max_values;
+END
+$_$;
+
 -- Name: count_own_run(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.count_own_run() RETURNS trigger
@@ -2674,7 +2707,7 @@ DECLARE
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
             'redrive.list_letters, '
-            'redrive.count_letters, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
+            'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
@@ -2687,8 +2720,26 @@ DECLARE
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
-    -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
+    -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
+            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
+            'redrive.archived_letters, redrive.groups, redrive.failure_groups, redrive.failure_hours, '
+            'redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
+        'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
+        'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
+            'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
+            'ON redrive.live_jobs',
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_letters, redrive.filter_values, '
+            'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
+            'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
+            'redrive.queues_with_letters, redrive.queues_with_open_breaker, redrive.letters_with_policy, '
+            'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+            'redrive.metrics_operations, redrive.metrics_tables'];
+    -- No payload, error text or note, and no lease_id.
+    observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
         'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
             'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
@@ -2720,11 +2771,12 @@ BEGIN
         WHEN 'capturer' THEN capturer
         WHEN 'operator' THEN letters || operator
         WHEN 'reader' THEN reader
+        WHEN 'observer' THEN observer
     END;
     IF granted IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'Expected enqueuer, worker, capturer, operator, reader or exporter.';
+                  HINT = 'Expected enqueuer, worker, capturer, operator, reader, observer or exporter.';
     END IF;
     FOREACH each_grant IN ARRAY everybody || granted LOOP
         EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);

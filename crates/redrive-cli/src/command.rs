@@ -4,10 +4,11 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::admin::{AuditCommand, BreakerCommand, Migrate, Prune, RedactCommand};
 use crate::context::{Context, Ending};
-use crate::dlq::DlqCommand;
+use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JobCommand, Stats, Work};
+use crate::profession::Profession;
 use crate::registry::Registry;
 
 const EXIT_CODES: &str = "\
@@ -70,6 +71,20 @@ pub(crate) enum Command {
 pub(crate) struct Connection {}
 
 impl Command {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        match self {
+            Command::Migrate(_) => Profession::Owner,
+            Command::Enqueue(_) => Profession::Enqueuer,
+            Command::Work(_) => Profession::Worker,
+            Command::Stats(_) | Command::Connection(_) => Profession::Reader,
+            Command::Job(command) => command.profession(),
+            Command::Dlq(command) => command.profession(),
+            Command::Audit(command) => command.profession(),
+            Command::Breaker(_) | Command::Prune(_) | Command::Redact(_) => Profession::Operator,
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match self {
             Command::Migrate(command) => command.run(cx),
@@ -107,9 +122,25 @@ fn with_help_layout(command: clap::Command) -> clap::Command {
         "connection" => HELP_WITHOUT_OPTIONS,
         _ => HELP,
     };
-    command
+    with_conditions(command)
         .help_template(template)
         .mut_subcommands(with_help_layout)
+}
+
+/// Adds the conditions on letters to the long help of a command that takes some.
+fn with_conditions(command: clap::Command) -> clap::Command {
+    let has_conditions = |command: &clap::Command| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|argument| argument.get_id() == "conditions")
+    };
+    if !has_conditions(&command) {
+        return command;
+    }
+    let help = match command.get_after_help() {
+        Some(help) => format!("{help}\n\n{CONDITIONS_HELP}"),
+        None => CONDITIONS_HELP.to_owned(),
+    };
+    command.after_long_help(help)
 }
 
 #[cfg(test)]
@@ -142,6 +173,29 @@ mod tests {
             );
             assert!(command.get_about().is_some(), "`{name}` has no summary");
         });
+    }
+
+    #[test]
+    fn a_command_that_filters_lists_the_conditions_and_global_options_are_last() {
+        let registry = Registry::new("redrive".to_owned());
+        let mut filtering = 0;
+        let mut definition = definition(&registry);
+        // Passes the global options on.
+        definition.build();
+        for_each_leaf(&definition, &mut |command| {
+            let help = command.clone().render_long_help().to_string();
+            let takes_conditions = command
+                .get_arguments()
+                .any(|argument| argument.get_id() == "conditions");
+            assert_eq!(help.contains("payload.PATH="), takes_conditions, "{help}");
+            filtering += usize::from(takes_conditions);
+            let is_option =
+                |line: &&str| line.starts_with("  ") && line.trim_start().starts_with('-');
+            let last = help.lines().filter(is_option).next_back();
+            let is_global = last.is_none_or(|line| line.contains("--verbose"));
+            assert!(is_global || command.get_name() == "connection", "{help}");
+        });
+        assert!(filtering >= 8, "{filtering}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 mod filter;
 mod selection;
+mod similar;
 mod none_matched;
+mod not_done;
 mod left_out;
 mod blocked;
 mod letter_table;
@@ -17,6 +19,7 @@ mod follow;
 mod validators;
 mod group;
 mod list;
+mod ls;
 mod groups;
 mod show;
 mod redrive;
@@ -37,8 +40,9 @@ use clap::{Args, Subcommand};
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::profession::Profession;
 
-pub(crate) use filter::{FilterArgs, quoted};
+pub(crate) use filter::{CONDITIONS_HELP, FilterArgs, quoted};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use retention::{rule_cells, rule_json};
 pub(crate) use stopped::Stopped;
@@ -55,16 +59,7 @@ Examples:
   redrive dlq
   redrive dlq list orders class=Timeout 'died>2h'
 ",
-    after_help = "\
-Conditions on letters (a letter must meet all of them):
-  queue= kind= class= group= cause= state= id= generation= died> died<
-  message~ version= host= source= run= audit= payload.PATH=
-
-Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d. A time without Z
-or an offset is UTC. Separate several values with commas. Pass each condition
-as one argument, in single quotes if it contains spaces or <, > or \".
-  class=Timeout,Refused  id=5..10  'died>2h'  'died<2026-11-20T10:00Z'
-  payload.customer.id=42  'payload.amount>100'  'message~card declined'"
+    after_help = CONDITIONS_HELP
 )]
 pub(crate) struct DlqCommand {
     #[command(subcommand)]
@@ -74,6 +69,7 @@ pub(crate) struct DlqCommand {
 #[derive(Debug, Subcommand)]
 enum DlqSubcommand {
     List(list::ListLetters),
+    Ls(ls::Ls),
     Groups(groups::GroupsCommand),
     Show(show::ShowLetter),
     // Boxed, because it has many more options than the others.
@@ -92,12 +88,35 @@ enum DlqSubcommand {
 }
 
 impl DlqCommand {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        let Some(subcommand) = &self.subcommand else {
+            return Profession::Reader;
+        };
+        if matches!(subcommand, DlqSubcommand::Capture(_)) {
+            return Profession::Capturer;
+        }
+        let only_reads = matches!(
+            subcommand,
+            DlqSubcommand::List(_)
+                | DlqSubcommand::Ls(_)
+                | DlqSubcommand::Show(_)
+                | DlqSubcommand::Validate(_)
+                | DlqSubcommand::Export(_)
+        );
+        match only_reads {
+            true => Profession::Reader,
+            false => Profession::Operator,
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let Some(subcommand) = &self.subcommand else {
             return overview::run(cx);
         };
         match subcommand {
             DlqSubcommand::List(command) => command.run(cx),
+            DlqSubcommand::Ls(command) => command.run(cx),
             DlqSubcommand::Groups(command) => command.run(cx),
             DlqSubcommand::Show(command) => command.run(cx),
             DlqSubcommand::Redrive(command) => command.run(cx),

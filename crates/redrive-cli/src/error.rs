@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
-use redrive::postgres::error::DbError;
+use redrive::postgres::error::{DbError, SqlState};
 
 /// The result of a fallible operation in this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,6 +13,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     /// The reader of the output closed the pipe. The command exits with 0.
     BrokenPipe,
+    /// The role of the connection may not do this.
+    Denied(String),
     /// A message that names the operation and its subject, and the source of the error.
     Failed(String, Option<Box<dyn StdError + Send + Sync>>),
 }
@@ -35,6 +37,7 @@ impl Error {
     pub(crate) fn one_line(&self) -> String {
         match self {
             Error::BrokenPipe => "the reader closed the output".to_owned(),
+            Error::Denied(message) => message.clone(),
             Error::Failed(message, source) => chain(
                 message.clone(),
                 source
@@ -70,7 +73,11 @@ impl From<redrive::Error> for Error {
         if error.is_migration_required() {
             return Error::new(error.to_string());
         }
-        Error::Failed(chain(error.to_string(), error.source()), None)
+        let message = chain(error.to_string(), error.source());
+        match error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+            true => Error::Denied(message),
+            false => Error::Failed(message, None),
+        }
     }
 }
 

@@ -65,11 +65,11 @@ pub(crate) struct GlobalArgs {
     pub(crate) no_wait: bool,
 
     /// Print one JSON object per line.
-    #[arg(long, global = true, help_heading = "Output")]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
     /// Log more: -v for progress, -vv for details.
-    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 }
 

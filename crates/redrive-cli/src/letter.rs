@@ -1,7 +1,9 @@
 //! A dead letter as text and as JSON.
 
+mod backtrace;
 mod timeline;
 mod json;
+mod next;
 
 use std::io::Write;
 
@@ -9,7 +11,7 @@ use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter};
 
 use crate::error::Result;
-use crate::terminal::{Style, clean, one_line, pretty};
+use crate::terminal::{Style, Window, clean, command_lines, one_line, pretty, write_labelled};
 use crate::time::ago;
 
 pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
@@ -17,17 +19,29 @@ pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// Prints a letter: details, timeline, error and payload, with its outcome in these runs.
-pub(crate) fn print_letter(out: &mut dyn Write, letter: &Letter, runs: &[LetterRun]) -> Result<()> {
+/// How much of a backtrace is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backtrace {
+    /// The topmost frame of the application.
+    Folded,
+    /// All frames.
+    Full,
+}
+
+/// Prints a letter: details, payload, error and timeline, with its outcome in these runs, and the
+/// commands to type next.
+pub(crate) fn print_letter(
+    out: &mut dyn Write,
+    letter: &Letter,
+    runs: &[LetterRun],
+    backtrace: Backtrace,
+) -> Result<()> {
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
     writeln!(out, "{}\n", style.heading(&heading))?;
     print_details(out, letter)?;
     print_runs(out, runs)?;
-    writeln!(out, "\n{}", style.heading("Timeline:"))?;
-    for entry in timeline::of(letter, runs) {
-        writeln!(out, "  {}  {}", one_line(&entry.at), one_line(&entry.text))?;
-    }
+    print_content(out, letter)?;
     writeln!(
         out,
         "\n{}\n  {}",
@@ -41,8 +55,33 @@ pub(crate) fn print_letter(out: &mut dyn Write, letter: &Letter, runs: &[LetterR
             false => "Detail:",
         };
         writeln!(out, "\n{}", style.heading(heading))?;
-        print_indented(out, detail)?;
+        let folded = match backtrace {
+            Backtrace::Folded => backtrace::folded(detail),
+            Backtrace::Full => None,
+        };
+        match folded {
+            Some(lines) => print_indented(out, &lines.join("\n"))?,
+            None => print_indented(out, detail)?,
+        }
     }
+    writeln!(out, "\n{}", style.heading("Timeline:"))?;
+    for entry in timeline::of(letter, runs) {
+        print_entry(out, &entry)?;
+    }
+    let commands = next::commands(letter);
+    if !commands.is_empty() {
+        writeln!(out, "\n{}", style.heading("Next:"))?;
+    }
+    for command in commands {
+        let lines = command_lines("  ", &command, Window::of_stdout().columns());
+        writeln!(out, "{lines}")?;
+    }
+    Ok(())
+}
+
+/// Prints the payload and the captured bytes.
+fn print_content(out: &mut dyn Write, letter: &Letter) -> Result<()> {
+    let style = Style::of_stdout();
     if let Some(payload) = &letter.payload {
         writeln!(out, "\n{}", style.heading("Payload:"))?;
         writeln!(out, "{}", clean(&pretty(payload.get())))?;
@@ -62,7 +101,7 @@ pub(crate) fn print_letter(out: &mut dyn Write, letter: &Letter, runs: &[LetterR
 
 fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     let mut print = |name: &str, value: &str| -> Result<()> {
-        Ok(writeln!(out, "  {name:<11} {}", one_line(value))?)
+        write_labelled(out, &format!("  {name:<11} "), &one_line(value))
     };
     print("queue", &letter.queue)?;
     print("kind", &letter.kind)?;
@@ -126,15 +165,20 @@ fn print_runs(out: &mut dyn Write, runs: &[LetterRun]) -> Result<()> {
 /// Prints the attempts of a history, one line each.
 pub(crate) fn print_attempts(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {
     for record in history {
-        let entry = timeline::attempt(record);
-        writeln!(out, "  {}  {}", one_line(&entry.at), one_line(&entry.text))?;
+        print_entry(out, &timeline::attempt(record))?;
     }
     Ok(())
 }
 
+/// Prints a line of the timeline.
+fn print_entry(out: &mut dyn Write, entry: &timeline::Entry) -> Result<()> {
+    let at = format!("  {}  ", one_line(&entry.at));
+    write_labelled(out, &at, &one_line(&entry.text))
+}
+
 fn print_indented(out: &mut dyn Write, text: &str) -> Result<()> {
     for line in clean(text).lines() {
-        writeln!(out, "  {line}")?;
+        write_labelled(out, "  ", line)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod time;
 mod terminal;
 mod logging;
 mod global;
+mod profession;
 mod registry;
 mod context;
 mod operator;

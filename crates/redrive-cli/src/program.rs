@@ -168,12 +168,18 @@ impl Program {
             Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
             Ok(Ending::NothingMatched) => ExitCode::from(1),
             Err(error) => {
+                let message = match &error {
+                    Error::Denied(message) => {
+                        format!("{message}; {}", cli.command.profession().needed())
+                    }
+                    Error::BrokenPipe | Error::Failed(..) => error.one_line(),
+                };
                 // If stderr is closed too, the exit code still reports the error.
                 _ = writeln!(
                     cx.err,
                     "{} {}",
                     Style::of_stderr().error("error:"),
-                    clean(&error.one_line())
+                    clean(&message)
                 );
                 ExitCode::from(2)
             }

@@ -2,6 +2,9 @@
 
 mod escape;
 mod width;
+mod window;
+mod command_line;
+mod labelled;
 mod style;
 mod number;
 mod json;
@@ -10,12 +13,15 @@ mod sparkline;
 mod diff;
 mod progress;
 
+pub(crate) use command_line::command_lines;
 pub(crate) use diff::diff;
 pub(crate) use escape::{clean, one_line};
 pub(crate) use json::{json_line, pretty};
+pub(crate) use labelled::write_labelled;
 pub(crate) use number::{counted, grouped};
 pub(crate) use progress::Progress;
 pub(crate) use sparkline::{Charset, sparkline};
 pub(crate) use style::Style;
 pub(crate) use table::{Column, Table};
 pub(crate) use width::{cut, width, wrap};
+pub(crate) use window::Window;

@@ -11,6 +11,7 @@ pub(crate) mod event;
 pub(crate) mod filter;
 pub(crate) mod handle;
 pub(crate) mod letter;
+pub(crate) mod breakdown;
 pub(crate) mod pages;
 pub(crate) mod group;
 pub(crate) mod group_rule;
@@ -30,6 +31,7 @@ pub(crate) mod archive;
 pub(crate) mod redaction;
 
 pub use archive::ArchivedLetter;
+pub use breakdown::{LetterProperty, PropertyCount};
 pub use capture::{CaptureOutcome, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};
 pub use discard::Changed;

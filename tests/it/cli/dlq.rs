@@ -7,6 +7,7 @@ mod groups;
 mod letter_outcomes;
 mod letters;
 mod reopen;
+mod on_call;
 mod outcomes;
 mod runs;
 mod selection;

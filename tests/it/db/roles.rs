@@ -1,9 +1,10 @@
 //! Roles: what each role can do, and that it can do nothing else.
 
 mod operations;
+mod reader;
 mod worker;
 
-use Profession::{Capturer, Enqueuer, Exporter, Nobody, Reader};
+use Profession::{Capturer, Enqueuer, Exporter, Nobody, Observer, Reader};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::{CaptureOutcome, ForeignFailure};
@@ -18,18 +19,20 @@ enum Profession {
     Capturer,
     Operator,
     Reader,
+    Observer,
     Exporter,
     /// A role without any grant.
     Nobody,
 }
 
 impl Profession {
-    const ALL: [Profession; 7] = [
+    const ALL: [Profession; 8] = [
         Enqueuer,
         Profession::Worker,
         Capturer,
         Profession::Operator,
         Reader,
+        Observer,
         Exporter,
         Nobody,
     ];
@@ -41,6 +44,7 @@ impl Profession {
             Capturer => "capturer",
             Profession::Operator => "operator",
             Reader => "reader",
+            Observer => "observer",
             Exporter => "exporter",
             Nobody => "nobody",
         }

@@ -99,6 +99,7 @@ complete_letter          invoker volatile  pinned any       -
 count_added_letters      invoker volatile  pinned any       -
 count_changed_letters    invoker volatile  pinned any       -
 count_letters            invoker stable    pinned any       jit=off
+count_letters_by         invoker stable    pinned any       jit=off
 count_own_run            invoker volatile  pinned any       -
 count_removed_letters    invoker volatile  pinned any       -
 create_run               invoker volatile  pinned any       -

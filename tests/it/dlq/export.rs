@@ -163,8 +163,9 @@ fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
     };
     let exported = ran(&test, &["dlq", "export", "orders", "--as-jobs"]).exits_with(1);
     assert!(
-        exported.err.contains(&format!("letter {odd} was skipped"))
-            && exported.err.contains("120 jobs exported"),
+        exported.err.contains(&format!(
+            "1 letter skipped: the captured bytes are not JSON ({odd})"
+        )) && exported.err.contains("120 jobs exported"),
         "{}",
         exported.err
     );

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{self, rfc3339};
 use lines::lines;
@@ -60,6 +61,14 @@ older version of a program that did not count."
 }
 
 impl AuditCommand {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        match self.subcommand {
+            Some(AuditSubcommand::Counters) => Profession::Operator,
+            None => Profession::Reader,
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         if let Some(AuditSubcommand::Counters) = self.subcommand {
             return check_counters(cx);
@@ -101,7 +110,7 @@ fn record_table(records: &[AuditRecord]) -> Table {
     let mut table = Table::new([
         Column::Number("ID"),
         Column::Text("AT"),
-        Column::Text("VERB"),
+        Column::Word("VERB"),
         Column::Number("LETTERS"),
         Column::Text("OPERATOR"),
         Column::Text("DETAILS AND REASON"),
@@ -142,7 +151,7 @@ fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
     } else if !audits.is_empty() {
         let mut table = Table::new([
             Column::Text("QUEUE"),
-            Column::Text("SET"),
+            Column::Word("SET"),
             Column::Number("ROWS"),
             Column::Number("TOTAL"),
             Column::Number("DRIFT"),

@@ -188,8 +188,8 @@ fn list(db: &Database, all: bool, cx: &mut Context<'_>) -> Result<Ending> {
     }
     let mut table = Table::new([
         Column::Text("BREAKER"),
-        Column::Text("STATE"),
-        Column::Text("CAUSE"),
+        Column::Word("STATE"),
+        Column::Word("CAUSE"),
         Column::Number("FOR"),
         Column::Number("PROBE IN"),
         Column::Number("OUTAGES"),

@@ -159,9 +159,9 @@ fn dry_run_of_rules(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     }
     let mut table = Table::new([
         Column::Text("QUEUE"),
-        Column::Text("STATE"),
+        Column::Word("STATE"),
         Column::Number("KEEP"),
-        Column::Text("THEN"),
+        Column::Word("THEN"),
         Column::Number("LETTERS NOW"),
     ]);
     for due in &due {

@@ -112,7 +112,7 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let mut table = Table::new([
         Column::Number("ID"),
         Column::Text("QUEUE"),
-        Column::Text("KIND"),
+        Column::Name("KIND"),
         Column::Text("PATHS"),
         Column::Text("PATTERNS"),
         Column::Text("VALUES"),

@@ -112,8 +112,8 @@ fn table(letters: &[ArchivedLetter]) -> Result<Table> {
     let mut table = Table::new([
         Column::Number("ID"),
         Column::Text("QUEUE"),
-        Column::Text("KIND"),
-        Column::Text("STATE"),
+        Column::Name("KIND"),
+        Column::Word("STATE"),
         Column::Number("ARCHIVED"),
         Column::Text("ERROR"),
     ]);

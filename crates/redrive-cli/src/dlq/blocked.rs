@@ -11,13 +11,21 @@ use crate::time::{ago, rfc3339};
 
 /// Warns about jobs whose queue has no worker for their kind, and about jobs behind a breaker.
 pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
-    for waiting in unserved {
-        cx.say(format!(
-            "warning: no live worker of queue `{}` handles kind `{}`: {} would wait there",
-            waiting.queue,
-            waiting.kind,
-            counted(waiting.letters, "letter")
-        ));
+    for (queue, kinds) in by_queue(unserved) {
+        let letters = counted(kinds.iter().map(|waiting| waiting.letters).sum(), "letter");
+        cx.say(match *kinds {
+            [waiting] => format!(
+                "warning: no live worker of queue `{queue}` handles kind `{}`: {letters} would \
+                 wait there",
+                waiting.kind
+            ),
+            _ => format!(
+                "warning: no live worker takes {} kinds of `{queue}` ({letters} would wait): \
+                 redrive stats {}",
+                kinds.len(),
+                quoted(queue)
+            ),
+        });
     }
     for (breaker, letters) in by_breaker(gated) {
         cx.say(format!(
@@ -52,15 +60,33 @@ pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
             close(gated)
         )
     });
-    let workers = blocked.unserved.iter().map(|unserved| {
-        format!(
-            "a worker of queue `{}` for kind `{}`: {}",
-            unserved.queue,
-            unserved.kind,
-            counted(unserved.letters, "job")
-        )
+    let workers = by_queue(&blocked.unserved).into_iter();
+    let workers = workers.map(|(queue, kinds)| {
+        let jobs = counted(kinds.iter().map(|waiting| waiting.letters).sum(), "job");
+        match *kinds {
+            [unserved] => format!(
+                "a worker of queue `{queue}` for kind `{}`: {jobs}",
+                unserved.kind
+            ),
+            _ => format!(
+                "a worker of queue `{queue}` for {} kinds: {jobs}",
+                kinds.len()
+            ),
+        }
     });
     breakers.chain(workers).collect()
+}
+
+/// The kinds without a worker of each queue.
+fn by_queue(unserved: &[Unserved]) -> Vec<(&str, Vec<&Unserved>)> {
+    let mut queues: Vec<(&str, Vec<&Unserved>)> = Vec::new();
+    for waiting in unserved {
+        match queues.iter_mut().find(|(queue, _)| *queue == waiting.queue) {
+            Some((_, kinds)) => kinds.push(waiting),
+            None => queues.push((&waiting.queue, vec![waiting])),
+        }
+    }
+    queues
 }
 
 /// Describes each breaker, and each queue without workers, that jobs wait for, in a few words.
@@ -68,18 +94,12 @@ pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
     let breakers = by_breaker(&blocked.gated)
         .into_iter()
         .map(|(gated, _)| format!("breaker {} is open {}", gated.breaker, ago(gated.opened_at)));
-    let mut queues: Vec<(&str, Vec<&str>)> = Vec::new();
-    for unserved in &blocked.unserved {
-        match queues
-            .iter_mut()
-            .find(|(queue, _)| *queue == unserved.queue)
-        {
-            Some((_, kinds)) => kinds.push(&unserved.kind),
-            None => queues.push((&unserved.queue, vec![unserved.kind.as_str()])),
-        }
-    }
-    let workers = queues.into_iter().map(|(queue, kinds)| match *kinds {
-        [kind] => format!("no live worker of queue `{queue}` handles kind `{kind}`"),
+    let workers = by_queue(&blocked.unserved).into_iter();
+    let workers = workers.map(|(queue, kinds)| match *kinds {
+        [unserved] => format!(
+            "no live worker of queue `{queue}` handles kind `{}`",
+            unserved.kind
+        ),
         _ => format!(
             "no live worker of queue `{queue}` handles {} of its kinds",
             kinds.len()

@@ -13,7 +13,7 @@ use super::none_matched::words;
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{grouped, json_line};
+use crate::terminal::{Window, command_lines, grouped, json_line};
 
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
@@ -57,6 +57,11 @@ pub(super) struct BulkAction<'a> {
 }
 
 impl BulkSelection {
+    /// Reads the first argument as the id of a letter if there is such a letter and no such queue.
+    pub(super) fn resolve(&self, db: &Database) -> Result<()> {
+        self.selection.resolve(db)
+    }
+
     pub(super) fn plan(&self) -> BulkPlan {
         match (self.ids().is_empty(), self.dry_run) {
             (_, true) => BulkPlan::DryRun,
@@ -149,8 +154,12 @@ impl BulkSelection {
             letter_table(&sample).write(cx.out)?;
             writeln!(
                 cx.out,
-                "\nNothing was changed. To act:\n  {}",
-                self.command_line(action, &[])
+                "\nNothing was changed. To act:\n{}",
+                command_lines(
+                    "  ",
+                    &self.command_line(action, &[]),
+                    Window::of_stdout().columns()
+                )
             )?;
         }
         Ok(match count.letters {

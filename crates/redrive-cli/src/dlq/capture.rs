@@ -29,7 +29,7 @@ const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 /// letter of a position was recovered or discarded, it opens again with the new failure.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [BYTES]
+    override_usage = "redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [FILE]
        redrive dlq capture [OPTIONS] --file <F.ndjson>",
     before_help = "\
 Examples:
@@ -58,7 +58,7 @@ pub(super) struct CaptureFailures {
     #[arg(required_unless_present = "file")]
     kind: Option<String>,
     /// File with the bytes; - is stdin.
-    #[arg(default_value = "-")]
+    #[arg(value_name = "FILE", default_value = "-")]
     bytes: PathBuf,
     /// File with one failure per line (NDJSON); - is stdin.
     #[arg(long, value_name = "F.ndjson")]

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
-use redrive::{Database, Failure};
+use redrive::{Database, Failure, JobId};
 use serde_json::json;
 
 use super::filter::quoted;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
+use super::not_done::say_not_done;
 use super::selection::Selection;
 use super::stopped::Stopped;
 use crate::context::{Context, Ending};
@@ -87,6 +88,7 @@ impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (sink, shell) = self.sink(cx)?;
         let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
@@ -268,11 +270,10 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         let more = (done.failed.len() - MAX_NAMED) as u64;
         cx.say(format!("{} more were not delivered", grouped(more)));
     }
-    for id in done.skipped.iter().take(MAX_NAMED) {
-        cx.say(format!(
-            "letter {id} was not delivered: it is not open, or another process is using it"
-        ));
-    }
+    let cause = "it is not open, or another process is using it";
+    let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
+    let skipped: Vec<(JobId, String)> = skipped.collect();
+    say_not_done(&skipped, "delivered", cx);
     if !done.redacted.is_empty() {
         let redacted = done.redacted.len() as u64;
         cx.say(format!(

@@ -12,6 +12,7 @@ use redrive::dlq::{Edited, LetterFilter, LetterState};
 use redrive::{Database, JobId};
 use serde_json::json;
 
+use super::not_done::say_not_done;
 use super::selection::Selection;
 use super::stopped::Stopped;
 use super::validators::{error_json, print_errors};
@@ -100,6 +101,7 @@ impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let edit = self.change.read()?;
         let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let filter = self.selection.letters()?;
         let has_ids = !self.selection.ids().is_empty();
         let is_dry_run = self.dry_run || (!has_ids && !self.yes);
@@ -308,11 +310,10 @@ fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
         }
         writeln!(cx.out, "{}", counts.join(", "))?;
         print_errors(&done.refused, cx)?;
-        for id in &done.skipped {
-            cx.say(format!(
-                "letter {id} was not edited: it is neither open nor quarantined"
-            ));
-        }
+        let cause = "it is neither open nor quarantined";
+        let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
+        let skipped: Vec<(JobId, String)> = skipped.collect();
+        say_not_done(&skipped, "edited", cx);
     }
     let did_nothing = done.edited.is_empty() && done.unchanged == 0;
     Ok(

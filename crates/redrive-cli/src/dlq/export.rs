@@ -9,6 +9,9 @@ use crate::error::{Error, Result};
 use crate::ndjson::CaptureLine;
 use crate::terminal::{counted, json_line};
 
+/// How many skipped letters are named.
+const NAMED: usize = 5;
+
 /// Write letters as NDJSON for `dlq capture --file` or `enqueue --file`
 ///
 /// A captured letter keeps its source and position. Any other letter gets the source
@@ -37,12 +40,13 @@ pub(super) struct ExportLetters {
 
 impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let filter = match self.state {
             StateArg::Only(state) => self.selection.letters()?.state(state),
             StateArg::Any => self.selection.letters()?,
         };
-        let db = cx.database()?;
-        let mut skipped = 0_u64;
+        let (mut skipped, mut named) = (0_u64, Vec::new());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
                 return json_line(cx.out, &CaptureLine::of(letter));
@@ -51,15 +55,22 @@ impl ExportLetters {
                 Some(payload) => json_line(cx.out, payload)?,
                 None => {
                     skipped += 1;
-                    cx.say(format!(
-                        "letter {} was skipped: its captured bytes are not JSON",
-                        letter.id
-                    ));
+                    if named.len() < NAMED {
+                        named.push(letter.id.to_string());
+                    }
                 }
             }
             Ok(())
         })?;
         cx.out.flush().map_err(Error::from)?;
+        if skipped > 0 {
+            let more = if skipped > NAMED as u64 { " ..." } else { "" };
+            cx.say(format!(
+                "{} skipped: the captured bytes are not JSON ({}{more})",
+                counted(skipped, "letter"),
+                named.join(" ")
+            ));
+        }
         if visited == 0 {
             cx.say("no letter matches");
             return Ok(Ending::NothingMatched);

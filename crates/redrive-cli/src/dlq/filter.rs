@@ -8,13 +8,27 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use crate::error::Result;
 use crate::terminal::clean;
 
+/// The conditions, for the help of every command that takes them.
+pub(crate) const CONDITIONS_HELP: &str = "\
+Conditions on letters (a letter must meet all of them):
+  queue= kind= class= group= cause= state= id= generation= died> died<
+  message~ version= host= source= run= audit= payload.PATH=
+
+'died>2h' died more than two hours ago, 'died<2h' less than two hours ago;
+'died<2026-11-20T10:00Z' died before that time. Ages are durations as in flags:
+500ms, 90s, 1h30m, 1.5h, 7d. A time without Z or an offset is UTC. Separate
+several values with commas. Pass each condition as one argument, in single
+quotes if it contains spaces or <, > or \".
+  class=Timeout,Refused  id=5..10  'died>2h'  'died<2026-11-20T10:00Z'
+  payload.customer.id=42  'payload.amount>100'  'message~card declined'";
+
 /// Conditions on letters besides their queue.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Selection")]
 #[group(skip)]
 pub(crate) struct FilterArgs {
-    /// Conditions that a letter must meet, such as class=Timeout 'died>2h'; see `redrive dlq
-    /// --help`. The first argument may be a condition instead of a queue.
+    /// Conditions that a letter must meet, such as class=Timeout 'died>2h'; see below. The first
+    /// argument may be a condition instead of a queue.
     #[arg(value_name = "CONDITION")]
     pub(super) conditions: Vec<String>,
     /// Only letters of this kind.
@@ -39,6 +53,11 @@ impl FilterArgs {
             None => LetterFilter::new(),
         };
         self.narrow(first)
+    }
+
+    /// Whether there are conditions besides the queue, the kind and the class.
+    pub(super) fn has_conditions(&self, queue: Option<&str>) -> bool {
+        !self.conditions.is_empty() || self.cause.is_some() || queue.is_some_and(is_condition)
     }
 
     /// Adds the conditions to a filter.

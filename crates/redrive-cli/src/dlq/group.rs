@@ -2,7 +2,6 @@
 
 use redrive::dlq::FailureGroup;
 
-use crate::terminal::grouped;
 use crate::time::rfc3339;
 
 /// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
@@ -21,12 +20,9 @@ pub(super) fn failure(group: &FailureGroup) -> String {
     }
 }
 
-/// The number of the other waiting letters, or an empty text if there is none.
-pub(super) fn others(group: &FailureGroup) -> String {
-    match (group.open + group.quarantined).saturating_sub(1) {
-        0 => String::new(),
-        others => format!(" (+{} alike)", grouped(others)),
-    }
+/// The open and quarantined letters.
+pub(super) fn waiting(group: &FailureGroup) -> u64 {
+    group.open + group.quarantined
 }
 
 /// The command that lists the letters of a group: the open ones, or the quarantined ones if none
@@ -38,8 +34,8 @@ pub(super) fn list_of(group: &FailureGroup) -> String {
     }
 }
 
-/// A group as JSON.
-pub(super) fn group_json(group: &FailureGroup) -> serde_json::Value {
+/// A group as JSON, with the number of its letters that wait or match.
+pub(super) fn group_json(group: &FailureGroup, letters: u64) -> serde_json::Value {
     serde_json::json!({
         "id": group.id.get(),
         "queue": group.queue,
@@ -52,13 +48,14 @@ pub(super) fn group_json(group: &FailureGroup) -> serde_json::Value {
         "regression": group.is_regression(),
         "note": group.note,
         "owner": group.owner,
-        "first_seen": rfc3339(group.first_seen),
+        "first_at": rfc3339(group.first_seen),
         "first_version": group.first_version,
-        "last_seen": rfc3339(group.last_seen),
+        "last_at": rfc3339(group.last_seen),
         "resolved_at": group.resolved_at.map(rfc3339),
         "regressed_at": group.regressed_at.map(rfc3339),
         "regressions": group.regressions,
         "deaths": group.deaths,
+        "letters": letters,
         "open": group.open,
         "redriving": group.redriving,
         "recovered": group.recovered,

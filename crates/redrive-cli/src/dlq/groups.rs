@@ -1,5 +1,7 @@
 //! `redrive dlq groups`: failure groups.
 
+mod matching;
+mod table;
 mod list;
 mod show;
 mod change;
@@ -32,18 +34,20 @@ pub(super) struct GroupsCommand {
 enum GroupsSubcommand {
     List(list::ListGroups),
     Show(show::ShowGroup),
-    /// Mark a group as being worked on
-    #[command(before_help = "Example:\n  redrive dlq groups ack 12\n")]
+    /// Mark groups as being worked on
+    #[command(
+        before_help = "Examples:\n  redrive dlq groups ack 12\n  redrive dlq groups ack class=Timeout --yes\n"
+    )]
     Ack(change::ChangeGroup),
-    /// Mark a group as fixed; a new death is a regression
+    /// Mark groups as fixed; a new death is a regression
     #[command(
         before_help = "Example:\n  redrive dlq groups resolve 12 --reason 'fixed in 1.4.3'\n"
     )]
     Resolve(change::ChangeGroup),
-    /// Mark a group as known and harmless; a new death does not change that
+    /// Mark groups as known and harmless; a new death does not change that
     #[command(before_help = "Example:\n  redrive dlq groups ignore 12 --reason 'test data'\n")]
     Ignore(change::ChangeGroup),
-    /// Mark a group as open again
+    /// Mark groups as open again
     #[command(before_help = "Example:\n  redrive dlq groups reopen 12\n")]
     Reopen(change::ChangeGroup),
     Note(change::NoteGroup),

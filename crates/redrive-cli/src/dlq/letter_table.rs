@@ -13,13 +13,13 @@ pub(super) fn letter_table(letters: &[Letter]) -> Table {
     let mut columns = vec![
         Column::Number("ID"),
         Column::Text("QUEUE"),
-        Column::Text("KIND"),
+        Column::Name("KIND"),
     ];
     if has_states {
-        columns.push(Column::Text("STATE"));
+        columns.push(Column::Word("STATE"));
     }
     columns.extend([
-        Column::Text("CAUSE"),
+        Column::Word("CAUSE"),
         Column::Number("AGE"),
         Column::Text("ERROR"),
     ]);

@@ -4,12 +4,15 @@ use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Database, JobId};
 
 use super::filter::{is_condition, quoted};
+use super::similar::similar;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{grouped, one_line};
 
+/// How many queues are compared with a name that does not exist.
+pub(crate) const QUEUES: u32 = 1000;
 /// How many queues are named.
-pub(crate) const QUEUES: u32 = 5;
+const NAMED: usize = 5;
 
 /// A command on letters that found none.
 pub(super) struct NoneMatched<'a> {
@@ -102,15 +105,20 @@ impl NoneMatched<'_> {
 
 /// Says that a queue does not exist, and names queues that do.
 pub(crate) fn no_queue(queue: &str, names: &[String]) -> String {
-    let names: Vec<String> = names
+    let missing = format!("there is no queue `{}`", one_line(queue));
+    if let Some(meant) = similar(queue, names) {
+        return format!("{missing}; did you mean `{}`?", one_line(meant));
+    }
+    let shown: Vec<String> = names
         .iter()
+        .take(NAMED)
         .map(|name| format!("`{}`", one_line(name)))
         .collect();
-    let missing = format!("there is no queue `{}`", one_line(queue));
     match names.len() {
         0 => missing,
-        1 => format!("{missing}; the only queue is {}", names[0]),
-        _ => format!("{missing}; there are {}", names.join(", ")),
+        1 => format!("{missing}; the only queue is {}", shown[0]),
+        2..=NAMED => format!("{missing}; there are {}", shown.join(", ")),
+        _ => format!("{missing}; there are {} and others", shown.join(", ")),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
 //! It shows queue depths, the most frequent failures, the oldest letter, ready jobs without a worker,
-//! active runs and open breakers, each with the command to type next, in 80 columns and without
-//! colors.
+//! active runs and open breakers, each with the command to type next. It is as wide as the window.
 
 mod activity;
+mod failures;
 mod unhandled;
 
 use std::io::Write;
@@ -14,27 +14,41 @@ use redrive::admin::{DurabilityWarning, QueueStats};
 use redrive::dlq::{FailureGroup, GroupFilter, GroupState, LetterFilter};
 use serde_json::{Value, json};
 
-use super::filter::quoted;
-use super::group::{failure, group_json, list_of, others, state};
+use super::filter::{is_condition, quoted};
+use super::group::{failure, group_json, waiting};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{
-    Charset, Column, Style, Table, counted, cut, grouped, json_line, one_line, sparkline, width,
-    wrap,
+    Charset, Column, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
+    one_line, sparkline, width, wrap,
 };
 use crate::time::{ago, rfc3339, short};
 use activity::{Activity, breakers, runs};
+use failures::{Failure, failures};
 use unhandled::{Unhandled, unhandled, unhandled_kinds};
 
-/// How many groups are shown.
-const GROUPS: u64 = 5;
-/// The width of the screen.
-const WIDTH: usize = 80;
+/// How many failures are shown.
+const FAILURES: usize = 5;
+/// The most groups of which failures are made.
+const GROUPS: u64 = 1000;
+/// The indentation of details and commands.
+const INDENT: &str = "        ";
+/// The fewest hours of which bars are shown beside a command.
+const MIN_HOURS: usize = 8;
+
+/// The screen as it is printed.
+#[derive(Clone, Copy)]
+struct Layout {
+    style: Style,
+    charset: Charset,
+    /// The width of the window.
+    columns: usize,
+    window: Window,
+}
 
 struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
-    has_more_groups: bool,
     halted_runs: Vec<Activity>,
     runs: Vec<Activity>,
     breakers: Vec<Activity>,
@@ -51,17 +65,11 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
             GroupState::Acknowledged,
             GroupState::Resolved,
         ])
-        .limit(GROUPS + 1);
-    let mut groups = db.dlq().groups().list(&filter)?;
-    let has_more_groups = groups.len() as u64 > GROUPS;
-    groups.truncate(usize::try_from(GROUPS).unwrap_or(usize::MAX));
-    // Regressions come first; otherwise the order of the database stays.
-    groups.sort_by_key(|group| !group.is_regression());
+        .limit(GROUPS);
     let (halted_runs, runs) = runs(&db)?;
     let screen = Screen {
         queues: db.admin().stats(None)?,
-        groups,
-        has_more_groups,
+        groups: db.dlq().groups().list(&filter)?,
         halted_runs,
         runs,
         breakers: breakers(&db)?,
@@ -71,32 +79,39 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
         json_line(cx.out, &screen.json())?;
     } else {
-        screen.write(cx.out, Style::of_stdout(), Charset::of_locale())?;
+        let window = Window::of_stdout();
+        let layout = Layout {
+            style: Style::of_stdout(),
+            charset: Charset::of_locale(),
+            columns: window.screen(),
+            window,
+        };
+        screen.write(cx.out, layout)?;
     }
     Ok(Ending::Done)
 }
 
 impl Screen {
-    fn write(&self, out: &mut dyn Write, style: Style, charset: Charset) -> Result<()> {
+    fn write(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.queues.is_empty() {
             writeln!(out, "All queues are empty.")?;
             return Ok(());
         }
-        self.depths().write(out)?;
-        self.write_failures(out, style, charset)?;
-        self.write_oldest(out, style)?;
-        self.write_unhandled(out, style)?;
-        write_activities("Redrive runs that halted", &self.halted_runs, out, style)?;
-        write_activities("Redrive runs in progress", &self.runs, out, style)?;
-        write_activities("Open breakers", &self.breakers, out, style)?;
-        self.write_durability_warnings(out, style)
+        self.depths().write_on_screen(out, layout.window)?;
+        self.write_failures(out, layout)?;
+        self.write_oldest(out, layout)?;
+        self.write_unhandled(out, layout)?;
+        write_activities("Redrive runs that halted", &self.halted_runs, out, layout)?;
+        write_activities("Redrive runs in progress", &self.runs, out, layout)?;
+        write_activities("Open breakers", &self.breakers, out, layout)?;
+        self.write_durability_warnings(out, layout)
     }
 
     fn depths(&self) -> Table {
         let mut table = Table::new([
             Column::Text("QUEUE"),
             Column::Number("READY"),
-            Column::Number("OLDEST"),
+            Column::Number("WAIT"),
             Column::Number("DELAYED"),
             Column::Number("LEASED"),
             Column::Number("WORKERS"),
@@ -118,7 +133,7 @@ impl Screen {
         table
     }
 
-    fn write_failures(&self, out: &mut dyn Write, style: Style, charset: Charset) -> Result<()> {
+    fn write_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.groups.is_empty() {
             match self
                 .queues
@@ -128,54 +143,55 @@ impl Screen {
             {
                 0 => writeln!(out, "\nNo letters are waiting.")?,
                 ignored => {
-                    writeln!(
-                        out,
-                        "\nNo letters are waiting, except {} of ignored groups:",
+                    let text = format!(
+                        "No letters are waiting, except {} of ignored groups:",
                         counted(ignored, "letter")
-                    )?;
-                    writeln!(out, "        redrive dlq groups --state ignored")?;
+                    );
+                    writeln!(out, "\n{}", wrap(&text, layout.columns).join("\n"))?;
+                    layout.command("redrive dlq groups --state ignored", out)?;
                 }
             }
             return Ok(());
         }
-        writeln!(out, "\n{}", style.heading("Most frequent failures"))?;
-        for group in &self.groups {
-            write_group(group, out, style, charset)?;
+        layout.heading("Most frequent failures", out)?;
+        let failures = failures(&self.groups);
+        for failure in failures.iter().take(FAILURES) {
+            write_failure(failure, out, layout)?;
         }
-        if self.has_more_groups {
+        let is_complete = (self.groups.len() as u64) < GROUPS;
+        if failures.len() > FAILURES || !is_complete {
             writeln!(out, "  more:  redrive dlq groups")?;
         }
         Ok(())
     }
 
-    fn write_oldest(&self, out: &mut dyn Write, style: Style) -> Result<()> {
+    fn write_oldest(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         let Some((queue, died_at)) = self.oldest_letter() else {
             return Ok(());
         };
-        writeln!(out, "\n{}", style.heading("Oldest letter"))?;
+        layout.heading("Oldest letter", out)?;
         let line = format!("died {} ago in {}", ago(died_at), one_line(&queue.queue));
-        writeln!(out, "  {}", cut(&line, WIDTH - 2))?;
+        writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
-        let filter = LetterFilter::new().queue(&queue.queue).to_string();
-        writeln!(
-            out,
-            "        redrive dlq list {} {}",
-            quoted(&filter),
-            quoted(&died)
-        )?;
-        Ok(())
+        let selection = match is_condition(&queue.queue) {
+            true => LetterFilter::new().queue(&queue.queue).to_string(),
+            false => queue.queue.clone(),
+        };
+        let command = format!("redrive dlq list {} {}", quoted(&selection), quoted(&died));
+        layout.command(&command, out)
     }
 
     /// Writes which ready jobs no live worker takes.
-    fn write_unhandled(&self, out: &mut dyn Write, style: Style) -> Result<()> {
+    fn write_unhandled(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         let found: Vec<Unhandled<'_>> = self.queues.iter().filter_map(unhandled).collect();
         if found.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\n{}", style.heading("Ready jobs without a worker"))?;
+        layout.heading("Ready jobs without a worker", out)?;
         for queue in found {
-            writeln!(out, "  {}", cut(&one_line(&queue.to_string()), WIDTH - 2))?;
-            writeln!(out, "        redrive stats {}", quoted(queue.queue))?;
+            let line = one_line(&queue.to_string());
+            writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
+            layout.command(&format!("redrive stats {}", quoted(queue.queue)), out)?;
         }
         Ok(())
     }
@@ -188,17 +204,17 @@ impl Screen {
         died.min_by_key(|(_, died_at)| *died_at)
     }
 
-    fn write_durability_warnings(&self, out: &mut dyn Write, style: Style) -> Result<()> {
+    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.durability_warnings.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\n{}", style.heading("Data at risk in a crash"))?;
+        layout.heading("Data at risk in a crash", out)?;
         for warning in &self.durability_warnings {
             let text = one_line(&warning.to_string());
             let mut indent = "  ";
-            for line in wrap(&text, WIDTH - 8) {
+            for line in wrap(&text, layout.columns - INDENT.len()) {
                 writeln!(out, "{indent}{line}")?;
-                indent = "        ";
+                indent = INDENT;
             }
         }
         Ok(())
@@ -230,7 +246,8 @@ impl Screen {
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
         json!({
             "queues": queues,
-            "groups": self.groups.iter().map(group_json).collect::<Vec<_>>(),
+            "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
+            "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
             "halted_runs": objects(&self.halted_runs),
             "runs": objects(&self.runs),
             "breakers": objects(&self.breakers),
@@ -239,52 +256,79 @@ impl Screen {
     }
 }
 
-fn write_group(
-    group: &FailureGroup,
-    out: &mut dyn Write,
-    style: Style,
-    charset: Charset,
-) -> Result<()> {
-    let id = format!("  {:<6}", group.id.to_string());
-    let failure = one_line(&format!(
-        "{} {}  {}",
-        group.queue,
-        group.kind,
-        failure(group)
+impl Layout {
+    fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
+        Ok(writeln!(out, "\n{}", self.style.heading(text))?)
+    }
+
+    /// Writes the command to type next.
+    fn command(self, command: &str, out: &mut dyn Write) -> Result<()> {
+        let lines = command_lines(INDENT, command, Some(self.columns));
+        Ok(writeln!(out, "{lines}")?)
+    }
+}
+
+fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
+    let newest = failure.newest();
+    let (id, kind) = match failure.only() {
+        Some(group) => (group.id.to_string(), group.kind.clone()),
+        None => ("-".to_owned(), format!("({} kinds)", failure.kinds())),
+    };
+    let id = format!("  {id:<6}");
+    let text = one_line(&format!(
+        "{} {kind}  {}",
+        newest.queue,
+        self::failure(newest)
     ));
     // The count stays when a long message is cut.
-    let others = others(group);
-    let room = WIDTH - width(&id) - width(&others);
-    writeln!(out, "{id}{}{others}", cut(&failure, room))?;
-    let waiting = grouped(group.open + group.quarantined);
-    let letters = match group.quarantined {
-        0 => format!("{waiting} waiting"),
-        quarantined => format!("{waiting} waiting ({} quarantined)", grouped(quarantined)),
+    let others = match failure.waiting().saturating_sub(1) {
+        0 => String::new(),
+        others => format!(" (+{} alike)", grouped(others)),
     };
-    let word = state(group);
-    let state = match group.is_regression() {
-        true => style.error(word),
-        false => word.to_owned(),
+    let room = layout.columns - width(&id) - width(&others);
+    writeln!(out, "{id}{}{others}", cut(&text, room))?;
+    write_state(failure, out, layout)?;
+    let hours = failure.hours();
+    let next = failure.next();
+    // The bars shrink to leave room for the command, unless there is not enough.
+    let around = INDENT.len() + width("|| 24 h    ");
+    let room = layout.columns.saturating_sub(around + width(&next));
+    let shown = hours.len().min(room);
+    let bars = |shown: usize| sparkline(&hours[hours.len() - shown..], layout.charset);
+    if shown < MIN_HOURS {
+        writeln!(out, "{INDENT}|{}| {} h", bars(hours.len()), hours.len())?;
+        return layout.command(&next, out);
+    }
+    let label = format!("|{}| {shown} h", bars(shown));
+    Ok(writeln!(out, "{INDENT}{label}    {next}")?)
+}
+
+/// Writes the states, owner, letters and the last death of a failure.
+fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
+    let waiting = grouped(failure.waiting());
+    let kinds = match failure.kinds() {
+        1 => String::new(),
+        kinds => format!(" in {kinds} kinds"),
     };
-    let owner = group
-        .owner
-        .as_ref()
+    let quarantined = match failure.quarantined() {
+        0 => String::new(),
+        quarantined => format!(" ({} quarantined)", grouped(quarantined)),
+    };
+    let owner = failure
+        .owner()
         .map(|owner| format!(" ({})", cut(&one_line(owner), 20)));
-    writeln!(
-        out,
-        "        {state}{}, {letters}, last {} ago",
+    let states = failure.states();
+    let text = format!(
+        "{states}{}, {waiting} waiting{kinds}{quarantined}, last {} ago",
         owner.unwrap_or_default(),
-        ago(group.last_seen)
-    )?;
-    let line = sparkline(&group.hours, charset);
-    let next = match group.is_regression() {
-        true => format!("redrive dlq groups show {}", group.id),
-        false => list_of(group),
-    };
-    let line = format!("        |{line}| 24 h    ");
-    match width(&line) + width(&next) <= WIDTH {
-        true => writeln!(out, "{line}{next}")?,
-        false => writeln!(out, "{}\n        {next}", line.trim_end())?,
+        ago(failure.newest().last_seen)
+    );
+    for line in wrap(&text, layout.columns - INDENT.len()) {
+        let line = match line.strip_prefix("REGRESSION") {
+            Some(rest) => format!("{}{rest}", layout.style.error("REGRESSION")),
+            None => line,
+        };
+        writeln!(out, "{INDENT}{line}")?;
     }
     Ok(())
 }
@@ -293,15 +337,16 @@ fn write_activities(
     heading: &str,
     activities: &[Activity],
     out: &mut dyn Write,
-    style: Style,
+    layout: Layout,
 ) -> Result<()> {
     if activities.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", style.heading(heading))?;
+    layout.heading(heading, out)?;
     for activity in activities {
-        writeln!(out, "  {}", cut(&one_line(&activity.line), WIDTH - 2))?;
-        writeln!(out, "        {}", activity.next)?;
+        let line = one_line(&activity.line);
+        writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
+        layout.command(&activity.next, out)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `redrive dlq policies`: automatic redrives.
 
 mod list;
+mod backlog;
 mod set;
 
 use clap::{Args, Subcommand};

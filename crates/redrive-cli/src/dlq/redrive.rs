@@ -18,6 +18,7 @@ use super::bulk::{BulkPlan, BulkSelection};
 use super::filter::quoted;
 use super::follow::follow;
 use super::none_matched::{NoneMatched, words};
+use super::not_done::{ID, say_not_done};
 use super::patience::WaitArgs;
 use super::run_report::RunLine;
 use crate::context::{Context, Ending};
@@ -125,6 +126,7 @@ struct PaceArgs {
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let validated = match self.redrivable()? {
             Some(letters) => self.validation.validated(&letters, cx.registry, &db)?,
             None => None,
@@ -265,6 +267,7 @@ impl Redrive {
             .dlq()
             .redrive_with(&letters, &self.options(), &operator)?;
         report(&done, cx)?;
+        let mut not_done = Vec::new();
         for (id, skip) in &done.skipped {
             let cause = match (skip, db.dlq().get(*id)?) {
                 (Skip::NotOpen, Some(letter)) => format!(
@@ -272,12 +275,13 @@ impl Redrive {
                     letter.state, letter.cause, letter.error_class
                 ),
                 (Skip::Quarantined | Skip::Redacted, _) => {
-                    format!("{skip}: redrive dlq redrive --id {id} --force --reason TEXT")
+                    format!("{skip}: redrive dlq redrive --id {ID} --force --reason TEXT")
                 }
                 _ => skip.to_string(),
             };
-            cx.say(format!("letter {id} was not redriven: {cause}"));
+            not_done.push((*id, cause));
         }
+        say_not_done(&not_done, "redriven", cx);
         warn_blocked(&done.unserved, &done.gated, cx);
         let are_all_redriven = done.skipped.is_empty()
             && validated

@@ -105,9 +105,9 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     }
     let mut table = Table::new([
         Column::Text("QUEUE"),
-        Column::Text("STATE"),
+        Column::Word("STATE"),
         Column::Number("KEEP"),
-        Column::Text("THEN"),
+        Column::Word("THEN"),
     ]);
     for rule in &rules {
         table.row(rule_cells(rule));

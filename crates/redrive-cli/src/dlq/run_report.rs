@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::blocked::{gated_json, unserved_json};
 use super::stored_filter::StoredFilter;
 use crate::error::Result;
-use crate::terminal::{clean, counted, grouped};
+use crate::terminal::{clean, counted, grouped, write_labelled};
 use crate::time::{ago, rfc3339, short};
 
 /// A run as one line of JSON.
@@ -159,16 +159,17 @@ pub(super) fn print_end(
     skips: &[(Skip, u64)],
     out: &mut dyn Write,
 ) -> Result<()> {
-    writeln!(out, "{}", outcomes(run))?;
+    write_labelled(out, "", &outcomes(run))?;
     if let Some(cause) = &run.halted_because {
-        writeln!(out, "  halted because   {}", clean(cause))?;
+        write_labelled(out, "  halted because   ", &clean(cause))?;
     }
     print_skips(skips, out)
 }
 
 fn print_skips(skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
     for (skip, letters) in skips {
-        writeln!(out, "  {:<16} {:>9}  {skip}", "skipped", grouped(*letters))?;
+        let label = format!("  {:<16} {:>9}  ", "skipped", grouped(*letters));
+        write_labelled(out, &label, &skip.to_string())?;
     }
     Ok(())
 }
@@ -184,7 +185,7 @@ fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) 
         grouped(run.total)
     )?;
     if let Some(cause) = &run.halted_because {
-        writeln!(out, "  halted because   {}", clean(cause))?;
+        write_labelled(out, "  halted because   ", &clean(cause))?;
     }
     let mut lines = vec![
         ("recovered", run.recovered),
@@ -247,7 +248,7 @@ pub(super) fn print_run(
     }
     writeln!(out)?;
     for (name, value) in details {
-        writeln!(out, "  {name:<16} {}", clean(&value))?;
+        write_labelled(out, &format!("  {name:<16} "), &clean(&value))?;
     }
     Ok(())
 }

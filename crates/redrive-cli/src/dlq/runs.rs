@@ -131,7 +131,7 @@ impl ListRuns {
         }
         let mut table = Table::new([
             Column::Number("RUN"),
-            Column::Text("STATE"),
+            Column::Word("STATE"),
             Column::Text("QUEUE"),
             Column::Number("LETTERS"),
             Column::Number("SENT"),

@@ -1,10 +1,13 @@
 //! The letters that a command acts on: by id, or by queue and conditions.
 
-use clap::Args;
-use redrive::JobId;
-use redrive::dlq::LetterFilter;
+use std::cell::OnceCell;
+use std::slice;
 
-use super::filter::{FilterArgs, quoted};
+use clap::Args;
+use redrive::dlq::LetterFilter;
+use redrive::{Database, JobId};
+
+use super::filter::{FilterArgs, is_condition, quoted};
 use crate::error::Result;
 
 /// Letters by id, or by queue and conditions.
@@ -12,9 +15,12 @@ use crate::error::Result;
 #[command(next_help_heading = "Selection")]
 #[group(skip)]
 pub(super) struct Selection {
-    /// Letters of this queue. A condition may take its place.
+    /// Letters of this queue. A condition or the id of a letter may take its place.
     #[arg(group = "which")]
     queue: Option<String>,
+    /// The letter that stands in the place of the queue.
+    #[arg(skip)]
+    named: OnceCell<JobId>,
     #[command(flatten)]
     filter: FilterArgs,
     /// Letters with these ids.
@@ -26,14 +32,27 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    /// Reads the first argument as the id of a letter if there is such a letter and no such queue.
+    pub(super) fn resolve(&self, db: &Database) -> Result<()> {
+        let queue = self.queue.as_deref().filter(|queue| !is_condition(queue));
+        let Some((queue, id)) = queue.and_then(|queue| Some((queue, queue.parse().ok()?))) else {
+            return Ok(());
+        };
+        if !db.admin().queue_names(queue, 0)?.is_known && db.dlq().get(id)?.is_some() {
+            // Nothing else sets it.
+            _ = self.named.set(id);
+        }
+        Ok(())
+    }
+
     /// The selected letters, in any state.
     pub(super) fn letters(&self) -> Result<LetterFilter> {
-        if !self.ids.is_empty() {
+        if !self.ids().is_empty() {
             // The limit keeps a letter that dies again at once from being taken twice.
-            let ids = LetterFilter::new().ids(self.ids.iter().copied());
-            return Ok(self.filter.narrow(ids)?.limit(self.ids.len() as u64));
+            let ids = LetterFilter::new().ids(self.ids().iter().copied());
+            return Ok(self.filter.narrow(ids)?.limit(self.ids().len() as u64));
         }
-        let letters = self.filter.letters(self.queue.as_deref())?;
+        let letters = self.filter.letters(self.queue())?;
         Ok(match self.limit {
             Some(limit) => letters.limit(limit),
             None => letters,
@@ -42,12 +61,12 @@ impl Selection {
 
     /// The first argument, which may be a queue or a condition.
     pub(super) fn queue(&self) -> Option<&str> {
-        self.queue.as_deref()
+        self.queue.as_deref().filter(|_| self.named.get().is_none())
     }
 
     /// The ids on the command line.
     pub(super) fn ids(&self) -> &[JobId] {
-        &self.ids
+        self.named.get().map_or(&self.ids, slice::from_ref)
     }
 
     /// How many of `matching` letters the limit allows.
@@ -57,10 +76,10 @@ impl Selection {
 
     /// The same selection as arguments for a shell.
     pub(super) fn words(&self) -> String {
-        let mut words: Vec<String> = self.queue.as_deref().map(quoted).into_iter().collect();
-        if !self.ids.is_empty() {
+        let mut words: Vec<String> = self.queue().map(quoted).into_iter().collect();
+        if !self.ids().is_empty() {
             words.push("--id".to_owned());
-            words.extend(self.ids.iter().map(ToString::to_string));
+            words.extend(self.ids().iter().map(ToString::to_string));
         }
         words.extend(self.filter.words());
         words.extend(self.limit.map(|limit| format!("--limit {limit}")));

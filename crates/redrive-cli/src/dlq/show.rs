@@ -5,18 +5,25 @@ use redrive::JobId;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{LetterLine, print_letter};
+use crate::letter::{Backtrace, LetterLine, print_letter};
 use crate::terminal::json_line;
 
 /// How many of the newest runs are shown.
 const RUNS: u32 = 100;
 
-/// Show a letter: details, timeline, error and payload
+/// Show a letter: details, payload, error and timeline
 #[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq show 42\n")]
+#[command(before_help = "\
+Examples:
+  redrive dlq show 42
+  redrive dlq show 42 --full
+")]
 pub(super) struct ShowLetter {
     /// The id of the letter, which is the id of its job.
     id: JobId,
+    /// Print all frames of a backtrace.
+    #[arg(long)]
+    full: bool,
 }
 
 impl ShowLetter {
@@ -36,7 +43,11 @@ impl ShowLetter {
         if cx.global.json {
             json_line(cx.out, &LetterLine::of(&letter).with_runs(&runs))?;
         } else {
-            print_letter(cx.out, &letter, &runs)?;
+            let backtrace = match self.full {
+                true => Backtrace::Full,
+                false => Backtrace::Folded,
+            };
+            print_letter(cx.out, &letter, &runs, backtrace)?;
         }
         Ok(Ending::Done)
     }

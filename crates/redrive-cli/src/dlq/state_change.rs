@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::bulk::{BulkAction, BulkPlan, BulkSelection};
 use super::none_matched::{NoneMatched, words};
+use super::not_done::say_not_done;
 use super::stopped::Stopped;
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -37,6 +38,7 @@ impl StateChange<'_> {
     /// Shows what would change, or changes it.
     pub(super) fn run(&self, selection: &BulkSelection, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
+        selection.resolve(&db)?;
         match selection.plan() {
             BulkPlan::DryRun => match selection.dry_run(&self.action, self.takes, &db, cx)? {
                 Some(ending) => Ok(ending),
@@ -134,6 +136,7 @@ impl StateChange<'_> {
         let ids = selection.ids().iter().copied();
         let skipped: Vec<JobId> = ids.filter(|id| !changed.letters.contains(id)).collect();
         self.report(changed.letters.len() as u64, &skipped, changed.audit, cx)?;
+        let mut not_done = Vec::new();
         for id in &skipped {
             let cause = match db.dlq().get(*id)? {
                 None => "it does not exist".to_owned(),
@@ -142,9 +145,9 @@ impl StateChange<'_> {
                 }
                 Some(letter) => format!("it is {}", letter.state),
             };
-            let participle = self.action.participle;
-            cx.say(format!("letter {id} was not {participle}: {cause}"));
+            not_done.push((*id, cause));
         }
+        say_not_done(&not_done, self.action.participle, cx);
         Ok(if skipped.is_empty() {
             Ending::Done
         } else {

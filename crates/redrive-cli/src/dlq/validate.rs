@@ -52,6 +52,7 @@ impl Validate {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (validators, _interrupt) = self.validators.validators(cx.registry)?;
         let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
         let listed = self.listed();
         let mut is_any_listed = false;

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::letter::{AttemptLine, print_attempts};
-use crate::terminal::{clean, json_line, one_line, pretty};
+use crate::profession::Profession;
+use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
 use crate::time::{ago, rfc3339};
 
 /// Show or cancel a job, or change its priority
@@ -49,6 +50,14 @@ enum JobSubcommand {
 }
 
 impl JobCommand {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        match matches!(self.subcommand, JobSubcommand::Show { .. }) {
+            true => Profession::Reader,
+            false => Profession::Operator,
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match self.subcommand {
@@ -73,7 +82,7 @@ fn show(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
     };
     writeln!(cx.out, "job {id}: {state}\n")?;
     for (name, value) in details(&job) {
-        writeln!(cx.out, "  {name:<11} {}", one_line(&value))?;
+        write_labelled(cx.out, &format!("  {name:<11} "), &one_line(&value))?;
     }
     if !job.history.is_empty() {
         writeln!(cx.out, "\nTimeline:")?;

@@ -84,7 +84,7 @@ fn jobs(stats: &[QueueStats]) -> Table {
 fn kinds(stats: &[QueueStats]) -> Table {
     let mut table = Table::new([
         Column::Text("JOBS OF"),
-        Column::Text("KIND"),
+        Column::Name("KIND"),
         Column::Number("READY"),
         Column::Number("DELAYED"),
         Column::Number("LEASED"),
@@ -137,7 +137,7 @@ fn failures(stats: &[QueueStats]) -> Table {
         Column::Text("QUEUE"),
         Column::Number("GROUP"),
         Column::Number("LETTERS"),
-        Column::Text("CAUSE"),
+        Column::Word("CAUSE"),
         Column::Text("CLASS"),
         Column::Number("LAST"),
         Column::Text("NEWEST MESSAGE"),

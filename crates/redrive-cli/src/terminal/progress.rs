@@ -1,8 +1,9 @@
 //! Progress bars on stderr, drawn only if stderr is a terminal.
 
+use std::fmt;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The progress of one operation. Dropping it removes the bar.
 pub(crate) struct Progress(ProgressBar);
@@ -34,7 +35,7 @@ impl Progress {
     fn new(what: &str, total: Option<u64>, template: &str) -> Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            bar.set_style(style.with_key("per_sec", per_second));
         }
         bar.set_prefix(what.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -60,6 +61,12 @@ impl Progress {
     pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.suspend(write)
     }
+}
+
+/// Writes the rate as a whole number.
+fn per_second(state: &ProgressState, text: &mut dyn fmt::Write) {
+    // A bar that cannot be drawn must not fail the operation.
+    _ = write!(text, "{:.0}/s", state.per_sec());
 }
 
 impl Drop for Progress {

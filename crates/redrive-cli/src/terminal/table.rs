@@ -1,36 +1,70 @@
-//! Tables with aligned columns. On a terminal they are as wide as the terminal at most.
+//! Tables with aligned columns, as wide as the window at most.
 
-use std::io::{self, IsTerminal, Write};
+mod layout;
 
-use terminal_size::{Width, terminal_size};
+use std::io::Write;
 
 use super::escape::one_line;
 use super::style::Style;
 use super::width::{cut, width};
+use super::window::Window;
 use crate::error::Result;
+use layout::{INDENT, Line, layout};
 
-/// The width of a terminal that does not tell it.
-const DEFAULT_WIDTH: usize = 80;
-/// The smallest width of the last column.
-const MIN_LAST_COLUMN: usize = 16;
-/// The largest width of any other column on a terminal.
-const MAX_COLUMN: usize = 24;
-
-/// The heading of a column, and its alignment.
+/// The heading of a column, and how its cells are aligned and cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
-    /// Aligned to the left.
+    /// Aligned to the left. Cut if the window is too narrow.
     Text(&'static str),
-    /// Aligned to the right.
+    /// A name, aligned to the left. Its start is cut, because similar names differ at the end.
+    Name(&'static str),
+    /// One of a few words, aligned to the left and never cut.
+    Word(&'static str),
+    /// Aligned to the right and never cut.
     Number(&'static str),
+    /// Bars, the newest on the right. The oldest are left out if the window is too narrow.
+    Bars(&'static str),
 }
 
 impl Column {
     fn heading(self) -> &'static str {
         match self {
-            Column::Text(heading) | Column::Number(heading) => heading,
+            Column::Text(heading)
+            | Column::Name(heading)
+            | Column::Word(heading)
+            | Column::Number(heading)
+            | Column::Bars(heading) => heading,
         }
     }
+
+    /// A cell that takes exactly this many columns.
+    fn cell(self, text: &str, columns: usize) -> String {
+        let text = match self {
+            Column::Bars(_) => cut_start(text, columns).unwrap_or_else(|| text.to_owned()),
+            Column::Name(_) => match cut_start(text, columns.saturating_sub(1)) {
+                Some(end) if width(text) > columns => format!("…{end}"),
+                _ => text.to_owned(),
+            },
+            Column::Text(_) | Column::Word(_) | Column::Number(_) => cut(text, columns),
+        };
+        let padding = " ".repeat(columns.saturating_sub(width(&text)));
+        match self {
+            Column::Text(_) | Column::Name(_) | Column::Word(_) => text + &padding,
+            Column::Number(_) | Column::Bars(_) => padding + &text,
+        }
+    }
+}
+
+/// The end of a text that takes at most this many columns; `None`: the whole text fits.
+fn cut_start(text: &str, columns: usize) -> Option<String> {
+    if width(text) <= columns {
+        return None;
+    }
+    let mut end = text.chars();
+    while width(end.as_str()) > columns {
+        end.next();
+    }
+    Some(end.as_str().to_owned())
 }
 
 /// A table. Its cells are escaped.
@@ -55,47 +89,53 @@ impl Table {
             .push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
-    /// Writes the table. Cells are cut only if stdout is a terminal.
+    /// Writes the table. Cells are cut only to fit a window.
     pub(crate) fn write(&self, out: &mut dyn Write) -> Result<()> {
-        let max_width = io::stdout()
-            .is_terminal()
-            .then(|| terminal_size().map_or(DEFAULT_WIDTH, |(Width(columns), _)| columns.into()));
-        out.write_all(self.render(Style::of_stdout(), max_width).as_bytes())?;
+        self.write_to(out, Window::of_stdout().columns())
+    }
+
+    /// Writes the table as part of a screen, which has a width even in a pipe.
+    pub(crate) fn write_on_screen(&self, out: &mut dyn Write, window: Window) -> Result<()> {
+        self.write_to(out, Some(window.screen()))
+    }
+
+    fn write_to(&self, out: &mut dyn Write, columns: Option<usize>) -> Result<()> {
+        out.write_all(self.render(Style::of_stdout(), columns).as_bytes())?;
         Ok(())
     }
 
-    fn render(&self, style: Style, max_width: Option<usize>) -> String {
-        let widths = self.widths(max_width);
+    fn render(&self, style: Style, window: Option<usize>) -> String {
+        let lines = layout(&self.columns, &self.natural_widths(), window);
         let headings: Vec<&str> = self.columns.iter().map(|column| column.heading()).collect();
-        let mut text = style.heading(&self.line(&headings, &widths));
-        text.push('\n');
+        let mut text = String::new();
+        for line in self.lines(&headings, &lines) {
+            text.extend([&*style.heading(&line), "\n"]);
+        }
         for row in &self.rows {
             let cells: Vec<&str> = row.iter().map(String::as_str).collect();
-            text.push_str(&self.line(&cells, &widths));
-            text.push('\n');
+            for line in self.lines(&cells, &lines) {
+                text.extend([&*line, "\n"]);
+            }
         }
         text
     }
 
-    fn line(&self, cells: &[&str], widths: &[usize]) -> String {
-        let mut line = String::new();
-        for (index, ((column, cell), columns)) in
-            self.columns.iter().zip(cells).zip(widths).enumerate()
-        {
-            if index > 0 {
-                line.push_str("  ");
-            }
-            let cell = cut(cell, *columns);
-            let padding = " ".repeat(columns.saturating_sub(width(&cell)));
-            match column {
-                Column::Text(_) => line.extend([cell, padding]),
-                Column::Number(_) => line.extend([padding, cell]),
-            }
-        }
-        line.trim_end().to_owned()
+    /// The lines of a row.
+    fn lines(&self, cells: &[&str], lines: &[Line]) -> Vec<String> {
+        let line = |(number, line): (usize, &Line)| {
+            let cells: Vec<String> = line
+                .iter()
+                .map(|(place, columns)| self.columns[*place].cell(cells[*place], *columns))
+                .collect();
+            let indent = if number == 0 { 0 } else { INDENT };
+            let text = format!("{:indent$}{}", "", cells.join("  "));
+            text.trim_end().to_owned()
+        };
+        lines.iter().enumerate().map(line).collect()
     }
 
-    fn widths(&self, max_width: Option<usize>) -> Vec<usize> {
+    /// The widths of the headings and of the widest cells.
+    fn natural_widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self
             .columns
             .iter()
@@ -106,14 +146,6 @@ impl Table {
                 *columns = (*columns).max(width(cell));
             }
         }
-        let (Some(max_width), Some((last, others))) = (max_width, widths.split_last_mut()) else {
-            return widths;
-        };
-        for columns in &mut *others {
-            *columns = (*columns).min(MAX_COLUMN);
-        }
-        let taken: usize = others.iter().map(|columns| columns + 2).sum();
-        *last = (*last).min(max_width.saturating_sub(taken).max(MIN_LAST_COLUMN));
         widths
     }
 }
@@ -154,6 +186,47 @@ mod tests {
                 .render(Style::plain(), None)
                 .contains(&"x".repeat(200))
         );
+    }
+
+    #[test]
+    fn old_bars_are_left_out_and_a_long_message_gets_its_own_line() {
+        let mut table = Table::new([
+            Column::Number("GROUP"),
+            Column::Word("STATE"),
+            Column::Bars("BY HOUR"),
+            Column::Text("FAILURE"),
+        ]);
+        table.row([
+            "12".to_owned(),
+            "acknowledged".to_owned(),
+            format!("{}789", "·".repeat(21)),
+            "y".repeat(70),
+        ]);
+        let text = table.render(Style::plain(), Some(80));
+        let first = format!("   12  acknowledged  {}789  ", "·".repeat(14));
+        assert!(
+            text.lines()
+                .nth(1)
+                .is_some_and(|line| line.starts_with(&first)),
+            "{text}"
+        );
+        let text = table.render(Style::plain(), Some(40));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "    FAILURE");
+        assert!(lines[2].ends_with("789"), "{text}");
+        assert_eq!(lines[3], format!("    {}…", "y".repeat(35)));
+    }
+
+    #[test]
+    fn names_are_cut_at_their_start() {
+        for (name, columns, cell) in [
+            ("shop.step_07", 12, "shop.step_07"),
+            ("shop.step_07", 6, "…ep_07"),
+            ("step", 6, "step  "),
+            ("注文処理", 6, "…処理 "),
+        ] {
+            assert_eq!(Column::Name("KIND").cell(name, columns), cell, "{name}");
+        }
     }
 
     #[test]

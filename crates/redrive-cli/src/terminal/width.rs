@@ -45,6 +45,29 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Wraps a text at spaces. A longer word continues on the next line, so that nothing is lost.
+pub(crate) fn fold(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+                continue;
+            }
+            Some(_) | None => lines.push(String::new()),
+        }
+        for character in word.chars() {
+            let room = columns.saturating_sub(character.width().unwrap_or(0));
+            match lines.last_mut() {
+                Some(line) if line.width() <= room => line.push(character),
+                Some(_) | None => lines.push(character.to_string()),
+            }
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +88,9 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("a longer one", 5), ["a", "long…", "one"]);
         assert_eq!(wrap("日本 語", 5), ["日本", "語"]);
+        assert_eq!(fold("one two three", 7), ["one two", "three"]);
+        assert_eq!(fold("a longer one", 5), ["a", "longe", "r one"]);
+        assert_eq!(fold("日本語", 5), ["日本", "語"]);
+        assert_eq!(fold("", 5), [""]);
     }
 }

@@ -2,7 +2,7 @@
 --          deaths per hour of the last 24 hours. Groups with the most open and quarantined letters come
 --          first.
 -- Called by: dlq/group.rs.
--- $1 bigint    group; NULL: all
+-- $1 bigint[]  groups; NULL: all
 -- $2 text      queue; NULL: all       $3 text  kind; NULL: all
 -- $4 text      error class; NULL: all
 -- $5 text[]    states; NULL: all
@@ -17,7 +17,7 @@ WITH page AS MATERIALIZED (
            f.first_seen, f.first_version, f.last_seen, f.resolved_at, f.regressed_at, f.regressions,
            f.deaths, f.open, f.redriving, f.recovered, f.discarded, f.quarantined
     FROM redrive.failure_groups f
-    WHERE ($1::bigint IS NULL OR f.id = $1)
+    WHERE ($1::bigint[] IS NULL OR f.id = ANY ($1))
         AND ($2::text IS NULL OR f.queue = $2)
         AND ($3::text IS NULL OR f.kind = $3)
         AND ($4::text IS NULL OR f.error_class = $4)

@@ -79,6 +79,7 @@ statements! {
     CAPTURE_LETTERS = "dlq" / "capture_letters";
     LETTERS = "dlq" / "letters";
     COUNT_LETTERS = "dlq" / "count_letters";
+    COUNT_LETTERS_BY = "dlq" / "count_letters_by";
     REDRIVE = "dlq" / "redrive";
     REFUSED = "dlq" / "refused";
     BLOCKED_LETTERS = "dlq" / "blocked_letters";

@@ -148,7 +148,7 @@ impl FailureGroup {
 /// Selects failure groups. An empty filter selects all of them.
 #[derive(Clone, Debug, Default)]
 pub struct GroupFilter {
-    id: Option<i64>,
+    ids: Option<Vec<i64>>,
     queue: Option<String>,
     kind: Option<String>,
     class: Option<String>,
@@ -161,6 +161,13 @@ impl GroupFilter {
     /// Selects all groups.
     pub fn new() -> GroupFilter {
         GroupFilter::default()
+    }
+
+    /// Selects the groups with these ids.
+    #[must_use]
+    pub fn ids(mut self, ids: impl IntoIterator<Item = GroupId>) -> GroupFilter {
+        self.ids = Some(ids.into_iter().map(GroupId::get).collect());
+        self
     }
 
     /// Selects groups of this queue.
@@ -220,7 +227,7 @@ impl Groups<'_> {
                 "list failure groups",
                 &sql::GROUPS,
                 &[
-                    &filter.id,
+                    &filter.ids,
                     &filter.queue,
                     &filter.kind,
                     &filter.class,
@@ -238,11 +245,7 @@ impl Groups<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, id: GroupId) -> Result<Option<FailureGroup>> {
-        let filter = GroupFilter {
-            id: Some(id.get()),
-            ..GroupFilter::default()
-        };
-        Ok(self.list(&filter)?.pop())
+        Ok(self.list(&GroupFilter::new().ids([id]))?.pop())
     }
 
     /// Sets the state of a group. Changes no letter. Returns whether the group exists.

@@ -79,3 +79,16 @@ fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     redrive(&db, &["work", "orders", "--exec", "true", "--drain"]).exits_with(0);
     assert!(!show().contains("waiting for"), "{}", show());
 }
+
+#[test]
+fn kinds_without_a_worker_are_one_warning_per_queue() {
+    let db = TestDatabase::migrated();
+    let letters = "INSERT INTO redrive.dead_letters
+             (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+         SELECT 'orders', 'kind.' || n, 'rejected', 'Timeout', 'no answer', '{}', now() FROM generate_series(1, 32) n";
+    db.client().batch_execute(letters).expect("letters");
+    let preview = redrive(&db, &["dlq", "redrive", "orders"]).exits_with(0);
+    let warning = "warning: no live worker takes 32 kinds of `orders` (32 letters would wait)";
+    assert_eq!(preview.err.matches("warning").count(), 1, "{}", preview.err);
+    assert!(preview.err.contains(warning), "{}", preview.err);
+}

@@ -134,24 +134,45 @@ fn letters_given_by_id_are_named_with_their_state() {
     );
 
     // The id of a letter in the place of a queue.
-    for verb in ["redrive", "list"] {
-        let refused = redrive(&db, &["dlq", verb, &open]).exits_with(1);
-        let said = format!("there is no queue `{open}`; letter {open} is open: redrive dlq ");
-        assert!(refused.err.contains(&said), "{}", refused.err);
-        let words = suggested(&refused.err);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        redrive(&db, &words).exits_with(0);
-        if verb == "redrive" {
-            // The suggestion redrove the letter; the next one shows it.
-            assert_eq!(ready(&db.queue("orders")), 1);
-            break;
-        }
-    }
+    let refused = redrive(&db, &["dlq", "list", &open]).exits_with(1);
+    let said = format!("there is no queue `{open}`; letter {open} is open: redrive dlq ");
+    assert!(refused.err.contains(&said), "{}", refused.err);
+    let words = suggested(&refused.err);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    redrive(&db, &words).exits_with(0);
+    let dry = redrive(&db, &["dlq", "redrive", &open, "--dry-run"]).exits_with(0);
+    assert!(
+        dry.out
+            .contains(&format!("redrive dlq redrive --id {open}")),
+        "{}",
+        dry.out
+    );
+    assert_eq!(ready(&db.queue("orders")), 0);
+    redrive(&db, &["dlq", "redrive", &open]).exits_with(0);
+    assert_eq!(ready(&db.queue("orders")), 1);
+    let again = redrive(&db, &["dlq", "redrive", &open]).exits_with(1);
+    let closed = format!("letter {open} was not redriven: it is redriving");
+    assert!(again.err.contains(&closed), "{}", again.err);
+    // A queue of that name has precedence.
+    redrive(&db, &["enqueue", &quarantined, "order", "{}"]).exits_with(0);
+    let queue = redrive(&db, &["dlq", "discard", &quarantined, reason[0], reason[1]]).exits_with(1);
+    assert!(
+        queue.err.contains("no open letter matches"),
+        "{}",
+        queue.err
+    );
+    let typo = redrive(&db, &["dlq", "redrive", "order"]).exits_with(1);
+    assert!(
+        typo.err
+            .contains("there is no queue `order`; did you mean `orders`?"),
+        "{}",
+        typo.err
+    );
     let unknown = redrive(&db, &["dlq", "list", "bills"]).exits_with(1);
     assert!(
         unknown
             .err
-            .contains("there is no queue `bills`; the only queue is `orders`"),
+            .contains("there is no queue `bills`; there are "),
         "{}",
         unknown.err
     );

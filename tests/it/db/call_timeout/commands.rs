@@ -34,6 +34,7 @@ const VERBS: &[&[&str]] = &[
     &["job", "set", "1099511627776", "--priority", "3"],
     &["dlq"],
     &["dlq", "list"],
+    &["dlq", "ls"],
     &["dlq", "groups"],
     &["dlq", "groups", "list"],
     &["dlq", "groups", "show", "1"],

@@ -6,13 +6,13 @@ use postgres::Client;
 use postgres::error::SqlState;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterState,
-    Policy, PolicyMode, Redaction, RedriveOptions, RetentionRule, Validators,
+    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterProperty,
+    LetterState, Policy, PolicyMode, Redaction, RedriveOptions, RetentionRule, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Finish, Order, SOON, worker};
 
-use super::Profession::{self, Capturer, Enqueuer, Exporter, Reader, Worker};
+use super::Profession::{self, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
 use super::letter;
 
 /// The role that acts, and its database.
@@ -106,10 +106,15 @@ const ALL: &[Profession] = &[
     Capturer,
     Profession::Operator,
     Reader,
+    Observer,
     Exporter,
 ];
 /// The roles that write letters.
 const BOTH: &[Profession] = &[Worker, Profession::Operator];
+/// The roles that read all letters, runs and policies in the tables.
+const READERS: &[Profession] = &[Worker, Profession::Operator, Reader];
+/// The roles that read everything in the views.
+const VIEWERS: &[Profession] = &[Profession::Operator, Reader];
 /// The roles that make jobs: an operator can redrive an edited letter, and so make any job.
 const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
 /// The roles that capture failures.
@@ -174,25 +179,29 @@ pub(super) const VERBS: &[Verb] = &[
     verb("ask whether a queue is drained", BOTH, |on| { on.queue().is_drained()?; Ok(()) }),
 
     // Waiting and running jobs.
-    verb("show a job", &[Profession::Operator], |on| { on.db.admin().job(on.job())?; Ok(()) }),
+    verb("show a job", VIEWERS, |on| { on.db.admin().job(on.job())?; Ok(()) }),
     verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
     verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
-    verb("list the names of queues", BOTH, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
-    verb("count jobs and letters", BOTH, |on| { on.db.admin().stats(None)?; Ok(()) }),
+    verb("list the names of queues", READERS, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
+    verb("count jobs and letters", READERS, |on| { on.db.admin().stats(None)?; Ok(()) }),
 
     // Letters.
-    verb("list letters", &[Profession::Operator], |on| { on.db.dlq().list(&LetterFilter::new().queue("orders"))?; Ok(()) }),
-    verb("count letters", &[Profession::Operator], |on| { on.db.dlq().count(&LetterFilter::new().queue("orders"))?; Ok(()) }),
-    verb("show a letter", &[Profession::Operator], |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
-    verb("validate letters", &[Profession::Operator], |on| { on.db.dlq().validate(&on.letter(), &Validators::new())?; Ok(()) }),
-    verb("preview a redrive", &[Profession::Operator], |on| { on.db.dlq().preview_redrive(&on.letter(), &RedriveOptions::new())?; Ok(()) }),
+    verb("list letters", VIEWERS, |on| { on.db.dlq().list(&LetterFilter::new().queue("orders"))?; Ok(()) }),
+    verb("count letters", VIEWERS, |on| { on.db.dlq().count(&LetterFilter::new().queue("orders"))?; Ok(()) }),
+    verb("count letters by class", VIEWERS, |on| {
+        on.db.dlq().count_by(&LetterFilter::new().queue("orders"), &LetterProperty::Class)?;
+        Ok(())
+    }),
+    verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
+    verb("validate letters", VIEWERS, |on| { on.db.dlq().validate(&on.letter(), &Validators::new())?; Ok(()) }),
+    verb("preview a redrive", VIEWERS, |on| { on.db.dlq().preview_redrive(&on.letter(), &RedriveOptions::new())?; Ok(()) }),
     verb("redrive letters", &[Profession::Operator], |on| { on.db.dlq().redrive(&on.letter(), &operator())?; Ok(()) }),
     verb("redrive from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.redrive('{"ids": [1]}', reason => 'a test')"#)),
     verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &operator())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
     verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &operator())?; Ok(()) }),
     verb("reopen from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.reopen_discarded('{"ids": [1]}')"#)),
-    verb("count letters to prune", BOTH, |on| { on.db.dlq().count_prunable(day())?; Ok(()) }),
+    verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(day())?; Ok(()) }),
     verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &Operator::default())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
     verb("capture many failures", CAPTURERS, |on| {
@@ -202,14 +211,14 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     verb("capture from SQL", CAPTURERS, |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
     verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
-    verb("preview an edit", &[Profession::Operator], |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
+    verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
     verb("restore a version", &[Profession::Operator], |on| {
         let id = letter(&on.owner);
         on.owner.dlq().edit(&LetterFilter::new().ids([id]), &merge(), &operator())?;
         on.db.dlq().restore_version(id, None, &operator())?;
         Ok(())
     }),
-    verb("read the versions of a letter", BOTH, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),
+    verb("read the versions of a letter", READERS, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),
     verb("deliver letters", &[Profession::Operator], |on| {
         let sink = |_: &Letter| Ok(());
         on.db.dlq().deliver(&on.letter(), &sink, &operator())?;
@@ -229,26 +238,26 @@ pub(super) const VERBS: &[Verb] = &[
         on.db.dlq().runs().cancel(run, &operator())?;
         Ok(())
     }),
-    verb("list runs", BOTH, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
-    verb("count what a run skipped", BOTH, |on| {
+    verb("list runs", READERS, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
+    verb("count what a run skipped", READERS, |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         on.db.dlq().runs().skips(run)?;
         Ok(())
     }),
-    verb("list the letters of a run and the runs of a letter", BOTH, |on| {
+    verb("list the letters of a run and the runs of a letter", READERS, |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         let letters = on.db.dlq().runs().letters(run, 0, 10)?;
         on.db.dlq().runs().of_letter(letters[0].letter, 10)?;
         Ok(())
     }),
-    verb("see what a run waits for", &[Profession::Operator], |on| {
+    verb("see what a run waits for", VIEWERS, |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         on.db.dlq().runs().blocked(run)?;
         Ok(())
     }),
 
     // Groups, policies, retention, redactions, breakers, audit.
-    verb("list groups", BOTH, |on| { on.db.dlq().groups().list(&GroupFilter::new())?; Ok(()) }),
+    verb("list groups", READERS, |on| { on.db.dlq().groups().list(&GroupFilter::new())?; Ok(()) }),
     verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
     verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
     verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
@@ -258,12 +267,12 @@ pub(super) const VERBS: &[Verb] = &[
         on.owner.dlq().groups().remove_rule(done.rule, &operator())?;
         Ok(())
     }),
-    verb("list the rules of groups", BOTH, |on| { on.db.dlq().groups().rules()?; Ok(()) }),
+    verb("list the rules of groups", READERS, |on| { on.db.dlq().groups().rules()?; Ok(()) }),
     verb("remove a rule of groups", &[Profession::Operator], |on| {
         on.db.dlq().groups().remove_rule(redrive::dlq::GroupRuleId::new(1), &operator())?;
         Ok(())
     }),
-    verb("list policies", BOTH, |on| { on.db.dlq().policies().list()?; Ok(()) }),
+    verb("list policies", READERS, |on| { on.db.dlq().policies().list()?; Ok(()) }),
     verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
     verb("pause a policy", &[Profession::Operator], |on| {
         on.owner.dlq().policies().set(&policy(), &operator())?;
@@ -271,45 +280,45 @@ pub(super) const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("remove a policy", &[Profession::Operator], |on| { on.db.dlq().policies().remove("never", &operator())?; Ok(()) }),
-    verb("list rules of retention", BOTH, |on| { on.db.dlq().retention().list()?; Ok(()) }),
+    verb("list rules of retention", READERS, |on| { on.db.dlq().retention().list()?; Ok(()) }),
     verb("set a rule of retention", &[Profession::Operator], |on| {
         on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, day()), &operator())?;
         Ok(())
     }),
-    verb("count what is due", &[Profession::Operator], |on| { on.db.dlq().retention().due()?; Ok(()) }),
+    verb("count what is due", VIEWERS, |on| { on.db.dlq().retention().due()?; Ok(()) }),
     verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&operator())?; Ok(()) }),
     verb("remove a rule of retention", &[Profession::Operator], |on| { on.db.dlq().retention().remove(None, LetterState::Recovered, &operator())?; Ok(()) }),
-    verb("read the archive", &[Profession::Operator], |on| { on.db.dlq().archived(None, None, 10)?; Ok(()) }),
-    verb("list redactions", BOTH, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
+    verb("read the archive", VIEWERS, |on| { on.db.dlq().archived(None, None, 10)?; Ok(()) }),
+    verb("list redactions", READERS, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
     verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?; Ok(()) }),
     verb("remove a redaction", &[Profession::Operator], |on| {
         let id = on.owner.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?;
         on.db.dlq().redactions().remove(id, &operator())?;
         Ok(())
     }),
-    verb("list breakers", BOTH, |on| { on.db.admin().breakers()?; Ok(()) }),
+    verb("list breakers", READERS, |on| { on.db.admin().breakers()?; Ok(()) }),
     verb("open a breaker", &[Profession::Operator], |on| { on.db.admin().open_breaker("gateway", None, &operator())?; Ok(()) }),
     verb("close a breaker", &[Profession::Operator], |on| { on.db.admin().close_breaker("gateway", &operator())?; Ok(()) }),
-    verb("read the audit", &[Profession::Operator], |on| { on.db.admin().audit(&redrive::admin::AuditFilter::new())?; Ok(()) }),
+    verb("read the audit", VIEWERS, |on| { on.db.admin().audit(&redrive::admin::AuditFilter::new())?; Ok(()) }),
     verb("compare the counters", &[Profession::Operator], |on| { on.db.admin().audit_counters()?; Ok(()) }),
 
     // The command line.
-    verb("type `redrive dlq`", BOTH, |on| typed(on, &["dlq"])),
-    verb("type `redrive stats`", BOTH, |on| typed(on, &["stats"])),
+    verb("type `redrive dlq`", READERS, |on| typed(on, &["dlq"])),
+    verb("type `redrive stats`", READERS, |on| typed(on, &["stats"])),
 
     // Reading.
     verb("check the schema", ALL, |on| { on.db.check_schema()?; Ok(()) }),
-    verb("read the payload of a waiting job", BOTH, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
-    verb("read a payload of the view", &[Profession::Operator], |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
-    verb("read a history of the view", &[Profession::Operator], |on| on.sql("SELECT history FROM redrive.live_jobs LIMIT 1")),
-    verb("look at live jobs", &[Profession::Operator, Reader], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
-    verb("read the message of a letter", &[Profession::Operator], |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
-    verb("read the bytes of a letter", &[Profession::Operator], |on| on.sql("SELECT raw FROM redrive.letters LIMIT 1")),
-    verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
-    verb("read the title of a group", BOTH, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
-    verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
-    verb("read what failed", BOTH, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("read the payload of a waiting job", READERS, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
+    verb("read a payload of the view", VIEWERS, |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
+    verb("read a history of the view", VIEWERS, |on| on.sql("SELECT history FROM redrive.live_jobs LIMIT 1")),
+    verb("look at live jobs", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
+    verb("read the message of a letter", VIEWERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
+    verb("read the bytes of a letter", VIEWERS, |on| on.sql("SELECT raw FROM redrive.letters LIMIT 1")),
+    verb("look at letters", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
+    verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
+    verb("look at groups", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
+    verb("read what failed", VIEWERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
     verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
     verb("claim failed events", BOTH, |on| on.sql(
@@ -319,13 +328,13 @@ pub(super) const VERBS: &[Verb] = &[
         "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
         "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
-    verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
-    verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
-    verb("read why there was a run", BOTH, |on| on.sql("SELECT reason FROM redrive.runs")),
-    verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
-    verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
-    verb("read totals", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
-    verb("read the numbers of queues", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
+    verb("look at queues", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT * FROM redrive.queues")),
+    verb("look at runs", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
+    verb("read why there was a run", READERS, |on| on.sql("SELECT reason FROM redrive.runs")),
+    verb("look at workers", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT host, slots FROM redrive.workers")),
+    verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator, Reader], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
+    verb("read totals", &[Reader, Observer, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
+    verb("read the numbers of queues", &[Reader, Observer, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
     verb("read the numbers of the server", &[Exporter], |on| on.sql("SELECT * FROM redrive.metrics_server()")),
 
     // Operations that no role may use.

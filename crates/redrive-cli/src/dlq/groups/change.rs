@@ -1,34 +1,155 @@
-//! Changes to a failure group: its state, note and owner.
+//! Changes to failure groups: their state, note and owner.
 
 use clap::Args;
 use redrive::Database;
-use redrive::dlq::{GroupId, GroupState};
+use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
+use serde_json::json;
 
+use super::matching::{Counted, MAX_GROUPS, MatchingGroup, matching};
 use super::show::not_found;
+use super::table::table;
 use crate::context::{Context, Ending};
-use crate::dlq::group::{group_json, state};
-use crate::error::Result;
+use crate::dlq::filter::{is_condition, quoted};
+use crate::dlq::group::{group_json, state, waiting};
+use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::{Charset, Window, command_lines, counted, json_line, one_line};
 
-/// A group, and the reason for a new state.
+/// How many groups a dry run shows.
+const SHOWN: usize = 10;
+
+/// Groups, and the reason for a new state.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(super) struct ChangeGroup {
-    /// The id of the group.
-    group: GroupId,
+    /// The ids of the groups, or conditions on their letters, such as class=Timeout. With
+    /// conditions this is a dry run without --yes.
+    #[arg(value_name = "GROUP | CONDITION", required = true)]
+    groups: Vec<String>,
     /// The reason, for the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Change all groups that match the conditions.
+    #[arg(long)]
+    yes: bool,
 }
 
 impl ChangeGroup {
     pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
+        let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
         let db = cx.database()?;
+        let Some(ids) = ids else {
+            return self.change_matching(state, &db, cx);
+        };
         let operator = operator::current(self.reason.as_deref());
-        let exists = db.dlq().groups().set_state(self.group, state, &operator)?;
-        report(exists, self.group, &db, cx)
+        let mut ending = Ending::Done;
+        for id in ids {
+            let exists = db.dlq().groups().set_state(id, state, &operator)?;
+            if report(exists, id, &db, cx)? == Ending::NothingMatched {
+                ending = Ending::NothingMatched;
+            }
+        }
+        Ok(ending)
     }
+
+    /// Changes the groups whose letters meet the conditions, or shows them.
+    fn change_matching(
+        &self,
+        state: GroupState,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        if let Some(word) = self.groups.iter().find(|word| !is_condition(word)) {
+            return Err(Error::new(format!(
+                "`{word}` is neither the id of a group nor a condition such as class=Timeout"
+            )));
+        }
+        let mut letters = LetterFilter::new();
+        for condition in &self.groups {
+            letters = letters.and(LetterFilter::parse_condition(condition)?)?;
+        }
+        // A group is resolved when its letters no longer wait.
+        let counted = match state {
+            GroupState::Acknowledged => Counted::Waiting,
+            GroupState::Open | GroupState::Resolved | GroupState::Ignored | _ => Counted::All,
+        };
+        let mut groups = matching(letters, counted, GroupFilter::new(), db)?;
+        groups.retain(|matching| matching.group.state != state);
+        if groups.is_empty() {
+            cx.say(format!(
+                "no group that is not {state} has letters that match"
+            ));
+            return Ok(Ending::NothingMatched);
+        }
+        if !self.yes {
+            return self.preview(state, &groups, cx);
+        }
+        let operator = operator::current(self.reason.as_deref());
+        for MatchingGroup { group, .. } in &groups {
+            db.dlq().groups().set_state(group.id, state, &operator)?;
+        }
+        let ids = groups.iter().map(|matching| matching.group.id);
+        if cx.global.json {
+            let changed = GroupFilter::new().ids(ids).limit(MAX_GROUPS);
+            for group in db.dlq().groups().list(&changed)? {
+                json_line(cx.out, &group_json(&group, waiting(&group)))?;
+            }
+            return Ok(Ending::Done);
+        }
+        let verb = if groups.len() == 1 { "is" } else { "are" };
+        writeln!(cx.out, "{} {verb} {state}", numbers(&groups))?;
+        Ok(Ending::Done)
+    }
+
+    fn preview(
+        &self,
+        state: GroupState,
+        groups: &[MatchingGroup],
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        if cx.global.json {
+            let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "groups": groups.len(), "letters": letters }),
+            )?;
+            return Ok(Ending::Done);
+        }
+        let shown = groups.iter().take(SHOWN);
+        let rows = shown.map(|matching| (&matching.group, matching.letters));
+        table(rows, Charset::of_locale()).write(cx.out)?;
+        let more = groups.len().saturating_sub(SHOWN) as u64;
+        if more > 0 {
+            writeln!(cx.out, "and {} more", counted(more, "group"))?;
+        }
+        let verb = match state {
+            GroupState::Acknowledged => "ack",
+            GroupState::Resolved => "resolve",
+            GroupState::Ignored => "ignore",
+            GroupState::Open | _ => "reopen",
+        };
+        let mut words: Vec<String> = self.groups.iter().map(|word| quoted(word)).collect();
+        let reason = self.reason.as_deref();
+        words.extend(reason.map(|reason| format!("--reason {}", quoted(reason))));
+        let command = format!("redrive dlq groups {verb} {} --yes", words.join(" "));
+        writeln!(
+            cx.out,
+            "\n{} would be {state}.\nNothing was changed. To act:\n{}",
+            numbers(groups),
+            command_lines("  ", &command, Window::of_stdout().columns())
+        )?;
+        Ok(Ending::Done)
+    }
+}
+
+/// How many groups and letters there are.
+fn numbers(groups: &[MatchingGroup]) -> String {
+    let letters = groups.iter().map(|matching| matching.letters).sum();
+    format!(
+        "{} with {}",
+        counted(groups.len() as u64, "group"),
+        counted(letters, "letter")
+    )
 }
 
 /// Set the note of a failure group
@@ -89,7 +210,7 @@ fn report(exists: bool, id: GroupId, db: &Database, cx: &mut Context<'_>) -> Res
         return Ok(not_found(id, cx));
     };
     if cx.global.json {
-        json_line(cx.out, &group_json(&group))?;
+        json_line(cx.out, &group_json(&group, waiting(&group)))?;
     } else {
         let owner = group
             .owner

@@ -1,102 +1,104 @@
 //! `redrive dlq groups list`.
 
 use clap::Args;
-use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
+use redrive::Database;
+use redrive::dlq::{GroupFilter, GroupState};
 
+use super::matching::{Counted, MAX_GROUPS, MatchingGroup, matching};
+use super::table::table;
 use crate::context::{Context, Ending};
-use crate::dlq::group::{failure, group_json, state};
+use crate::dlq::filter::FilterArgs;
+use crate::dlq::group::{group_json, waiting};
 use crate::error::Result;
-use crate::terminal::{Charset, Column, Table, grouped, json_line, sparkline};
-use crate::time::ago;
+use crate::terminal::{Charset, json_line};
 
 /// List failure groups, most waiting letters first
+///
+/// With conditions, this lists the groups of the letters that meet them, and counts these letters:
+/// what failed in the last day, and why.
 #[derive(Args, Debug)]
 #[group(skip)]
 #[command(before_help = "\
 Examples:
   redrive dlq groups
+  redrive dlq groups orders 'died<24h'
   redrive dlq groups list orders --state open,acknowledged
   redrive dlq groups list --all --json | jq .title
 ")]
 pub(super) struct ListGroups {
-    /// Only groups of this queue.
+    /// Only groups of this queue. A condition may take its place.
+    #[arg(help_heading = "Selection")]
     queue: Option<String>,
-    /// Only groups of this kind.
-    #[arg(long)]
-    kind: Option<String>,
-    /// Only groups with this error class.
-    #[arg(long)]
-    class: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Only groups in these states: open, acknowledged, resolved, ignored.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, help_heading = "Selection", value_delimiter = ',')]
     state: Vec<GroupState>,
-    /// Also groups without waiting letters.
-    #[arg(long)]
+    /// Also groups without waiting letters; with conditions, also letters that no longer wait.
+    #[arg(long, help_heading = "Selection")]
     all: bool,
     /// At most this many groups.
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, help_heading = "Selection", value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
 }
 
 impl ListGroups {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut filter = GroupFilter::new().limit(self.limit);
-        if let Some(queue) = &self.queue {
-            filter = filter.queue(queue);
-        }
-        if let Some(kind) = &self.kind {
-            filter = filter.kind(kind);
-        }
-        if let Some(class) = &self.class {
-            filter = filter.error_class(class);
-        }
-        if !self.state.is_empty() {
-            filter = filter.states(self.state.iter().copied());
-        }
-        if !self.all {
-            filter = filter.waiting();
-        }
-        let groups = cx.database()?.dlq().groups().list(&filter)?;
+        let db = cx.database()?;
+        let mut groups = self.groups(&db)?;
         if groups.is_empty() {
             cx.say("no failure group matches");
             return Ok(Ending::NothingMatched);
         }
+        let is_complete = groups.len() as u64 <= self.limit;
+        groups.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         if cx.global.json {
-            for group in &groups {
-                json_line(cx.out, &group_json(group))?;
+            for MatchingGroup { group, letters } in &groups {
+                json_line(cx.out, &group_json(group, *letters))?;
             }
         } else {
-            table(&groups, Charset::of_locale()).write(cx.out)?;
+            let rows = groups.iter().map(|of| (&of.group, of.letters));
+            table(rows, Charset::of_locale()).write(cx.out)?;
+        }
+        if !is_complete {
+            cx.out.flush()?;
+            let limit = (self.limit * 10).min(MAX_GROUPS);
+            cx.say(format!("for more groups, add --limit {limit}"));
         }
         Ok(Ending::Done)
     }
-}
 
-fn table(groups: &[FailureGroup], charset: Charset) -> Table {
-    let mut table = Table::new([
-        Column::Number("GROUP"),
-        Column::Text("QUEUE"),
-        Column::Text("STATE"),
-        Column::Number("OPEN"),
-        Column::Number("LAST"),
-        Column::Text("LAST 24 HOURS"),
-        Column::Text("FAILURE"),
-    ]);
-    // A table joins spaces, so an hour without a death needs a visible character.
-    let empty_hour = match charset {
-        Charset::Unicode => "\u{b7}",
-        Charset::Ascii => "_",
-    };
-    for group in groups {
-        table.row([
-            group.id.to_string(),
-            group.queue.clone(),
-            state(group).to_owned(),
-            grouped(group.open + group.quarantined),
-            ago(group.last_seen),
-            sparkline(&group.hours, charset).replace(' ', empty_hour),
-            failure(group),
-        ]);
+    /// The groups, one more than the limit if there are more.
+    fn groups(&self, db: &Database) -> Result<Vec<MatchingGroup>> {
+        let mut filter = GroupFilter::new().limit(self.limit + 1);
+        if !self.state.is_empty() {
+            filter = filter.states(self.state.iter().copied());
+        }
+        let letters = self.filter.letters(self.queue.as_deref())?;
+        if self.filter.has_conditions(self.queue.as_deref()) {
+            let counted = match self.all {
+                true => Counted::All,
+                false => Counted::Waiting,
+            };
+            return matching(letters, counted, filter, db);
+        }
+        if let Some(queue) = &self.queue {
+            filter = filter.queue(queue);
+        }
+        if let Some(kind) = &self.filter.kind {
+            filter = filter.kind(kind);
+        }
+        if let Some(class) = &self.filter.class {
+            filter = filter.error_class(class);
+        }
+        if !self.all {
+            filter = filter.waiting();
+        }
+        let groups = db.dlq().groups().list(&filter)?.into_iter();
+        let waiting = groups.map(|group| MatchingGroup {
+            letters: waiting(&group),
+            group,
+        });
+        Ok(waiting.collect())
     }
-    table
 }

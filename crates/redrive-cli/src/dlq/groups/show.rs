@@ -1,36 +1,61 @@
 //! `redrive dlq groups show`.
 
 use clap::Args;
-use redrive::dlq::{FailureGroup, GroupId};
+use redrive::Database;
+use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty, LetterState};
+use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::group::{group_json, list_of, state};
+use crate::dlq::filter::quoted;
+use crate::dlq::group::{group_json, list_of, state, waiting};
 use crate::error::Result;
-use crate::terminal::{Charset, Style, clean, grouped, json_line, one_line, sparkline};
-use crate::time::ago;
+use crate::terminal::{
+    Charset, Column, Style, Table, Window, clean, command_lines, grouped, json_line, one_line,
+    sparkline, write_labelled,
+};
+use crate::time::{ago, rfc3339};
 
-/// Show a failure group
+/// Show a failure group, or count its waiting letters by a property
 #[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq groups show 12\n")]
+#[command(before_help = "\
+Examples:
+  redrive dlq groups show 12
+  redrive dlq groups show 12 --by payload.tenant
+  redrive dlq groups show 12 --by version
+")]
 pub(super) struct ShowGroup {
     /// The id of the group.
     group: GroupId,
+    /// Count the open and quarantined letters by this property: payload.PATH, host, version, cause,
+    /// state or source.
+    #[arg(long, value_name = "PROPERTY")]
+    by: Option<LetterProperty>,
+    /// With --by, at most this many values.
+    #[arg(long, value_name = "N", requires = "by", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: Option<u32>,
 }
+
+/// How many values are shown by default.
+const VALUES: u32 = 20;
 
 impl ShowGroup {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let Some(group) = cx.database()?.dlq().groups().get(self.group)? else {
+        let db = cx.database()?;
+        let Some(group) = db.dlq().groups().get(self.group)? else {
             return Ok(not_found(self.group, cx));
         };
+        if let Some(property) = &self.by {
+            return self.count_by(property, &db, cx);
+        }
         if cx.global.json {
-            json_line(cx.out, &group_json(&group))?;
+            json_line(cx.out, &group_json(&group, waiting(&group)))?;
             return Ok(Ending::Done);
         }
         let style = Style::of_stdout();
         let heading = format!("group {}: {}", group.id, state(&group));
         writeln!(cx.out, "{}\n", style.heading(&heading))?;
         for (name, value) in details(&group) {
-            writeln!(cx.out, "  {name:<12} {}", one_line(&value))?;
+            write_labelled(cx.out, &format!("  {name:<12} "), &one_line(&value))?;
         }
         let line = sparkline(&group.hours, Charset::of_locale());
         writeln!(cx.out, "\n  last 24 h    |{line}|")?;
@@ -44,9 +69,87 @@ impl ShowGroup {
             writeln!(cx.out, "\n{}", style.heading("Note:"))?;
             indented(note, cx)?;
         }
-        writeln!(cx.out, "\nLetters:\n  {}", list_of(&group))?;
+        writeln!(cx.out, "\n{}", style.heading("Next:"))?;
+        for command in next(&group) {
+            let lines = command_lines("  ", &command, Window::of_stdout().columns());
+            writeln!(cx.out, "{lines}")?;
+        }
         Ok(Ending::Done)
     }
+
+    /// Counts the waiting letters of the group by a property.
+    fn count_by(
+        &self,
+        property: &LetterProperty,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let letters = LetterFilter::new()
+            .group(self.group)
+            .states([LetterState::Open, LetterState::Quarantined]);
+        let counts = db.dlq().count_by(&letters, property)?;
+        let limit = self.limit.unwrap_or(VALUES) as usize;
+        if counts.is_empty() {
+            cx.say(format!("no letter of group {} is waiting", self.group));
+            return Ok(Ending::NothingMatched);
+        }
+        let shown = &counts[..counts.len().min(limit)];
+        if cx.global.json {
+            for count in shown {
+                json_line(
+                    cx.out,
+                    &json!({
+                        "group": self.group.get(),
+                        "by": property.to_string(),
+                        "value": count.value,
+                        "letters": count.letters,
+                        "first_at": rfc3339(count.first_at),
+                        "last_at": rfc3339(count.last_at),
+                    }),
+                )?;
+            }
+        } else {
+            let mut table = Table::new([
+                Column::Number("LETTERS"),
+                Column::Number("FIRST"),
+                Column::Number("LAST"),
+                Column::Text("VALUE"),
+            ]);
+            for count in shown {
+                table.row([
+                    grouped(count.letters),
+                    ago(count.first_at),
+                    ago(count.last_at),
+                    count.value.clone().unwrap_or_else(|| "(none)".to_owned()),
+                ]);
+            }
+            table.write(cx.out)?;
+            if let Some(value) = counts.iter().find_map(|count| count.value.as_ref()) {
+                let condition = quoted(&format!("{property}={value}"));
+                let command = format!("redrive dlq list group={} {condition}", self.group);
+                let lines = command_lines("  ", &command, Window::of_stdout().columns());
+                writeln!(cx.out, "\n{lines}")?;
+            }
+        }
+        if counts.len() > limit {
+            cx.out.flush()?;
+            let values = counts.len();
+            cx.say(format!("for all {values} values, add --limit {values}"));
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// The commands to type next.
+fn next(group: &FailureGroup) -> Vec<String> {
+    let mut commands = vec![list_of(group)];
+    if waiting(group) > 0 {
+        commands.push(format!("redrive dlq groups show {} --by version", group.id));
+    }
+    if group.open > 0 {
+        commands.push(format!("redrive dlq redrive group={}", group.id));
+    }
+    commands
 }
 
 /// Reports that a group does not exist.
@@ -57,7 +160,7 @@ pub(super) fn not_found(id: GroupId, cx: &mut Context<'_>) -> Ending {
 
 fn indented(text: &str, cx: &mut Context<'_>) -> Result<()> {
     for line in clean(text).lines() {
-        writeln!(cx.out, "  {line}")?;
+        write_labelled(cx.out, "  ", line)?;
     }
     Ok(())
 }

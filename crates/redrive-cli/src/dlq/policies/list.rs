@@ -49,7 +49,7 @@ impl ListPolicies {
 fn table(policies: &[PolicyStatus]) -> Table {
     let mut table = Table::new([
         Column::Text("POLICY"),
-        Column::Text("MODE"),
+        Column::Word("MODE"),
         Column::Number("EVERY"),
         Column::Number("BATCH"),
         Column::Number("GEN"),

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker, PolicyMode, UtcHours};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::backlog::Backlog;
 use crate::context::{Context, Ending};
 use crate::dlq::filter::FilterArgs;
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{counted, json_line, one_line};
+use crate::terminal::{json_line, one_line};
 use crate::time::{self, short};
 
 /// The library's default for the longest delay.
@@ -93,6 +93,7 @@ struct ModeArgs {
 impl SetPolicy {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.letters()?;
+        let waiting = filter.clone().or_state(LetterState::Open);
         let mode = match (self.mode.dry_run, self.mode.paused) {
             (true, _) => PolicyMode::DryRun,
             (false, true) => PolicyMode::Paused,
@@ -116,17 +117,22 @@ impl SetPolicy {
             policy = policy.breaker(PolicyBreaker::Ignore);
         }
         let db = cx.database()?;
+        let backlog = Backlog {
+            letters: db.dlq().count(&waiting)?.redrivable,
+            batch: self.batch,
+            every: self.every,
+            hours: self.hours,
+        };
         if self.all && !self.yes {
-            return self.dry_run(&db, cx);
+            return self.dry_run(backlog, cx);
         }
         db.dlq()
             .policies()
             .set(&policy, &operator::current(self.reason.as_deref()))?;
         if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "policy": self.name, "mode": mode.as_str() }),
-            )?;
+            let mut line = self.backlog_json(backlog);
+            line["mode"] = mode.as_str().into();
+            json_line(cx.out, &line)?;
             return Ok(Ending::Done);
         }
         let name = one_line(&self.name);
@@ -139,7 +145,8 @@ impl SetPolicy {
             )?,
             PolicyMode::Active | _ => writeln!(
                 cx.out,
-                "policy `{name}` redrives up to {batch} letters every {every}"
+                "policy `{name}` redrives up to {batch} letters every {every}; {}",
+                backlog.text()
             )?,
         }
         Ok(Ending::Done)
@@ -161,25 +168,31 @@ impl SetPolicy {
     }
 
     /// Shows what a policy for all letters would do.
-    fn dry_run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let open = LetterFilter::new().state(LetterState::Open);
-        let letters = db.dlq().count(&open)?.redrivable;
+    fn dry_run(&self, backlog: Backlog, cx: &mut Context<'_>) -> Result<Ending> {
         if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "dry_run": true, "policy": self.name, "matching": letters }),
-            )?;
+            let mut line = self.backlog_json(backlog);
+            line["dry_run"] = true.into();
+            json_line(cx.out, &line)?;
             return Ok(Ending::Done);
         }
         writeln!(
             cx.out,
-            "policy `{}` would redrive up to {} letters of every queue every {}; now {} would be due.\n\
+            "policy `{}` would redrive up to {} letters of every queue every {}; {}.\n\
              Nothing was changed. To act, repeat the command with --yes.",
             one_line(&self.name),
             self.batch,
             short(self.every),
-            counted(letters, "letter"),
+            backlog.text(),
         )?;
         Ok(Ending::Done)
+    }
+
+    fn backlog_json(&self, backlog: Backlog) -> Value {
+        json!({
+            "id": self.name,
+            "letters": backlog.letters,
+            "ticks": backlog.ticks(),
+            "backlog_ms": u64::try_from(backlog.duration().as_millis()).unwrap_or(u64::MAX),
+        })
     }
 }

@@ -13,7 +13,7 @@ use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
 use crate::error::Result;
-use crate::terminal::{Column, Table, counted, grouped, json_line};
+use crate::terminal::{Column, Table, Window, command_lines, counted, grouped, json_line};
 
 const ACTION: BulkAction<'static> = BulkAction {
     command: "redrive",
@@ -111,11 +111,9 @@ pub(super) fn preview(
         } else {
             let sample = LetterFilter::new().ids(preview.sample.iter().copied());
             letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
-            writeln!(
-                cx.out,
-                "\nNothing was changed. To act:\n  {}",
-                dry_run.selection.command_line(&ACTION, &dry_run.words)
-            )?;
+            let command = dry_run.selection.command_line(&ACTION, &dry_run.words);
+            let lines = command_lines("  ", &command, Window::of_stdout().columns());
+            writeln!(cx.out, "\nNothing was changed. To act:\n{lines}")?;
         }
     }
     warn_blocked(&preview.unserved, &preview.gated, cx);
@@ -179,7 +177,7 @@ fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
         Column::Number("GROUP"),
         Column::Number("LETTERS"),
         Column::Text("QUEUE"),
-        Column::Text("KIND"),
+        Column::Name("KIND"),
         Column::Text("ERROR"),
     ]);
     for group in preview.groups.iter().take(GROUPS) {

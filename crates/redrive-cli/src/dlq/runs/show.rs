@@ -12,7 +12,7 @@ use crate::dlq::run_progress::run_waits;
 use crate::dlq::run_report::{RunLine, print_run};
 use crate::error::Result;
 use crate::letter::skip_reason;
-use crate::terminal::{Column, Table, clean, json_line};
+use crate::terminal::{Column, Table, clean, json_line, write_labelled};
 
 /// How many letters are listed by default.
 const LETTERS: u32 = 50;
@@ -84,7 +84,7 @@ fn table(letters: &[RunLetter]) -> Table {
     let mut table = Table::new([
         Column::Number("PLACE"),
         Column::Number("LETTER"),
-        Column::Text("STATE NOW"),
+        Column::Word("STATE NOW"),
         Column::Text("OUTCOME IN THIS RUN"),
     ]);
     for letter in letters {
@@ -123,7 +123,8 @@ pub(super) fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<End
     } else {
         print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
         for wait in run_waits(&run, &blocked) {
-            writeln!(cx.out, "  {:<16} {}", "waiting for", clean(&wait))?;
+            let label = format!("  {:<16} ", "waiting for");
+            write_labelled(cx.out, &label, &clean(&wait))?;
         }
     }
     Ok(Ending::Done)

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupRuleId, GroupState, Letter, LetterFilter,
+    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterProperty,
     LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
-    SplitBy, Validators,
+    Validators,
 };
 use redrive::{Error, Failure, JobId};
 use redrive_tests::Order;
@@ -34,6 +34,10 @@ pub(super) const CALLS: &[Call] = &[
     }),
     bulk("Dlq::count", |scene| {
         scene.db.dlq().count(&orders()).map(drop)
+    }),
+    bulk("Dlq::count_by", |scene| {
+        let class = LetterProperty::Class;
+        scene.db.dlq().count_by(&orders(), &class).map(drop)
     }),
     bulk("Dlq::for_each", |scene| {
         let seen = scene.db.dlq().for_each(&orders(), |_| Ok::<(), Error>(()));

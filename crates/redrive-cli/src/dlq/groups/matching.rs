@@ -1,0 +1,61 @@
+//! Groups by conditions on their letters.
+
+use std::cmp::Reverse;
+
+use redrive::Database;
+use redrive::dlq::{FailureGroup, GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
+
+use crate::error::Result;
+
+/// The most groups that conditions select.
+pub(super) const MAX_GROUPS: u64 = 10_000;
+
+/// A group, and how many of its letters match.
+pub(super) struct MatchingGroup {
+    pub(super) group: FailureGroup,
+    pub(super) letters: u64,
+}
+
+/// The letters that count if no condition names their state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Open and quarantined letters.
+    Waiting,
+    /// Letters in any state.
+    All,
+}
+
+/// Returns the groups that match `groups` and have letters that match `letters`, most letters
+/// first.
+pub(super) fn matching(
+    letters: LetterFilter,
+    counted: Counted,
+    groups: GroupFilter,
+    db: &Database,
+) -> Result<Vec<MatchingGroup>> {
+    let letters = match (letters.named_states(), counted) {
+        (Some(_), _) | (None, Counted::All) => letters,
+        (None, Counted::Waiting) => letters.states([LetterState::Open, LetterState::Quarantined]),
+    };
+    let counts = db.dlq().count_by(&letters, &LetterProperty::Group)?;
+    let counts: Vec<(GroupId, u64)> = counts
+        .iter()
+        .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))
+        .collect();
+    let groups = groups
+        .ids(counts.iter().map(|(id, _)| *id))
+        .limit(MAX_GROUPS);
+    let of = |id| counts.iter().find(|(counted, _)| *counted == id);
+    let mut matching: Vec<MatchingGroup> = db
+        .dlq()
+        .groups()
+        .list(&groups)?
+        .into_iter()
+        .map(|group| MatchingGroup {
+            letters: of(group.id).map_or(0, |(_, letters)| *letters),
+            group,
+        })
+        .collect();
+    matching.sort_by_key(|matching| Reverse(matching.letters));
+    Ok(matching)
+}

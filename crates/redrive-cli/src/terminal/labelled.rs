@@ -1,0 +1,43 @@
+//! Texts after a label, in lines that fit the window.
+
+use std::io::Write;
+
+use super::width::{fold, width};
+use super::window::Window;
+use crate::error::Result;
+
+/// Writes a text after a label. A text that is wider than the window continues below its start.
+pub(crate) fn write_labelled(out: &mut dyn Write, label: &str, text: &str) -> Result<()> {
+    for line in lines(label, text, Window::of_stdout().columns()) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn lines(label: &str, text: &str, columns: Option<usize>) -> Vec<String> {
+    let Some(columns) = columns else {
+        return vec![format!("{label}{text}")];
+    };
+    let indent = " ".repeat(width(label));
+    let folded = fold(text, columns.saturating_sub(width(label)));
+    let lines = folded.iter().enumerate();
+    let label = |number| if number == 0 { label } else { &*indent };
+    lines
+        .map(|(number, line)| format!("{}{line}", label(number)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_continues_below_its_start() {
+        assert_eq!(
+            lines("  by  ", "one two three", Some(13)),
+            ["  by  one two", "      three"]
+        );
+        assert_eq!(lines("  by  ", "one two", None), ["  by  one two"]);
+        assert_eq!(lines("  by  ", "", Some(40)), ["  by  "]);
+    }
+}

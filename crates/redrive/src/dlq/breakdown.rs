@@ -1,0 +1,178 @@
+//! Counts of letters by a property: what failed, since when, and for whom.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::error::{Error, Result};
+
+/// The most values that are returned.
+const MAX_VALUES: i64 = 10_000;
+
+/// A property of letters by which they are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LetterProperty {
+    /// The failure group.
+    Group,
+    /// The queue.
+    Queue,
+    /// The kind.
+    Kind,
+    /// The error class.
+    Class,
+    /// The cause of death.
+    Cause,
+    /// The state.
+    State,
+    /// The version of the program that ran the last attempt.
+    Version,
+    /// The host of the last attempt.
+    Host,
+    /// The source of captured letters.
+    Source,
+    /// A value in the payload: the names of its members and the numbers of its array elements.
+    Payload(Vec<String>),
+}
+
+impl LetterProperty {
+    /// Every property but the payload.
+    const WORDS: [LetterProperty; 9] = [
+        LetterProperty::Group,
+        LetterProperty::Queue,
+        LetterProperty::Kind,
+        LetterProperty::Class,
+        LetterProperty::Cause,
+        LetterProperty::State,
+        LetterProperty::Version,
+        LetterProperty::Host,
+        LetterProperty::Source,
+    ];
+
+    fn word(&self) -> &'static str {
+        match self {
+            LetterProperty::Group => "group",
+            LetterProperty::Queue => "queue",
+            LetterProperty::Kind => "kind",
+            LetterProperty::Class => "class",
+            LetterProperty::Cause => "cause",
+            LetterProperty::State => "state",
+            LetterProperty::Version => "version",
+            LetterProperty::Host => "host",
+            LetterProperty::Source => "source",
+            LetterProperty::Payload(_) => "payload",
+        }
+    }
+
+    /// The place of the value in the payload.
+    fn path(&self) -> Option<&[String]> {
+        if let LetterProperty::Payload(path) = self {
+            return Some(path);
+        }
+        None
+    }
+}
+
+/// Writes the property as in a filter: `host`, `payload.customer.id`.
+impl fmt::Display for LetterProperty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        let mut path = self.path().unwrap_or_default().iter();
+        path.try_for_each(|part| write!(f, ".{part}"))
+    }
+}
+
+/// Parses a property as in a filter. An array element is `payload.items[3].id` or `payload.items.3.id`.
+impl FromStr for LetterProperty {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<LetterProperty> {
+        if let Some(path) = text.strip_prefix("payload.") {
+            let path: Vec<String> = path
+                .split(['.', '['])
+                .map(|part| part.trim_end_matches(']').to_owned())
+                .collect();
+            if path.iter().all(|part| !part.is_empty()) {
+                return Ok(LetterProperty::Payload(path));
+            }
+        }
+        let words = || LetterProperty::WORDS.into_iter();
+        words()
+            .find(|property| property.word() == text)
+            .ok_or_else(|| {
+                let words: Vec<&str> = words().map(|property| property.word()).collect();
+                Error::invalid(format!(
+                    "unknown property `{}`; expected payload.PATH or one of {}",
+                    text.escape_debug(),
+                    words.join(", ")
+                ))
+            })
+    }
+}
+
+/// The letters with one value of a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PropertyCount {
+    /// The value; `None`: the letters have none.
+    pub value: Option<String>,
+    /// How many letters have it.
+    pub letters: u64,
+    /// When the first of them died.
+    pub first_at: SystemTime,
+    /// When the last of them died.
+    pub last_at: SystemTime,
+}
+
+impl Dlq<'_> {
+    /// Counts matching letters by the values of a property, the most frequent value first. Returns
+    /// at most 10,000 values.
+    ///
+    /// # Errors
+    /// If the filter is invalid, or the database rejects the statement or does not answer.
+    pub fn count_by(
+        &self,
+        filter: &LetterFilter,
+        property: &LetterProperty,
+    ) -> Result<Vec<PropertyCount>> {
+        filter.refuse_after()?;
+        let filter = filter.parameter()?;
+        let word = property.word();
+        let path = property.path().map(<[String]>::to_vec);
+        self.db.call_bulk("count letters", move |session| {
+            let rows = session.query(
+                "count letters",
+                &sql::COUNT_LETTERS_BY,
+                &[&filter, &word, &path, &MAX_VALUES],
+            )?;
+            let count = |row: &postgres::Row| PropertyCount {
+                value: row.get("value"),
+                letters: row.get::<_, i64>("letters").max(0).unsigned_abs(),
+                first_at: row.get("first_at"),
+                last_at: row.get("last_at"),
+            };
+            Ok(rows.iter().map(count).collect())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_back() {
+        for text in ["group", "host", "payload.tenant", "payload.items.3.id"] {
+            let property: LetterProperty = text.parse().expect(text);
+            assert_eq!(property.to_string(), text);
+        }
+        let element: LetterProperty = "payload.items[3].id".parse().expect("an element");
+        assert_eq!(element.to_string(), "payload.items.3.id");
+        for text in ["", "colour", "payload", "payload.", "payload.a..b"] {
+            assert!(text.parse::<LetterProperty>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
+//! kinds, in windows of 60, 80 and 200 columns.
+//!
+//! With `REDRIVE_TEST_TRANSCRIPT=FILE` the test in the window of 80 columns writes what it types and
+//! reads to this file.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use redrive::dlq::LetterState;
+use redrive_tests::{TestDatabase, letters_in, stop, worker};
+use serde_json::json;
+
+/// The causes: error class, message and first line of the detail.
+const CAUSES: [(&str, &str); 5] = [
+    (
+        "Timeout",
+        "no answer from payments.internal:8443 after 30 s (request %s)",
+    ),
+    (
+        "HttpStatus",
+        "HTTP 503 from https://ledger.internal/v1/orders/%s",
+    ),
+    (
+        "InvalidCurrency",
+        "currency `EURO` of order %s is not an ISO code",
+    ),
+    ("Deadlock", "deadlock detected while updating account %s"),
+    ("MissingField", "order %s: missing field `customer`"),
+];
+
+/// A terminal with a window of a given width.
+struct Terminal<'a> {
+    test: &'a TestDatabase,
+    columns: usize,
+    transcript: String,
+}
+
+impl Terminal<'_> {
+    /// Types a command as in a shell. Fails unless it exits with 0 and fits into the window.
+    fn types(&mut self, command: &str) -> String {
+        // A function, so that the shell splits the arguments.
+        let program = env!("CARGO_BIN_EXE_test_cli");
+        let script = format!("redrive() {{ '{program}' \"$@\"; }}\n{command}");
+        let done = Command::new("sh")
+            .args(["-c", &script])
+            .env("DATABASE_URL", self.test.url())
+            .env("COLUMNS", self.columns.to_string())
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("CLICOLOR_FORCE")
+            .output()
+            .expect("a shell");
+        let out = String::from_utf8(done.stdout).expect("UTF-8");
+        let err = String::from_utf8(done.stderr).expect("UTF-8");
+        _ = write!(self.transcript, "$ {command}\n{out}{err}\n");
+        assert!(
+            done.status.success(),
+            "{command}: {}\n{out}{err}",
+            done.status
+        );
+        for line in out.lines() {
+            let width = line.chars().count();
+            assert!(width <= self.columns, "{width} columns: {line}\n{command}");
+        }
+        out
+    }
+}
+
+/// Returns the commands that a screen suggests.
+fn suggested(out: &str) -> Vec<String> {
+    let text = out.replace("\\\n", "");
+    let lines = text.lines().filter_map(|line| {
+        let (before, command) = line.split_once("redrive ")?;
+        let is_alone = before.trim().is_empty() || before.ends_with(" h    ");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        (is_alone || before.trim() == "more:").then(|| format!("redrive {}", words.join(" ")))
+    });
+    lines.collect()
+}
+
+/// Makes 3,000 letters: 600 of each cause, over 30 kinds, in the last day.
+fn furnish(test: &TestDatabase) {
+    let mut client = test.client();
+    for (place, (class, message)) in CAUSES.iter().enumerate() {
+        client
+            .execute(
+                "INSERT INTO redrive.dead_letters
+                     (queue, kind, cause, error_class, error_message, error_detail, payload, host, version,
+                      enqueued_at, died_at)
+                 SELECT 'orders', format('shop.step_%s', lpad((n % 30)::text, 2, '0')), 'exhausted', $1,
+                        format($2, 10000 + n),
+                        E'no answer\\n   0: std::panicking::begin_panic\\n   1: core::result::unwrap_failed\\n'
+                        '   2: shop::pay\\n   3: shop::main\\n   4: main',
+                        jsonb_build_object('order', 10000 + n, 'tenant', 'tenant-' || n % 7), 'web-' || n % 3,
+                        '1.4.' || n % 2, now() - interval '1 day',
+                        now() - interval '1 minute' * (n + $3::integer)
+                 FROM generate_series(1, 600) n",
+                &[class, message, &i32::try_from(place).expect("a small number")],
+            )
+            .expect("letters");
+    }
+}
+
+/// Walks from the screen to resolved groups. Returns what was typed and read.
+fn walk(columns: usize) -> String {
+    let test = TestDatabase::migrated();
+    furnish(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_any(|_| Ok(()))
+        .start()
+        .expect("a worker");
+    let mut terminal = Terminal {
+        test: &test,
+        columns,
+        transcript: String::new(),
+    };
+
+    let screen = terminal.types("redrive dlq");
+    assert!(screen.contains("600 waiting in 30 kinds"), "{screen}");
+    let next = suggested(&screen);
+    assert!(
+        next.contains(&"redrive dlq list class=Timeout".to_owned()),
+        "{next:?}"
+    );
+    assert!(next.len() >= 6, "{next:?}");
+    for command in next {
+        terminal.types(&command);
+    }
+    let groups = terminal.types("redrive dlq groups orders class=Timeout 'died<24h' --limit 3");
+    assert!(
+        groups.contains("KIND") && groups.contains("shop.step_"),
+        "{groups}"
+    );
+    let row = groups.lines().find(|line| line.contains("shop.step_"));
+    let group = row.and_then(|line| line.split_whitespace().next());
+    let group = group.expect("a group").to_owned();
+    let shown = terminal.types(&format!("redrive dlq groups show {group}"));
+    for command in suggested(&shown) {
+        let counted = terminal.types(&command);
+        assert!(
+            !command.contains("--by") || counted.contains("1.4."),
+            "{counted}"
+        );
+    }
+    terminal.types(&format!(
+        "redrive dlq groups show {group} --by payload.tenant"
+    ));
+    terminal.types("redrive dlq groups ack class=Timeout");
+    terminal.types("redrive dlq groups ack class=Timeout --reason INC-42 --yes");
+
+    // One letter: its payload, its frame, and what to do with it.
+    let letters = terminal.types("redrive dlq ls Timeout 2");
+    let ids: Vec<&str> = letters
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.parse::<i64>().is_ok())
+        .collect();
+    assert_eq!(ids.len(), 2, "{letters}");
+    let shown = terminal.types(&format!("redrive dlq show {}", ids[0]));
+    assert!(
+        shown.contains("at shop::pay (frame 3 of 5; --full)"),
+        "{shown}"
+    );
+    let next = suggested(&shown);
+    let [list, redrive, discard] = &*next else {
+        panic!("{next:?}")
+    };
+    terminal.types(list);
+    terminal.types(redrive);
+    let discard = discard
+        .replace(ids[0], ids[1])
+        .replace("TEXT", "'paid by hand'");
+    terminal.types(&discard);
+
+    // The cause is fixed: validate, redrive a few, then the others.
+    let schema = std::env::temp_dir().join(format!("{}.json", test.name()));
+    let json = json!({"type": "object", "required": ["order"]});
+    fs::write(&schema, json.to_string()).expect("a schema");
+    let passed = terminal.types(&format!(
+        "redrive dlq validate class=Timeout --schema {}",
+        schema.display()
+    ));
+    fs::remove_file(&schema).expect("remove the schema");
+    assert!(passed.contains("598 would pass, 0 fail"), "{passed}");
+    let preview = terminal.types("redrive dlq redrive class=Timeout");
+    let act = suggested(&preview);
+    let [act] = &*act else { panic!("{preview}") };
+    let run = terminal.types(&format!(
+        "{act} --canary 10 --unthrottled --reason 'gateway fixed'"
+    ));
+    assert!(
+        run.contains("598 sent, 598 recovered, 0 died again"),
+        "{run}"
+    );
+    terminal.types("redrive dlq runs list");
+    terminal.types("redrive dlq runs show 1");
+    let closing =
+        terminal.types("redrive dlq groups resolve class=Timeout --reason 'gateway fixed'");
+    let close = suggested(&closing);
+    terminal.types(&close[0]);
+    let screen = terminal.types("redrive dlq");
+    assert!(!screen.contains("Timeout"), "{screen}");
+    stop(worker);
+    assert_eq!(
+        letters_in(queue.database(), "orders", LetterState::Recovered),
+        599
+    );
+    terminal.transcript
+}
+
+#[test]
+fn the_way_from_the_screen_to_closed_groups_fits_into_60_columns() {
+    walk(60);
+}
+
+#[test]
+fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
+    let transcript = walk(80);
+    if let Some(file) = std::env::var_os("REDRIVE_TEST_TRANSCRIPT") {
+        fs::write(file, transcript).expect("the transcript");
+    }
+}
+
+#[test]
+fn the_way_from_the_screen_to_closed_groups_fits_into_200_columns() {
+    let transcript = walk(200);
+    // A wide window shows the whole message.
+    assert!(
+        transcript.contains("no answer from payments.internal:8443 after 30 s (request 10001)")
+    );
+}
