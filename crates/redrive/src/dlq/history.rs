@@ -1,5 +1,6 @@
 //! The attempts of a job or letter, as stored and as returned.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ pub struct AttemptRecord {
     pub outcome: String,
     /// The run time, in milliseconds.
     pub run_ms: Option<u64>,
-    /// The end by the database's clock, as ISO 8601.
+    /// The end by the database's clock, as RFC 3339 in UTC with milliseconds.
     pub ended_at: Option<String>,
     /// The error class.
     pub error_class: Option<String>,
@@ -120,7 +121,7 @@ pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
             attempt: record.attempt,
             outcome: record.outcome.meant(&mut outcome).unwrap_or_default(),
             run_ms: record.run_ms,
-            ended_at: record.ended_at,
+            ended_at: record.ended_at.map(in_utc),
             error_class: record.error_class.meant(&mut next.error_class),
             error_message: record.error_message.meant(&mut next.error_message),
             worker: record.worker.meant(&mut next.worker),
@@ -133,9 +134,39 @@ pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
     Ok(attempts)
 }
 
+/// Writes a time in one format. Older records were stored with milliseconds, the newest with the
+/// microseconds and the time zone of the session that stored it.
+fn in_utc(stored: String) -> String {
+    match stored.parse::<Timestamp>() {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => stored,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_times_of_a_history_have_one_format() {
+        let attempts = read(
+            r#"[[1, 12, "2026-11-20T10:00:00.120Z"],
+                {"attempt": 2, "ended_at": "2026-11-20T10:00:01.5+00:00"},
+                {"attempt": 3, "ended_at": "2026-11-20T12:00:02.123999+02:00"},
+                {"attempt": 4, "ended_at": "long ago"}, {"attempt": 5}]"#,
+        );
+        let ended: Vec<_> = attempts.iter().map(|a| a.ended_at.as_deref()).collect();
+        assert_eq!(
+            ended,
+            [
+                Some("2026-11-20T10:00:00.120Z"),
+                Some("2026-11-20T10:00:01.500Z"),
+                Some("2026-11-20T10:00:02.123Z"),
+                Some("long ago"),
+                None
+            ]
+        );
+    }
 
     fn read(json: &str) -> Vec<AttemptRecord> {
         attempts(&JsonText(json.as_bytes().into())).expect("a history")

@@ -317,8 +317,8 @@ pub(super) const VERBS: &[Verb] = &[
     verb("look at letters", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
     verb("look at groups", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
-    verb("read what failed", VIEWERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("read what failed", READERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
     verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
     verb("claim failed events", BOTH, |on| on.sql(

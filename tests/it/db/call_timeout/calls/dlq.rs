@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterProperty,
-    LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
+    Edit, ForeignFailure, Letter, LetterFilter, LetterProperty, LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
     Validators,
 };
 use redrive::{Error, Failure, JobId};
