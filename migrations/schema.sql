@@ -2724,7 +2724,7 @@ DECLARE
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
-            'redrive.archived_letters, redrive.groups, redrive.failure_groups, redrive.failure_hours, '
+            'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.failure_groups, redrive.failure_hours, '
             'redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
