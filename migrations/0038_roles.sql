@@ -92,7 +92,9 @@ DECLARE
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
+            'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
+            'redrive.take_waiting, redrive.put_back, redrive.bury_cancelled, redrive.change_jobs'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',

@@ -88,6 +88,29 @@ CREATE DOMAIN redrive.short_text AS text COLLATE pg_catalog."C"
 CREATE DOMAIN redrive.small_counter AS smallint
     CONSTRAINT small_counter_check CHECK ((VALUE >= 0));
 
+-- Name: waiting_job; Type: TYPE; Schema: redrive; Owner: -
+
+CREATE TYPE redrive.waiting_job AS (
+    place jsonb,
+    id bigint,
+    run_at timestamp with time zone,
+    enqueued_at timestamp with time zone,
+    attempt integer,
+    max_attempts integer,
+    generation integer,
+    priority smallint,
+    crashes smallint,
+    refunds smallint,
+    queue text,
+    kind text,
+    payload json,
+    history jsonb,
+    unique_key text,
+    outage_since timestamp with time zone,
+    headers jsonb,
+    group_key text
+);
+
 -- Name: history_before(jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.history_before(history jsonb, attempt jsonb) RETURNS jsonb
@@ -537,6 +560,44 @@ BEGIN
 END
 $_$;
 
+-- Name: bury_cancelled(redrive.waiting_job[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.bury_cancelled(jobs redrive.waiting_job[], audit bigint) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+         max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
+    SELECT j.id, j.queue, j.kind, 'manual', 'cancelled', 'cancelled by an operator', p.payload, p.raw,
+           j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
+           coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
+    FROM unnest(bury_cancelled.jobs) j
+    CROSS JOIN LATERAL redrive.letter_payload(j.payload) p
+    ORDER BY j.id
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+        group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
+        died_at = excluded.died_at, changed_at = excluded.changed_at;
+    UPDATE redrive.dead_letters l SET audit_id = bury_cancelled.audit
+    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_cancelled.jobs) j));
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT j.id FROM unnest(bury_cancelled.jobs) j WHERE j.unique_key IS NOT NULL));
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
+    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_cancelled.jobs) j GROUP BY j.queue) c
+    CROSS JOIN redrive.metric_ring m;
+$$;
+
 -- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
@@ -733,6 +794,59 @@ BEGIN
            f.id = ANY (closed_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
     FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
     ORDER BY f.place;
+END
+$$;
+
+-- Name: change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, bigint[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.change_jobs(action text, filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, reason text, person text, audit bigint, priority integer DEFAULT NULL::integer, ids bigint[] DEFAULT '{}'::bigint[], unedited text[] DEFAULT '{}'::text[], edited text[] DEFAULT '{}'::text[]) RETURNS TABLE(id bigint, audit_id bigint, next_place jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    narrowed  jsonb := change_jobs.filter || CASE action
+        WHEN 'set_priority' THEN jsonb_build_object('other_priority', change_jobs.priority)
+        WHEN 'edit' THEN jsonb_build_object('ids', change_jobs.ids)
+        WHEN 'run_now' THEN jsonb_build_object('state', ARRAY(
+            SELECT s FROM unnest(coalesce(redrive.filter_values(change_jobs.filter -> 'state'), '{delayed}')) s
+            WHERE s = 'delayed'))
+        ELSE '{}' END;
+    jobs      redrive.waiting_job[];
+    changed   bigint[];
+    operation bigint := change_jobs.audit;
+    act       bigint;
+BEGIN
+    jobs := ARRAY(
+        SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);
+    changed := ARRAY(
+        SELECT j.id FROM unnest(jobs) j
+        LEFT JOIN unnest(change_jobs.ids, unedited) AS e (id, payload) ON e.id = j.id
+        WHERE action <> 'edit' OR e.payload = btrim(j.payload::text, E' \t\r\n'));
+    IF changed <> '{}' THEN
+        act := redrive.record_act(action || '_jobs', person, reason, change_jobs.filter, cardinality(changed),
+            nullif(jsonb_strip_nulls(jsonb_build_object('priority', change_jobs.priority, 'batch_of', operation)), '{}'));
+        operation := coalesce(operation, act);
+    END IF;
+    IF action = 'cancel' THEN
+        PERFORM redrive.bury_cancelled(jobs, operation);
+    ELSE
+        PERFORM redrive.put_back(ARRAY(
+            SELECT ROW(CASE action WHEN 'run_now' THEN '{"state": "ready"}' ELSE j.place END, j.id,
+                       CASE action WHEN 'run_now' THEN clock_timestamp() ELSE j.run_at END,
+                       j.enqueued_at, j.attempt, j.max_attempts, j.generation,
+                       CASE action WHEN 'set_priority' THEN change_jobs.priority ELSE j.priority END,
+                       j.crashes, j.refunds, j.queue, j.kind,
+                       CASE WHEN e.id = ANY (changed) THEN e.payload::json ELSE j.payload END,
+                       j.history, j.unique_key, j.outage_since, j.headers, j.group_key)::redrive.waiting_job
+            FROM unnest(jobs) j
+            LEFT JOIN unnest(change_jobs.ids, edited) AS e (id, payload) ON e.id = j.id));
+    END IF;
+    IF action = 'run_now' THEN
+        PERFORM redrive.wake(q.queue) FROM (SELECT DISTINCT j.queue FROM unnest(jobs) j) q;
+    END IF;
+    RETURN QUERY SELECT j.id, operation, j.place FROM unnest(jobs) WITH ORDINALITY j
+        WHERE j.id = ANY (changed) ORDER BY j.ordinality;
 END
 $$;
 
@@ -1161,6 +1275,21 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Name: count_jobs(jsonb, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_jobs(filter jsonb, priority integer DEFAULT NULL::integer) RETURNS TABLE(state text, jobs bigint, alike bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT j.state, count(*), count(*) FILTER (WHERE j.priority = $2) FROM redrive.live_jobs j WHERE '
+        || redrive.filter_jobs(filter) || ' GROUP BY j.state'
+        USING filter, priority;
+END
+$_$;
 
 -- Name: count_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -1962,6 +2091,69 @@ BEGIN
 END
 $$;
 
+-- Name: filter_jobs(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_jobs(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    key        text;
+    value      jsonb;
+    words      text[];
+    condition  text;
+    conditions text := 'true';
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every job'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR key, value IN SELECT * FROM jsonb_each(filter - 'payload') LOOP
+        words := redrive.filter_values(value);
+        CONTINUE WHEN words IS NULL;
+        condition := CASE key
+            WHEN 'ids' THEN 'j.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+            WHEN 'state' THEN 'j.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+            WHEN 'id_from' THEN 'j.id >= ($1 ->> ''id_from'')::bigint'
+            WHEN 'id_to' THEN 'j.id <= ($1 ->> ''id_to'')::bigint'
+            WHEN 'queue' THEN 'j.queue = $1 ->> ''queue'''
+            WHEN 'kind' THEN 'j.kind = $1 ->> ''kind'''
+            WHEN 'priority_from' THEN 'j.priority >= ($1 ->> ''priority_from'')::integer'
+            WHEN 'priority_to' THEN 'j.priority <= ($1 ->> ''priority_to'')::integer'
+            WHEN 'other_priority' THEN 'j.priority <> ($1 ->> ''other_priority'')::integer'
+            WHEN 'attempts_from' THEN 'j.attempt >= ($1 ->> ''attempts_from'')::integer'
+            WHEN 'attempts_to' THEN 'j.attempt <= ($1 ->> ''attempts_to'')::integer'
+            WHEN 'generation_from' THEN 'j.generation >= ($1 ->> ''generation_from'')::integer'
+            WHEN 'generation_to' THEN 'j.generation <= ($1 ->> ''generation_to'')::integer'
+            WHEN 'older_than_ms' THEN
+                'j.enqueued_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'newer_than_ms' THEN
+                'j.enqueued_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'unique' THEN 'j.unique_key = $1 ->> ''unique'''
+        END;
+        IF condition IS NULL AND key = 'state' THEN
+            RAISE EXCEPTION 'redrive: the filter key state has no value' USING ERRCODE = 'invalid_parameter_value';
+        ELSIF condition IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown filter key %', key
+                USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Expected one of ids, id_from, id_to, queue, kind, state, priority_from, priority_to,'
+                       ' other_priority, attempts_from, attempts_to, generation_from, generation_to,'
+                       ' older_than_ms, newer_than_ms, unique, payload.';
+        ELSIF jsonb_typeof(value) = 'array' AND key NOT IN ('ids', 'state') THEN
+            RAISE EXCEPTION 'redrive: the filter key % takes one value', key
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        conditions := conditions || E'\n    AND ' || condition;
+    END LOOP;
+    IF filter ->> 'payload' IS NULL THEN
+        RETURN conditions;
+    END IF;
+    -- CASE keeps the server from parsing the payloads of other jobs. A payload that `jsonb` cannot hold has no value.
+    RETURN conditions || E'\n    AND CASE WHEN ' || conditions
+        || ' THEN (redrive.letter_payload(j.payload)).payload @@ ($1 ->> ''payload'')::jsonpath END';
+END
+$_$;
+
 -- Name: filter_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
@@ -2423,7 +2615,9 @@ DECLARE
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
+            'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
+            'redrive.take_waiting, redrive.put_back, redrive.bury_cancelled, redrive.change_jobs'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
@@ -2788,7 +2982,7 @@ END;
 -- Name: json_of(bytea); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
@@ -2801,7 +2995,7 @@ $$;
 -- Name: letter_payload(json); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea) RETURNS record
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
@@ -2828,6 +3022,181 @@ BEGIN
             '    AND ' || redrive.filter_letters(policy.filter)
             USING policy.filter, policy.next_at, policy.every, policy.growth, policy.max_delay, policy.generations;
     END LOOP;
+END
+$_$;
+
+-- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload json NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+PARTITION BY LIST (segment);
+
+-- Name: TABLE jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
+
+-- Name: COLUMN jobs.attempt; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
+
+-- Name: COLUMN jobs.generation; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
+
+-- Name: COLUMN jobs.crashes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
+
+-- Name: COLUMN jobs.refunds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
+
+-- Name: COLUMN jobs.outage_since; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
+
+-- Name: COLUMN jobs.headers; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
+
+-- Name: COLUMN jobs.group_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
+
+-- Name: jobs_delayed; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_delayed (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    run_at redrive.run_time NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload json NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
+
+-- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.live_jobs AS
+ SELECT j.id,
+    (j.queue)::text AS queue,
+    (j.kind)::text AS kind,
+    'ready'::text AS state,
+    (j.priority)::smallint AS priority,
+    j.payload,
+    (j.attempt)::integer AS attempt,
+    (j.max_attempts)::integer AS max_attempts,
+    (j.generation)::integer AS generation,
+    (j.crashes)::smallint AS crashes,
+    j.ready_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    j.unique_key,
+    j.outage_since,
+    (j.headers)::jsonb AS headers,
+    (j.group_key)::text AS group_key
+   FROM redrive.jobs j
+UNION ALL
+ SELECT d.id,
+    (d.queue)::text AS queue,
+    (d.kind)::text AS kind,
+    'delayed'::text AS state,
+    (d.priority)::smallint AS priority,
+    d.payload,
+    (d.attempt)::integer AS attempt,
+    (d.max_attempts)::integer AS max_attempts,
+    (d.generation)::integer AS generation,
+    (d.crashes)::smallint AS crashes,
+    (d.run_at)::timestamp with time zone AS run_at,
+    d.enqueued_at,
+    d.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    d.unique_key,
+    d.outage_since,
+    (d.headers)::jsonb AS headers,
+    (d.group_key)::text AS group_key
+   FROM redrive.jobs_delayed d
+UNION ALL
+ SELECT j.id,
+    (l.queue)::text AS queue,
+    j.kind,
+    'leased'::text AS state,
+    j.priority,
+    j.payload,
+    j.attempt,
+    j.max_attempts,
+    j.generation,
+    j.crashes,
+    l.claimed_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    l.worker_id,
+    l.lease_id,
+    l.claimed_at,
+    j.unique_key,
+    j.outage_since,
+    j.headers,
+    j.group_key
+   FROM (redrive.leases l
+     CROSS JOIN LATERAL redrive.jobs_of(l.*) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
+  WHERE (j.id <> ALL (l.done));
+
+-- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
+
+-- Name: list_jobs(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL::bigint, max_jobs bigint DEFAULT 50) RETURNS SETOF redrive.live_jobs
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT j.* FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        || ' ORDER BY j.id LIMIT $3'
+        USING filter, after, max_jobs;
 END
 $_$;
 
@@ -3937,6 +4306,29 @@ BEGIN
 END
 $_$;
 
+-- Name: page_waiting(jsonb, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint) RETURNS TABLE(id bigint, payload json, next_place jsonb)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    each_state text;
+    query      text;
+BEGIN
+    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
+        query := redrive.waiting_query(filter, each_state);
+        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready';
+        RETURN QUERY EXECUTE 'SELECT w.id, w.payload, w.place FROM (' || query || ') w'
+            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, NULL::jsonb, max_jobs;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
 -- Name: past_failures(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
@@ -4187,6 +4579,29 @@ BEGIN
     END IF;
     RETURN taken;
 END
+$$;
+
+-- Name: put_back(redrive.waiting_job[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts,
+           j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key,
+           j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j
+    WHERE j.place ->> 'state' = 'ready';
+    INSERT INTO redrive.jobs_delayed
+        (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
+           j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j
+    WHERE j.place ->> 'state' = 'delayed';
 $$;
 
 -- Name: queues_with_letters(); Type: FUNCTION; Schema: redrive; Owner: -
@@ -5551,63 +5966,6 @@ CREATE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $$;
 
--- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.jobs (
-    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
-    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    attempt redrive.counter DEFAULT 0 NOT NULL,
-    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
-    generation redrive.counter DEFAULT 0 NOT NULL,
-    segment smallint NOT NULL,
-    priority redrive.priority DEFAULT 0 NOT NULL,
-    crashes redrive.small_counter DEFAULT 0 NOT NULL,
-    refunds redrive.small_counter DEFAULT 0 NOT NULL,
-    queue redrive.short_text NOT NULL,
-    kind redrive.short_text NOT NULL,
-    payload json NOT NULL,
-    history jsonb,
-    unique_key text COLLATE pg_catalog."C",
-    outage_since timestamp with time zone,
-    headers redrive.headers,
-    group_key redrive.group_key,
-    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
-)
-PARTITION BY LIST (segment);
-
--- Name: TABLE jobs; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
-
--- Name: COLUMN jobs.attempt; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
-
--- Name: COLUMN jobs.generation; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
-
--- Name: COLUMN jobs.crashes; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
-
--- Name: COLUMN jobs.refunds; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
-
--- Name: COLUMN jobs.outage_since; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
-
--- Name: COLUMN jobs.headers; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
-
--- Name: COLUMN jobs.group_key; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
-
 -- Name: take_jobs(smallint, tid[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
@@ -5678,6 +6036,40 @@ CREATE FUNCTION redrive.take_run(wanted bigint, new_driver uuid, lease_ms intege
         LIMIT 1
         FOR UPDATE SKIP LOCKED)
     RETURNING r.id, r.term
+$$;
+
+-- Name: take_waiting(jsonb, jsonb, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint) RETURNS SETOF redrive.waiting_job
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    each_state text;
+    query      text;
+BEGIN
+    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
+        query := redrive.waiting_query(filter, each_state);
+        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready'
+            OR each_state <> last_place ->> 'state';
+        RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM '
+            || CASE each_state
+                WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
+                    ' RETURNING w.place, j.id, j.run_at::timestamptz, '
+                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment'
+                    ' RETURNING w.place, j.id, j.ready_at, ' END
+            || 'j.enqueued_at, j.attempt::integer, j.max_attempts::integer, j.generation::integer,'
+            ' j.priority::smallint, j.crashes::smallint, j.refunds::smallint, j.queue::text, j.kind::text, j.payload,'
+            ' j.history, j.unique_key, j.outage_since, j.headers::jsonb, j.group_key::text)'
+            ' SELECT g.* FROM gone g ORDER BY '
+            || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, -g.priority, g.id' END
+            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
 $$;
 
 -- Name: tally_added_letters(); Type: FUNCTION; Schema: redrive; Owner: -
@@ -6035,6 +6427,32 @@ CREATE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) 
     ) s
 $$;
 
+-- Name: waiting_query(jsonb, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.waiting_query(filter jsonb, state text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
+        RETURN NULL;
+    ELSIF state = 'delayed' THEN
+        RETURN 'SELECT j.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
+            ' jsonb_build_object(''state'', ''delayed'', ''id'', j.id) AS place'
+            ' FROM redrive.jobs_delayed j WHERE ($2 IS NULL OR j.id > ($2 ->> ''id'')::bigint)'
+            ' AND ($3 IS NULL OR j.id <= ($3 ->> ''id'')::bigint)'
+            ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
+    END IF;
+    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, jsonb_build_object('
+        '''state'', ''ready'', ''queue'', j.queue, ''rank'', -j.priority, ''id'', j.id) AS place'
+        ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, -j.priority, j.id)'
+        ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::smallint, ($2 ->> ''id'')::bigint))'
+        ' AND ($3 IS NULL OR (j.queue, -j.priority, j.id)'
+        ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::smallint, ($3 ->> ''id'')::bigint))'
+        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.queue, -j.priority, j.id LIMIT $4';
+END
+$_$;
+
 -- Name: wake(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.wake(queue text) RETURNS boolean
@@ -6094,7 +6512,7 @@ COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gav
 
 -- Name: COLUMN audit.letters; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.audit.letters IS 'How many letters the action changed.';
+COMMENT ON COLUMN redrive.audit.letters IS 'How many letters, or jobs, the action changed.';
 
 -- Name: COLUMN audit.about; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -6210,109 +6628,6 @@ ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
--- Name: jobs_delayed; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.jobs_delayed (
-    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
-    run_at redrive.run_time NOT NULL,
-    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    attempt redrive.counter DEFAULT 0 NOT NULL,
-    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
-    generation redrive.counter DEFAULT 0 NOT NULL,
-    priority redrive.priority DEFAULT 0 NOT NULL,
-    crashes redrive.small_counter DEFAULT 0 NOT NULL,
-    refunds redrive.small_counter DEFAULT 0 NOT NULL,
-    queue redrive.short_text NOT NULL,
-    kind redrive.short_text NOT NULL,
-    payload json NOT NULL,
-    history jsonb,
-    unique_key text COLLATE pg_catalog."C",
-    outage_since timestamp with time zone,
-    headers redrive.headers,
-    group_key redrive.group_key,
-    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-
--- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
-
--- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
-
-CREATE VIEW redrive.live_jobs AS
- SELECT j.id,
-    (j.queue)::text AS queue,
-    j.kind,
-    'ready'::text AS state,
-    j.priority,
-    j.payload,
-    j.attempt,
-    j.max_attempts,
-    j.generation,
-    j.crashes,
-    j.ready_at AS run_at,
-    j.enqueued_at,
-    j.history,
-    NULL::uuid AS worker_id,
-    NULL::uuid AS lease_id,
-    NULL::timestamp with time zone AS claimed_at,
-    j.unique_key,
-    j.outage_since,
-    j.headers,
-    j.group_key
-   FROM redrive.jobs j
-UNION ALL
- SELECT d.id,
-    d.queue,
-    d.kind,
-    'delayed'::text AS state,
-    d.priority,
-    d.payload,
-    d.attempt,
-    d.max_attempts,
-    d.generation,
-    d.crashes,
-    d.run_at,
-    d.enqueued_at,
-    d.history,
-    NULL::uuid AS worker_id,
-    NULL::uuid AS lease_id,
-    NULL::timestamp with time zone AS claimed_at,
-    d.unique_key,
-    d.outage_since,
-    d.headers,
-    d.group_key
-   FROM redrive.jobs_delayed d
-UNION ALL
- SELECT j.id,
-    l.queue,
-    j.kind,
-    'leased'::text AS state,
-    j.priority,
-    j.payload,
-    j.attempt,
-    j.max_attempts,
-    j.generation,
-    j.crashes,
-    l.claimed_at AS run_at,
-    j.enqueued_at,
-    j.history,
-    l.worker_id,
-    l.lease_id,
-    l.claimed_at,
-    j.unique_key,
-    j.outage_since,
-    j.headers,
-    j.group_key
-   FROM (redrive.leases l
-     CROSS JOIN LATERAL redrive.jobs_of(l.*) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
-  WHERE (j.id <> ALL (l.done));
-
--- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
 
 -- Name: dlq_events; Type: VIEW; Schema: redrive; Owner: -
 

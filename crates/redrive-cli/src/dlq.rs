@@ -25,6 +25,8 @@ mod reopen;
 mod capture;
 mod runs;
 mod validate;
+mod payload_edit;
+mod edit_preview;
 mod edit;
 mod deliver;
 mod export;
@@ -38,8 +40,10 @@ use clap::{Args, Subcommand};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 
-pub(crate) use filter::{FilterArgs, quoted};
+pub(crate) use edit_preview::Preview;
+pub(crate) use filter::{FilterArgs, is_condition, quoted};
 pub(crate) use none_matched::{QUEUES, no_queue};
+pub(crate) use payload_edit::PayloadEdit;
 pub(crate) use retention::{rule_cells, rule_json};
 pub(crate) use stopped::Stopped;
 

@@ -83,6 +83,7 @@ migrations! {
     40 "0040_redact_letters";
     41 "0041_fingerprint";
     42 "0042_dlq_events";
+    43 "0043_live_jobs";
 }
 
 /// The ledger of applied migrations.
