@@ -83,7 +83,7 @@ END;
 -- An enqueue rejects such a payload, but a role that writes to `jobs` may store one, and it must not make the
 -- settle of a whole batch fail.
 CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea)
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -95,7 +95,7 @@ $$;
 
 -- Parses bytes as jsonb. Returns NULL for bytes that are not JSON or that jsonb cannot hold.
 CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN

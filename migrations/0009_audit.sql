@@ -19,7 +19,7 @@ COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions.';
 COMMENT ON COLUMN redrive.audit.role IS 'The database role of the session.';
 COMMENT ON COLUMN redrive.audit.person IS 'The operator as named by the program, usually user@host.';
 COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gave.';
-COMMENT ON COLUMN redrive.audit.letters IS 'How many letters the action changed.';
+COMMENT ON COLUMN redrive.audit.letters IS 'How many letters, or jobs, the action changed.';
 COMMENT ON COLUMN redrive.audit.about IS 'Further facts: the run, the group, the policy, the edit.';
 
 CREATE FUNCTION redrive.protect_audit() RETURNS trigger

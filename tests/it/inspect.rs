@@ -1,8 +1,10 @@
 //! Inspection: jobs, statistics, views, the audit and the counters.
 
 mod audit;
+mod bulk;
 mod counters;
 mod dlq_events;
 mod jobs;
+mod listing;
 mod stats;
 mod views;

@@ -28,6 +28,8 @@ mod reopen;
 mod capture;
 mod runs;
 mod validate;
+mod payload_edit;
+mod edit_preview;
 mod edit;
 mod deliver;
 mod export;
@@ -42,8 +44,10 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::profession::Profession;
 
-pub(crate) use filter::{CONDITIONS_HELP, FilterArgs, quoted};
+pub(crate) use edit_preview::Preview;
+pub(crate) use filter::{CONDITIONS_HELP, FilterArgs, is_condition, quoted};
 pub(crate) use none_matched::{QUEUES, no_queue};
+pub(crate) use payload_edit::PayloadEdit;
 pub(crate) use retention::{rule_cells, rule_json};
 pub(crate) use stopped::Stopped;
 

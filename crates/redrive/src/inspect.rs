@@ -1,6 +1,11 @@
-//! Read-only views of a running system: live jobs, statistics, the audit log and the counters.
+//! Live jobs, statistics, the audit log and the counters of a running system.
 
+pub(crate) mod state;
+pub(crate) mod filter;
+pub(crate) mod handle;
 pub(crate) mod jobs;
+pub(crate) mod bulk;
+pub(crate) mod edit;
 pub(crate) mod stats;
 pub(crate) mod queues;
 pub(crate) mod audit;

@@ -44,9 +44,13 @@ pub mod admin {
     pub use crate::db::drift::{DriftKind, SchemaDrift};
     pub use crate::db::durability::DurabilityWarning;
     pub use crate::inspect::audit::{AuditFilter, AuditRecord};
+    pub use crate::inspect::bulk::{ChangedJobs, JobChange, JobCount};
     pub use crate::inspect::counters::{CountedSet, CounterAudit};
-    pub use crate::inspect::jobs::{Cancelled, JobState, LiveJob};
+    pub use crate::inspect::filter::JobFilter;
+    pub use crate::inspect::handle::Jobs;
+    pub use crate::inspect::jobs::{Cancelled, LiveJob};
     pub use crate::inspect::queues::KnownQueues;
+    pub use crate::inspect::state::JobState;
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
 }

@@ -82,9 +82,11 @@ assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
 audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
+bury_cancelled           invoker volatile  pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 change_event             definer volatile  pinned any       -
+change_jobs              invoker volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
 check_breaker_name       invoker immutable pinned any       -
 check_name               invoker immutable pinned any       -
@@ -98,6 +100,7 @@ compact                  definer volatile  pinned committed enable_seqscan=on ji
 complete_letter          invoker volatile  pinned any       -
 count_added_letters      invoker volatile  pinned any       -
 count_changed_letters    invoker volatile  pinned any       -
+count_jobs               invoker stable    pinned any       jit=off
 count_letters            invoker stable    pinned any       jit=off
 count_letters_by         invoker stable    pinned any       jit=off
 count_own_run            invoker volatile  pinned any       -
@@ -119,6 +122,7 @@ enqueue                  invoker volatile  pinned any       -
 event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
 filter_group_ids         invoker stable    pinned any       -
+filter_jobs              invoker stable    pinned any       -
 filter_letters           invoker stable    pinned any       -
 filter_values            invoker immutable pinned any       -
 fingerprint              invoker immutable parsed any       -
@@ -144,6 +148,7 @@ jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 letter_payload           invoker immutable pinned any       -
 letters_with_policy      definer stable    pinned any       -
+list_jobs                invoker stable    pinned any       jit=off
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
 live_waits               invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
@@ -173,6 +178,7 @@ open_breaker             invoker volatile  pinned any       -
 overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
+page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 past_failures            invoker stable    pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
 pointer_parts            invoker immutable pinned any       -
@@ -182,6 +188,7 @@ preview_redrive          invoker stable    pinned any       -
 protect_audit            invoker volatile  pinned any       -
 prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
+put_back                 invoker volatile  pinned any       -
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 queues_with_open_breaker invoker stable    pinned any       -
 record_act               invoker volatile  pinned any       -
@@ -234,6 +241,7 @@ table_holders            invoker volatile  pinned any       -
 take_jobs                invoker volatile  pinned any       -
 take_keys                invoker volatile  pinned any       -
 take_run                 invoker volatile  pinned rows      -
+take_waiting             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -
 tally_removed_letters    invoker volatile  pinned any       -
@@ -241,6 +249,7 @@ top_frame                invoker immutable pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
 vacuum_threshold         invoker stable    pinned any       -
+waiting_query            invoker stable    pinned any       -
 wake                     invoker volatile  pinned any       -
 ";
 
@@ -364,4 +373,15 @@ fn only_the_owner_may_truncate() {
         .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
         .unwrap();
     assert_eq!(open, [""; 0]);
+}
+
+/// A block with an exception handler starts a subtransaction, which a parallel query cannot do.
+#[test]
+fn no_function_that_handles_exceptions_runs_in_a_parallel_query() {
+    let test = TestDatabase::migrated();
+    let asked = r"SELECT proname::text FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace
+                  AND proparallel <> 'u' AND prosrc ~ '\mEXCEPTION\M\s+\mWHEN\M'";
+    let rows = test.client().query(asked, &[]).unwrap();
+    let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, Vec::<String>::new());
 }

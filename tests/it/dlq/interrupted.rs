@@ -15,6 +15,7 @@ const HELD: i64 = 15_092_026;
 /// one, and returns its output.
 fn interrupted(test: &TestDatabase, change: &str, signal: &str, arguments: &[&str]) -> Output {
     let mut holder = test.client();
+    let row = if change == "INSERT" { "NEW" } else { "OLD" };
     let gate = format!(
         "CREATE SCHEMA IF NOT EXISTS gate;
          CREATE OR REPLACE FUNCTION gate.hold() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -23,7 +24,7 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, arguments: &[&st
              RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
          END $$;
          CREATE TRIGGER gate BEFORE {change} ON redrive.dead_letters
-             FOR EACH ROW WHEN (OLD.kind = 'held') EXECUTE FUNCTION gate.hold()"
+             FOR EACH ROW WHEN ({row}.kind = 'held') EXECUTE FUNCTION gate.hold()"
     );
     holder.batch_execute(&gate).unwrap();
     let lock = "SELECT pg_advisory_lock($1)";
@@ -191,4 +192,32 @@ fn an_interrupted_prune_says_how_much_is_gone() {
         "stopped: 4,000 of 4,500 letters pruned; deleted letters cannot be restored"
     );
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
+}
+
+#[test]
+fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = queue
+        .enqueue_many(&redrive_tests::Order::up_to(1200))
+        .unwrap();
+    let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
+    let mut client = test.client();
+    client.execute(hold, &[&jobs[700].get()]).unwrap();
+    let cancel = ["job", "cancel", "orders", "--yes"];
+    let (line, undo) = stop_message(&interrupted(&test, "INSERT", "-INT", &cancel));
+    assert!(
+        line.starts_with(
+            "stopped: 1,000 of 1,200 jobs cancelled; undo: redrive dlq redrive audit="
+        ),
+        "{line}"
+    );
+    let letters = redrive::dlq::LetterFilter::new();
+    let db = queue.database();
+    assert_eq!(db.dlq().count(&letters).unwrap().letters, 1000);
+    let mut undo: Vec<&str> = undo.iter().map(String::as_str).collect();
+    undo.push("--no-wait");
+    ran(&test, &undo).exits_with(0);
+    let waiting = db.admin().jobs().count(&redrive::admin::JobFilter::new());
+    assert_eq!(waiting.unwrap().ready, 1200);
 }

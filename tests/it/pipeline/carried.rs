@@ -201,6 +201,14 @@ impl Life {
         self.run("promote", &[&"orders", &1000_i64]);
     }
 
+    /// Changes the job as a bulk operation does.
+    fn change(&mut self, change: &str, further: &str) {
+        let places = "NULL, NULL, 10, 'to see', 'maria', NULL";
+        self.sql(&format!(
+            "SELECT redrive.change_jobs('{change}', '{{\"queue\": \"orders\"}}', {places}{further})"
+        ));
+    }
+
     fn redrive(&mut self) {
         self.sql(r#"SELECT redrive.redrive('{"queue": "orders"}', 'mended', 'maria')"#);
     }
@@ -312,10 +320,38 @@ fn every_step_carries_every_field_of_a_job() {
     job.is("open letter: manual attempt=0 crashes=0 generation=7 priority=8 history=9");
 }
 
+#[test]
+fn bulk_operations_carry_every_field_of_a_job() {
+    let test = TestDatabase::migrated();
+    let mut job = Life::begin(&test);
+    let edit = r#", ids => '{7}', unedited => ARRAY['{"a": 2, "b": 1.00}'], edited => ARRAY['{"a": 2, "b": 1.00}']"#;
+    job.change("set_priority", ", priority => 9");
+    job.is(
+        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=2 outage=2026-01-01",
+    );
+    job.change("edit", edit);
+    job.claim();
+    job.settle("outage", 60_000);
+    job.is(
+        "delayed attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=3 outage=2026-01-01",
+    );
+    job.change("set_priority", ", priority => -8");
+    job.change("edit", edit);
+    job.is(
+        "delayed attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage=2026-01-01",
+    );
+    job.change("run_now", "");
+    job.is(
+        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage=2026-01-01",
+    );
+    job.change("cancel", "");
+    job.is("open letter: manual attempt=2 crashes=0 generation=3 priority=-8 history=3");
+}
+
 /// Returns the assignments of a statement to the letter that an earlier death left.
-fn replaced(name: &str) -> String {
+fn replaced(text: &str) -> String {
     let end = "changed_at = excluded.changed_at";
-    let (_, rest) = statement(name)
+    let (_, rest) = text
         .split_once("ON CONFLICT (id) DO UPDATE")
         .expect("it writes letters");
     let (assignments, _) = rest.split_once(end).expect("it sets the time");
@@ -325,7 +361,11 @@ fn replaced(name: &str) -> String {
 
 #[test]
 fn every_death_replaces_the_same_columns_of_a_letter() {
+    let settle = replaced(statement("settle"));
     for name in ["release", "reap", "cancel"] {
-        assert_eq!(replaced(name), replaced("settle"), "{name}");
+        assert_eq!(replaced(statement(name)), settle, "{name}");
     }
+    let bulk = "SELECT prosrc FROM pg_proc WHERE oid = 'redrive.bury_cancelled'::regproc";
+    let row = TestDatabase::migrated().client().query_one(bulk, &[]);
+    assert_eq!(replaced(row.unwrap().get(0)), settle, "bury_cancelled");
 }

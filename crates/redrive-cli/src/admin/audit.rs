@@ -15,10 +15,10 @@ use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{self, rfc3339};
 use lines::lines;
 
-/// Show the audit log: operations on letters with their operator and reason, newest first
+/// Show the audit log: operations on letters and jobs with their operator and reason, newest first
 ///
-/// The log is append-only. Each record is written in the transaction of its operation. The records of a
-/// redrive run share a line; --json shows each of them.
+/// The log is append-only. Each record is written in the transaction of its operation. The batches of an
+/// operation share a line, and so do the records of a redrive run; --json shows each of them.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -111,7 +111,7 @@ fn record_table(records: &[AuditRecord]) -> Table {
         Column::Number("ID"),
         Column::Text("AT"),
         Column::Word("VERB"),
-        Column::Number("LETTERS"),
+        Column::Number("CHANGED"),
         Column::Text("OPERATOR"),
         Column::Text("DETAILS AND REASON"),
     ]);

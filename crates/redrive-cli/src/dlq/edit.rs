@@ -1,28 +1,23 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
-mod preview;
-
-use std::fs;
-use std::io::{self, Read as _};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use redrive::dlq::{Edited, LetterFilter, LetterState};
 use redrive::{Database, JobId};
 use serde_json::json;
 
+use super::edit_preview::Preview;
 use super::not_done::say_not_done;
+use super::payload_edit::PayloadEdit;
 use super::selection::Selection;
 use super::stopped::Stopped;
 use super::validators::{error_json, print_errors};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::shell::Shell;
 use crate::stop::StopSignal;
 use crate::terminal::{Progress, counted, grouped, json_line};
-use crate::time;
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -73,22 +68,8 @@ pub(super) struct Edit {
 #[command(next_help_heading = "Edit (one of these)")]
 #[group(skip)]
 struct EditArgs {
-    /// JSON Patch (RFC 6902). @FILE reads it from a file, @- from stdin.
-    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
-    patch: Option<String>,
-    /// JSON Merge Patch (RFC 7386): members to set, or to remove if they are null.
-    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
-    merge: Option<String>,
-    /// The whole payload; also for captured bytes that are not JSON.
-    #[arg(long, value_name = "JSON", group = "how", allow_hyphen_values = true)]
-    set: Option<String>,
-    /// Command that `sh -c` runs for each letter: the payload on stdin, the new payload on stdout. A letter
-    /// for which it does not exit with 0 stays unchanged. It also runs in the dry run.
-    #[arg(long, value_name = "COMMAND", group = "how")]
-    exec: Option<String>,
-    /// Time limit of the command.
-    #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
-    deadline: Duration,
+    #[command(flatten)]
+    change: PayloadEdit,
     /// Restore the payload before the last edit, as a new version.
     #[arg(long, group = "how")]
     undo: bool,
@@ -99,7 +80,7 @@ struct EditArgs {
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let edit = self.change.read()?;
+        let edit = self.change.change.read()?;
         let db = cx.database()?;
         self.selection.resolve(&db)?;
         let filter = self.selection.letters()?;
@@ -109,9 +90,23 @@ impl Edit {
             None if is_dry_run => self.preview_restore(&filter, &db, cx),
             None if has_ids => self.restore(&db, cx),
             None => self.restore_matching(&filter, &db, cx),
-            Some(edit) if is_dry_run => preview::preview(&filter, edit, self.repeat(), &db, cx),
+            Some(edit) if is_dry_run => self.preview(&filter, edit, &db, cx),
             Some(edit) => self.edit(&filter, edit, &db, cx),
         }
+    }
+
+    /// Shows what the edit would change.
+    fn preview(
+        &self,
+        filter: &LetterFilter,
+        edit: &redrive::dlq::Edit,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let mut preview = Preview::of("letter");
+        db.dlq()
+            .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
+        preview.end("no open or quarantined letter matches", self.repeat(), cx)
     }
 
     /// Words after "repeat the command" in a dry run.
@@ -258,26 +253,6 @@ impl Edit {
     }
 }
 
-impl EditArgs {
-    /// The edit, or `None` to restore an old version.
-    fn read(&self) -> Result<Option<redrive::dlq::Edit>> {
-        if let Some(command) = &self.exec {
-            let deadline = self.deadline;
-            let shell = Shell::new(command, Some(deadline));
-            return Ok(Some(redrive::dlq::Edit::transform(move |payload| {
-                let edited = shell.transform(payload, deadline);
-                edited.map_err(|failure| failure.message().to_owned())
-            })));
-        }
-        Ok(match (&self.patch, &self.merge, &self.set) {
-            (Some(patch), ..) => Some(redrive::dlq::Edit::patch(&text(patch)?)?),
-            (_, Some(merge), _) => Some(redrive::dlq::Edit::merge(&text(merge)?)?),
-            (.., Some(set)) => Some(redrive::dlq::Edit::set(text(set)?.trim())?),
-            (None, None, None) => None,
-        })
-    }
-}
-
 /// The progress of an edit or a restore. Undoing a restore is a restore too.
 fn stopped((done, audit): (u64, Option<i64>), total: u64, participle: &'static str) -> Stopped {
     Stopped {
@@ -322,19 +297,4 @@ fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
             false => Ending::Done,
         },
     )
-}
-
-/// The text of an argument, or of the file that it names with `@`.
-fn text(argument: &str) -> Result<String> {
-    let unreadable =
-        |error| Error::caused_by(format!("could not read `{}`", &argument[1..]), error);
-    match argument {
-        "@-" => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(unreadable)?;
-            Ok(text)
-        }
-        file if file.starts_with('@') => fs::read_to_string(&file[1..]).map_err(unreadable),
-        json => Ok(json.to_owned()),
-    }
 }

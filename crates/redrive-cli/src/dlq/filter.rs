@@ -126,7 +126,7 @@ impl FromStr for StateArg {
 }
 
 /// Whether an argument is a condition and not the name of a queue.
-pub(super) fn is_condition(argument: &str) -> bool {
+pub(crate) fn is_condition(argument: &str) -> bool {
     argument.contains(['=', '<', '>', '~'])
 }
 

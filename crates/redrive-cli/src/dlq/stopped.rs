@@ -7,7 +7,7 @@ use crate::terminal::{counted, grouped};
 /// The progress of a bulk command.
 pub(crate) struct Stopped {
     pub(crate) done: u64,
-    /// The letters that the command would have changed.
+    /// The letters or jobs that the command would have changed.
     pub(crate) total: u64,
     /// The change as a participle: `discarded`.
     pub(crate) participle: &'static str,
@@ -32,12 +32,17 @@ impl Stopped {
 
     /// The message.
     pub(crate) fn text(&self) -> String {
+        self.text_of("letter")
+    }
+
+    /// The message about other things than letters.
+    pub(crate) fn text_of(&self, noun: &str) -> String {
         let undo = self.undo.as_ref();
         let undo = undo.map(|undo| format!("; {undo}")).unwrap_or_default();
         format!(
             "stopped: {} of {} {}{undo}",
             grouped(self.done),
-            counted(self.total, "letter"),
+            counted(self.total, noun),
             self.participle
         )
     }

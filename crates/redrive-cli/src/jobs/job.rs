@@ -1,21 +1,29 @@
-//! `redrive job`: one job that has not ended.
+//! `redrive job`: jobs that have not ended.
+
+mod show;
+mod table;
+mod selection;
+mod list;
+mod change;
+mod edit;
 
 use clap::{Args, Subcommand};
-use redrive::admin::{Cancelled, JobState, LiveJob};
-use redrive::{Database, JobId};
-use serde::Serialize;
-use serde_json::json;
-use serde_json::value::RawValue;
+use redrive::JobId;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{AttemptLine, print_attempts};
 use crate::profession::Profession;
-use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
-use crate::time::{ago, rfc3339};
 
-/// Show or cancel a job, or change its priority
+/// List, show, cancel and change jobs that have not ended
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Conditions on jobs (a job must meet all of them):
+  queue= kind= state= id= priority= attempts= generation= age> age<
+  unique= payload.PATH=
+
+The states are ready, delayed and leased. The age counts from the enqueue. Pass
+each condition as one argument, in single quotes if it contains spaces or <, > or \".
+  state=ready,delayed  id=5..10  'age>5m'  'priority<0'  'payload.amount>100'")]
 pub(crate) struct JobCommand {
     #[command(subcommand)]
     subcommand: JobSubcommand,
@@ -23,22 +31,16 @@ pub(crate) struct JobCommand {
 
 #[derive(Debug, Subcommand)]
 enum JobSubcommand {
+    List(list::ListJobs),
     /// Show the state, payload and failed attempts of a job
     #[command(before_help = "Example:\n  redrive job show 42\n")]
     Show {
         /// The id of the job.
         id: JobId,
     },
-    /// Cancel a job
-    ///
-    /// A waiting job becomes a dead letter at once, with the cause `manual`. The handler of a
-    /// running job is asked to stop; if it succeeds first, the job is done.
-    #[command(before_help = "Example:\n  redrive job cancel 42\n")]
-    Cancel {
-        /// The id of the job.
-        id: JobId,
-    },
-    /// Change the priority of a waiting job
+    Cancel(change::Cancel),
+    Priority(change::Priority),
+    /// Change the priority of one waiting job; see `priority`
     #[command(before_help = "Example:\n  redrive job set 42 --priority 100\n")]
     Set {
         /// The id of the job.
@@ -47,181 +49,35 @@ enum JobSubcommand {
         #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
         priority: i16,
     },
+    RunNow(change::RunNow),
+    Edit(edit::EditJobs),
 }
 
 impl JobCommand {
     /// The role that the command needs.
     pub(crate) fn profession(&self) -> Profession {
-        match matches!(self.subcommand, JobSubcommand::Show { .. }) {
-            true => Profession::Reader,
-            false => Profession::Operator,
+        match &self.subcommand {
+            JobSubcommand::List(_) | JobSubcommand::Show { .. } => Profession::Reader,
+            JobSubcommand::Cancel(_)
+            | JobSubcommand::Priority(_)
+            | JobSubcommand::Set { .. }
+            | JobSubcommand::RunNow(_)
+            | JobSubcommand::Edit(_) => Profession::Operator,
         }
     }
 
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        match self.subcommand {
-            JobSubcommand::Show { id } => show(&db, id, cx),
-            JobSubcommand::Cancel { id } => cancel(&db, id, cx),
-            JobSubcommand::Set { id, priority } => set_priority(&db, id, priority, cx),
-        }
-    }
-}
-
-fn show(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    let Some(job) = db.admin().job(id)? else {
-        return not_found(db, id, cx);
-    };
-    if cx.global.json {
-        json_line(cx.out, &JobLine::of(&job))?;
-        return Ok(Ending::Done);
-    }
-    let state = match job.state {
-        JobState::Delayed => format!("delayed until {}", rfc3339(job.since)),
-        JobState::Ready | JobState::Leased | _ => format!("{} for {}", job.state, ago(job.since)),
-    };
-    writeln!(cx.out, "job {id}: {state}\n")?;
-    for (name, value) in details(&job) {
-        write_labelled(cx.out, &format!("  {name:<11} "), &one_line(&value))?;
-    }
-    if !job.history.is_empty() {
-        writeln!(cx.out, "\nTimeline:")?;
-        print_attempts(cx.out, &job.history)?;
-    }
-    writeln!(cx.out, "\nPayload:\n{}", clean(&pretty(job.payload.get())))?;
-    Ok(Ending::Done)
-}
-
-fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
-    let mut details = vec![
-        ("queue", job.queue.clone()),
-        ("kind", job.kind.clone()),
-        ("priority", job.priority.to_string()),
-        (
-            "attempts",
-            format!("{} of {}", job.attempts, job.max_attempts),
-        ),
-    ];
-    if job.generation > 0 {
-        details.push(("generation", job.generation.to_string()));
-    }
-    if job.crashes > 0 {
-        details.push(("crashes", format!("{} workers died", job.crashes)));
-    }
-    if let Some(worker) = job.worker {
-        let host = job.host.as_deref().unwrap_or("an unknown host");
-        details.push(("worker", format!("{worker} on {host}")));
-    }
-    if let Some(key) = &job.unique_key {
-        details.push(("unique key", key.clone()));
-    }
-    if let Some(since) = job.outage_since {
-        details.push(("outage", format!("for {}", ago(since))));
-    }
-    details.push((
-        "enqueued",
-        format!(
-            "{} ({} ago)",
-            rfc3339(job.enqueued_at),
-            ago(job.enqueued_at)
-        ),
-    ));
-    details
-}
-
-fn cancel(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    let (word, text) = match db.admin().cancel(id)? {
-        Cancelled::Dead => (
-            "dead",
-            format!("job {id} was cancelled; it is a dead letter"),
-        ),
-        Cancelled::Asked => (
-            "asked",
-            format!("job {id} is running; its handler was asked to stop"),
-        ),
-        Cancelled::NotLive | _ => return not_found(db, id, cx),
-    };
-    if cx.global.json {
-        json_line(cx.out, &json!({ "id": id.get(), "cancelled": word }))?;
-    } else {
-        writeln!(cx.out, "{text}")?;
-    }
-    Ok(Ending::Done)
-}
-
-fn set_priority(db: &Database, id: JobId, priority: i16, cx: &mut Context<'_>) -> Result<Ending> {
-    if !db.admin().set_priority(id, priority)? {
-        let Some(job) = db.admin().job(id)? else {
-            return not_found(db, id, cx);
-        };
-        cx.say(format!(
-            "job {id} is {}; its priority cannot change",
-            job.state
-        ));
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        json_line(cx.out, &json!({ "id": id.get(), "priority": priority }))?;
-    } else {
-        writeln!(cx.out, "job {id} now has priority {priority}")?;
-    }
-    Ok(Ending::Done)
-}
-
-/// Reports that no such job exists, and points to its letter.
-fn not_found(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    cx.say(match db.dlq().get(id)? {
-        Some(letter) => format!(
-            "job {id} has ended; its letter is {}: redrive dlq show {id}",
-            letter.state
-        ),
-        None => format!("job {id} does not exist, or it is done"),
-    });
-    Ok(Ending::NothingMatched)
-}
-
-/// A job as one line of JSON.
-#[derive(Serialize)]
-struct JobLine<'a> {
-    id: i64,
-    queue: &'a str,
-    kind: &'a str,
-    state: &'a str,
-    priority: i16,
-    attempts: u32,
-    max_attempts: u32,
-    generation: u32,
-    crashes: u32,
-    since: String,
-    enqueued_at: String,
-    worker: Option<String>,
-    host: Option<&'a str>,
-    unique_key: Option<&'a str>,
-    outage_since: Option<String>,
-    history: Vec<AttemptLine<'a>>,
-    payload: &'a RawValue,
-}
-
-impl JobLine<'_> {
-    fn of(job: &LiveJob) -> JobLine<'_> {
-        JobLine {
-            id: job.id.get(),
-            queue: &job.queue,
-            kind: &job.kind,
-            state: job.state.as_str(),
-            priority: job.priority,
-            attempts: job.attempts,
-            max_attempts: job.max_attempts,
-            generation: job.generation,
-            crashes: job.crashes,
-            since: rfc3339(job.since),
-            enqueued_at: rfc3339(job.enqueued_at),
-            worker: job.worker.map(|worker| worker.to_string()),
-            host: job.host.as_deref(),
-            unique_key: job.unique_key.as_deref(),
-            outage_since: job.outage_since.map(rfc3339),
-            history: job.history.iter().map(AttemptLine::of).collect(),
-            payload: &job.payload,
+        match &self.subcommand {
+            JobSubcommand::List(command) => command.run(cx),
+            JobSubcommand::Show { id } => {
+                let db = cx.database()?;
+                show::show(&db, *id, cx)
+            }
+            JobSubcommand::Cancel(command) => command.run(cx),
+            JobSubcommand::Priority(command) => command.run(cx),
+            JobSubcommand::Set { id, priority } => change::set_priority(*id, *priority, cx),
+            JobSubcommand::RunNow(command) => command.run(cx),
+            JobSubcommand::Edit(command) => command.run(cx),
         }
     }
 }

@@ -84,6 +84,7 @@ migrations! {
     41 "0041_fingerprint";
     42 "0042_dlq_events";
     43 "0043_event_changes";
+    44 "0044_live_jobs";
 }
 
 /// The ledger of applied migrations.

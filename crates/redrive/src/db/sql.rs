@@ -136,6 +136,10 @@ statements! {
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
     SET_PRIORITY = "inspect" / "set_priority";
+    LIST_JOBS = "inspect" / "list_jobs";
+    COUNT_JOBS = "inspect" / "count_jobs";
+    CHANGE_JOBS = "inspect" / "change_jobs";
+    PAGE_WAITING = "inspect" / "page_waiting";
     AUDIT = "inspect" / "audit";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
     STATS = "inspect" / "stats";

@@ -29,28 +29,29 @@ const PAGE: u64 = 100;
 /// The attempts to edit a letter that other editors keep changing.
 const ROUNDS: usize = 10;
 
-/// The outcome of an edit.
+/// The outcome of an edit of letters or of [waiting jobs](crate::admin::Jobs::edit).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edited {
-    /// Letters with a new payload.
+    /// Letters or jobs with a new payload.
     pub edited: Vec<JobId>,
-    /// The number of letters that the edit does not change.
+    /// The number of those that the edit does not change.
     pub unchanged: u64,
-    /// Errors of letters that the edit cannot change, grouped by message.
+    /// Errors of those that the edit cannot change, grouped by message.
     pub refused: Vec<ValidationError>,
-    /// Letters that are neither open nor quarantined, or that other editors kept changing.
+    /// Letters that are neither open nor quarantined, or that other editors kept changing; jobs
+    /// that a worker claimed or another operator changed meanwhile.
     pub skipped: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.
     pub audit: Option<i64>,
 }
 
-/// The effect that an edit would have on a letter.
+/// The effect that an edit would have on a letter or a waiting job.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EditPreview {
-    /// The letter.
+    /// The letter or the job.
     pub id: JobId,
     /// The current payload; `None` for captured bytes that are not JSON.
     pub before: Option<Box<RawValue>>,

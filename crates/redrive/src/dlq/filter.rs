@@ -1,8 +1,9 @@
 //! Filters that select dead letters. A command acts on exactly what `list` shows.
 
 mod moment;
-mod payload;
-mod value;
+pub(crate) mod payload;
+pub(crate) mod value;
+pub(crate) mod syntax;
 mod written;
 mod language;
 mod combine;
@@ -92,7 +93,8 @@ struct Filter {
     audit: Option<i64>,
 }
 
-fn as_predicate<S: Serializer>(
+/// Writes conditions on the payload as one `jsonpath` predicate.
+pub(crate) fn as_predicate<S: Serializer>(
     conditions: &[PayloadCondition],
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {

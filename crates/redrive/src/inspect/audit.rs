@@ -28,7 +28,7 @@ pub struct AuditRecord {
     pub reason: Option<String>,
     /// The filter of the change, as a JSON object.
     pub filter: Option<Box<RawValue>>,
-    /// The number of changed letters.
+    /// The number of changed letters or jobs.
     pub letters: u64,
     /// Details such as the run, the group or the policy.
     pub about: Option<Box<RawValue>>,

@@ -1,8 +1,8 @@
-//! Live jobs: show, cancel and reprioritize one.
+//! Live jobs: list them; show, cancel and reprioritize one.
 
-use std::fmt;
 use std::time::SystemTime;
 
+use postgres::Row;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -10,37 +10,11 @@ use crate::db::admin::Admin;
 use crate::db::sql;
 use crate::dlq::history::{AttemptRecord, attempts};
 use crate::error::{Error, Result};
+use crate::inspect::filter::JobFilter;
+use crate::inspect::handle::Jobs;
+use crate::inspect::state::JobState;
 use crate::job::job::{JobId, check_priority};
 use crate::job::payload::JsonText;
-
-/// The state of a live job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum JobState {
-    /// Ready to be claimed.
-    Ready,
-    /// Scheduled, backing off or snoozed.
-    Delayed,
-    /// Leased by a worker.
-    Leased,
-}
-
-impl JobState {
-    /// Returns the name used in the database, in metrics and by the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobState::Ready => "ready",
-            JobState::Delayed => "delayed",
-            JobState::Leased => "leased",
-        }
-    }
-}
-
-impl fmt::Display for JobState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// A live job.
 #[derive(Clone, Debug)]
@@ -110,37 +84,7 @@ impl Admin<'_> {
             let Some(row) = rows.first() else {
                 return Ok(None);
             };
-            let payload: JsonText = row.get("payload");
-            let history: Option<JsonText> = row.get("history");
-            let state = match row.get("state") {
-                "ready" => JobState::Ready,
-                "delayed" => JobState::Delayed,
-                "leased" => JobState::Leased,
-                other => {
-                    return Err(Error::invalid(format!(
-                        "job {id} is in an unknown place, `{other}`"
-                    )));
-                }
-            };
-            Ok(Some(LiveJob {
-                id,
-                queue: row.get("queue"),
-                kind: row.get("kind"),
-                state,
-                priority: row.get("priority"),
-                payload: payload.raw_value()?,
-                attempts: row.get::<_, i32>("attempt").unsigned_abs(),
-                max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-                generation: row.get::<_, i32>("generation").unsigned_abs(),
-                crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
-                since: row.get("run_at"),
-                enqueued_at: row.get("enqueued_at"),
-                history: history.map_or_else(|| Ok(Vec::new()), |history| attempts(&history))?,
-                worker: row.get("worker_id"),
-                host: row.get("host"),
-                unique_key: row.get("unique_key"),
-                outage_since: row.get("outage_since"),
-            }))
+            live_job(row).map(Some)
         })
     }
 
@@ -185,4 +129,57 @@ impl Admin<'_> {
             Ok(!rows.is_empty())
         })
     }
+}
+
+impl Jobs<'_> {
+    /// Returns matching jobs in any state, the oldest id first. The limit defaults to 50.
+    ///
+    /// ```
+    /// use redrive::admin::JobFilter;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let filter: JobFilter = "queue=orders state=ready age>5m".parse()?;
+    /// for job in db.admin().jobs().list(&filter)? {
+    ///     println!("{} {} {}", job.id, job.kind, job.payload);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self, filter: &JobFilter) -> Result<Vec<LiveJob>> {
+        const DOING: &str = "list jobs";
+        let (after, limit) = (filter.after.map(JobId::get), filter.most(50));
+        let filter = filter.parameter()?;
+        self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(DOING, &sql::LIST_JOBS, &[&filter, &after, &limit])?;
+            rows.iter().map(live_job).collect()
+        })
+    }
+}
+
+fn live_job(row: &Row) -> Result<LiveJob> {
+    let payload: JsonText = row.get("payload");
+    let history: Option<JsonText> = row.get("history");
+    Ok(LiveJob {
+        id: JobId::new(row.get("id")),
+        queue: row.get("queue"),
+        kind: row.get("kind"),
+        state: row.get::<_, &str>("state").parse()?,
+        priority: row.get("priority"),
+        payload: payload.raw_value()?,
+        attempts: row.get::<_, i32>("attempt").unsigned_abs(),
+        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
+        generation: row.get::<_, i32>("generation").unsigned_abs(),
+        crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
+        since: row.get("run_at"),
+        enqueued_at: row.get("enqueued_at"),
+        history: history.map_or_else(|| Ok(Vec::new()), |history| attempts(&history))?,
+        worker: row.get("worker_id"),
+        host: row.get("host"),
+        unique_key: row.get("unique_key"),
+        outage_since: row.get("outage_since"),
+    })
 }

@@ -191,6 +191,13 @@ impl<'a> FromSql<'a> for JsonText {
 }
 
 impl JsonText {
+    /// Returns the same text as a parameter of a statement.
+    pub(crate) fn json(&self) -> Result<Json> {
+        let text = String::from_utf8(self.0.to_vec())
+            .map_err(|error| Error::invalid("the stored JSON is not UTF-8").caused_by(error))?;
+        Ok(Json(text))
+    }
+
     /// Returns the same text as a `serde_json` value that keeps it verbatim.
     pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
         serde_json::from_slice(&self.0).map_err(|error| {

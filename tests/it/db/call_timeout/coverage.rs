@@ -14,6 +14,8 @@ const PURE: &[&str] = &[
     "Edit::set",
     "UtcHours::between",
     "LetterFilter::payload",
+    "JobFilter::payload",
+    "JobFilter::and_condition",
     "LetterFilter::and",
     "LetterFilter::parse_condition",
     "parse_duration",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::error::SqlState;
+use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
     Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterProperty,
@@ -182,6 +183,27 @@ pub(super) const VERBS: &[Verb] = &[
     verb("show a job", VIEWERS, |on| { on.db.admin().job(on.job())?; Ok(()) }),
     verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
     verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
+    verb("list live jobs", VIEWERS, |on| { on.db.admin().jobs().list(&JobFilter::new())?; Ok(()) }),
+    verb("count live jobs", VIEWERS, |on| { on.db.admin().jobs().count(&JobFilter::new())?; Ok(()) }),
+    verb("cancel jobs", &[Profession::Operator], |on| {
+        let this = JobFilter::new().ids([on.job()]);
+        on.db.admin().jobs().change(&this, JobChange::Cancel, &operator())?;
+        Ok(())
+    }),
+    verb("set the priority of jobs", &[Profession::Operator], |on| {
+        let this = JobFilter::new().ids([on.job()]);
+        on.db.admin().jobs().change(&this, JobChange::SetPriority(7), &operator())?;
+        Ok(())
+    }),
+    verb("run delayed jobs now", &[Profession::Operator], |on| {
+        on.db.admin().jobs().change(&JobFilter::new(), JobChange::RunNow, &operator())?;
+        Ok(())
+    }),
+    verb("edit jobs", &[Profession::Operator], |on| {
+        let this = JobFilter::new().ids([on.job()]);
+        on.db.admin().jobs().edit(&this, &Edit::set("{}")?, &operator())?;
+        Ok(())
+    }),
     verb("list the names of queues", READERS, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
     verb("count jobs and letters", READERS, |on| { on.db.admin().stats(None)?; Ok(()) }),
 

@@ -1,4 +1,4 @@
-//! The audit log as people read it: one line per redrive run, and filters as conditions. Pure.
+//! The audit log as people read it: one line per operation or redrive run, and filters as conditions. Pure.
 
 use redrive::admin::AuditRecord;
 use serde_json::Value;
@@ -14,22 +14,30 @@ pub(super) struct AuditLine {
     /// The time of the newest record, up to seconds.
     pub(super) at: String,
     pub(super) verb: String,
-    /// The letters of all records.
+    /// The letters or jobs of all records.
     pub(super) letters: u64,
     pub(super) operator: String,
     /// The conditions, the details and the reason.
     pub(super) details: String,
-    /// The redrive run whose steps are on this line.
-    run: Option<u64>,
+    whole: Whole,
 }
 
-/// Returns the lines of these records, newest first. The steps of a redrive run are one line.
+/// What the records of one line have in common.
+#[derive(Debug, PartialEq, Eq)]
+enum Whole {
+    /// The steps of a redrive run.
+    Run(u64),
+    /// The batches of an operation, by its first record.
+    Operation(i64),
+}
+
+/// Returns the lines of these records, newest first. The steps of a redrive run are one line, and so are the
+/// batches of an operation.
 pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine> {
     let mut lines: Vec<AuditLine> = Vec::new();
     for record in records {
         let line = AuditLine::of(record);
-        let same_run = |other: &&mut AuditLine| other.run.is_some() && other.run == line.run;
-        match lines.iter_mut().find(same_run) {
+        match lines.iter_mut().find(|other| other.whole == line.whole) {
             Some(newer) => newer.letters += line.letters,
             None => lines.push(line),
         }
@@ -39,8 +47,12 @@ pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine> {
 
 impl AuditLine {
     fn of(record: &AuditRecord) -> AuditLine {
-        let about = record.about.as_deref().map(value);
+        let mut about = record.about.as_deref().map(value);
         let run = about.as_ref().and_then(|about| about["run"].as_u64());
+        let first = about
+            .as_mut()
+            .and_then(Value::as_object_mut)
+            .and_then(|about| about.remove("batch_of")?.as_i64());
         let at = rfc3339(record.at);
         let mut parts = Vec::new();
         parts.extend(about.as_ref().map(conditions));
@@ -59,8 +71,11 @@ impl AuditLine {
             letters: record.letters,
             operator: record.person.clone().unwrap_or_else(|| record.role.clone()),
             details: parts.join("  "),
-            // The other actions on a run are decisions of an operator.
-            run: run.filter(|_| record.verb == "redrive"),
+            whole: match run {
+                // The other actions on a run are decisions of an operator.
+                Some(run) if record.verb == "redrive" => Whole::Run(run),
+                Some(_) | None => Whole::Operation(first.unwrap_or(record.id)),
+            },
         }
     }
 }

@@ -6,17 +6,18 @@
 use std::str::FromStr;
 
 use crate::dlq::filter::moment::moment;
-use crate::dlq::filter::payload::{Comparison, PayloadCondition, Scalar, end_of_quotes};
-use crate::dlq::filter::value::{Text, Trouble, number, once, range};
+use crate::dlq::filter::payload::Comparison;
+use crate::dlq::filter::syntax::{
+    Ids, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal, parts,
+    payload, unknown_field,
+};
+use crate::dlq::filter::value::{Text, Trouble, number, once};
 use crate::dlq::filter::{Filter, LetterFilter};
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::duration::parse_duration;
 use crate::job::job::milliseconds;
-
-/// The longest filter text, in bytes.
-const MAX_BYTES: usize = 64 * 1024;
 
 /// The conditions, for error messages.
 const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, generation=, died>, died<, \
@@ -58,14 +59,8 @@ impl FromStr for LetterFilter {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<LetterFilter> {
-        check(text)?;
         let mut filter = LetterFilter::default();
-        let mut rest = text.trim_start();
-        while !rest.is_empty() {
-            let (condition, after) = next_condition(rest);
-            add(&mut filter.filter, condition)?;
-            rest = after.trim_start();
-        }
+        each_condition(text, |condition| read(&mut filter.filter, condition))?;
         Ok(filter)
     }
 }
@@ -86,69 +81,17 @@ impl LetterFilter {
     /// # Errors
     /// *Invalid* if the text is not a condition; the message lists the conditions.
     pub fn parse_condition(text: &str) -> Result<LetterFilter> {
-        check(text)?;
         let mut filter = LetterFilter::default();
-        add(&mut filter.filter, text.trim())?;
+        one_condition(text, |condition| read(&mut filter.filter, condition))?;
         Ok(filter)
     }
 }
 
-/// Rejects text that is too long or that PostgreSQL cannot store.
-fn check(text: &str) -> Result<()> {
-    if text.len() > MAX_BYTES {
-        return Err(Error::invalid(format!(
-            "the filter is longer than {MAX_BYTES} bytes"
-        )));
-    }
-    if text.contains('\0') {
-        return Err(Error::invalid("the filter contains NUL"));
-    }
-    Ok(())
-}
-
-/// Adds one condition to the filter. The error names it.
-fn add(filter: &mut Filter, condition: &str) -> Result<()> {
-    read(filter, condition).map_err(|why| {
-        Error::invalid(format!(
-            "the condition `{}` of the filter {why}",
-            condition.escape_debug()
-        ))
-    })
-}
-
-/// Splits off the first condition, up to a blank outside quotes.
-fn next_condition(text: &str) -> (&str, &str) {
-    let mut from = 0;
-    while let Some(at) = text[from..].find(|c: char| c == '"' || c.is_whitespace()) {
-        let at = from + at;
-        match end_of_quotes(&text[at..]) {
-            Some(end) if text[at..].starts_with('"') => from = at + end,
-            // An unclosed quote extends to the end; parsing the condition reports
-            // it.
-            None if text[at..].starts_with('"') => break,
-            Some(_) | None => return text.split_at(at),
-        }
-    }
-    (text, "")
-}
-
 /// Parses one condition into the filter.
-#[expect(clippy::too_many_lines, reason = "one arm per field of the language")]
 fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble> {
-    let (key, comparison, value) = parts(condition)?;
+    let (key, comparison, value) = parts(condition, CONDITIONS)?;
     let value = Text { text: value };
-    let equal = || match comparison {
-        Comparison::Equal => Ok(()),
-        Comparison::NotEqual
-        | Comparison::Less
-        | Comparison::AtMost
-        | Comparison::Greater
-        | Comparison::AtLeast
-        | Comparison::Contains => Err(format!(
-            "does not support `{}`; write `{key}=`",
-            comparison.as_str()
-        )),
-    };
+    let equal = || only_equal(key, comparison);
     match key {
         "queue" => once(&mut filter.queue, equal().and_then(|()| value.one())?, key),
         "kind" => once(&mut filter.kind, equal().and_then(|()| value.one())?, key),
@@ -216,111 +159,26 @@ fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble
                 Err("only supports `message~`, which searches the message".to_owned())
             }
         },
-        "id" => match (comparison, value.text.contains("..")) {
-            (Comparison::Equal, false) => {
-                let ids: std::result::Result<_, Trouble> =
-                    value.several()?.iter().map(|id| number(id)).collect();
-                once(&mut filter.ids, ids?, key)
-            }
-            (
-                Comparison::Equal
-                | Comparison::NotEqual
-                | Comparison::Less
-                | Comparison::AtMost
-                | Comparison::Greater
-                | Comparison::AtLeast
-                | Comparison::Contains,
-                _,
-            ) => {
-                let (from, to) = range(comparison, value.text, i64::MIN, i64::MAX)?;
-                bounds(&mut filter.id_from, &mut filter.id_to, from, to, key)
-            }
+        "id" => match ids(comparison, &value)? {
+            Ids::These(ids) => once(&mut filter.ids, ids, key),
+            Ids::Range(from, to) => bounds(&mut filter.id_from, &mut filter.id_to, from, to, key),
         },
         "generation" => {
-            let narrow = |n: Option<i64>| {
-                n.map(|n| u32::try_from(n).map_err(|_| "has a negative generation".to_owned()))
-                    .transpose()
-            };
-            let (from, to) = range(
-                comparison,
-                value.text,
-                i64::from(i32::MIN),
-                i64::from(i32::MAX),
-            )?;
+            let (from, to) = count_range(comparison, &value, key)?;
             bounds(
                 &mut filter.generation_from,
                 &mut filter.generation_to,
-                narrow(from)?,
-                narrow(to)?,
+                from,
+                to,
                 key,
             )
         }
         "died" => died(filter, comparison, &value.one()?),
-        _ if key.starts_with("payload.") || key.starts_with("payload[") => {
-            let path = &key["payload".len()..];
-            let scalar = match value.text.starts_with('"') {
-                true => Scalar::Text(value.one()?),
-                false => Scalar::bare(&value.one()?),
-            };
-            let path = path.strip_prefix('.').unwrap_or(path);
-            let condition = PayloadCondition::new(path, comparison, scalar)
-                .map_err(|error| format!("has an invalid value: {error}"))?;
-            filter.payload.push(condition);
+        _ if is_payload(key) => {
+            filter.payload.push(payload(key, comparison, &value)?);
             Ok(())
         }
-        "payload" => Err(
-            "names no payload path; write payload.PATH, such as payload.customer.id=42".to_owned(),
-        ),
-        "" => Err(format!("names no field; expected one of {CONDITIONS}")),
-        _ => Err(format!(
-            "has an unknown field; expected one of {CONDITIONS}"
-        )),
-    }
-}
-
-/// Splits a condition at its first operator outside quotes.
-fn parts(condition: &str) -> std::result::Result<(&str, Comparison, &str), Trouble> {
-    const OPERATORS: [(&str, Comparison); 7] = [
-        ("!=", Comparison::NotEqual),
-        ("<=", Comparison::AtMost),
-        (">=", Comparison::AtLeast),
-        ("=", Comparison::Equal),
-        ("<", Comparison::Less),
-        (">", Comparison::Greater),
-        ("~", Comparison::Contains),
-    ];
-    let mut from = 0;
-    while let Some(at) = condition[from..].find(['"', '!', '=', '<', '>', '~']) {
-        let (key, rest) = condition.split_at(from + at);
-        if rest.starts_with('"') {
-            let end = end_of_quotes(rest).ok_or("has an unclosed quotation mark")?;
-            from += at + end;
-            continue;
-        }
-        let found = OPERATORS
-            .iter()
-            .find(|(operator, _)| rest.starts_with(operator));
-        let (operator, comparison) = found.ok_or("has a `!` that is not followed by `=`")?;
-        return Ok((key, *comparison, &rest[operator.len()..]));
-    }
-    Err(format!(
-        "has no operator such as `=`; quote values with blanks; expected one of {CONDITIONS}"
-    ))
-}
-
-fn bounds<T>(
-    from: &mut Option<T>,
-    to: &mut Option<T>,
-    new_from: Option<T>,
-    new_to: Option<T>,
-    key: &str,
-) -> std::result::Result<(), Trouble> {
-    if let Some(bound) = new_from {
-        once(from, bound, key)?;
-    }
-    match new_to {
-        Some(bound) => once(to, bound, key),
-        None => Ok(()),
+        _ => Err(unknown_field(key, CONDITIONS)),
     }
 }
 

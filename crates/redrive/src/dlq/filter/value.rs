@@ -3,16 +3,16 @@
 use crate::dlq::filter::payload::{Comparison, end_of_quotes};
 
 /// The reason why a condition does not parse.
-pub(super) type Trouble = String;
+pub(crate) type Trouble = String;
 
 /// The text after the operator.
-pub(super) struct Text<'a> {
-    pub(super) text: &'a str,
+pub(crate) struct Text<'a> {
+    pub(crate) text: &'a str,
 }
 
 impl Text<'_> {
     /// Parses one value, quoted or bare.
-    pub(super) fn one(&self) -> Result<String, Trouble> {
+    pub(crate) fn one(&self) -> Result<String, Trouble> {
         let value = if self.text.starts_with('"') {
             unquoted(self.text)?
         } else if self.text.contains('"') {
@@ -27,7 +27,7 @@ impl Text<'_> {
     }
 
     /// Parses values separated by commas.
-    pub(super) fn several(&self) -> Result<Vec<String>, Trouble> {
+    pub(crate) fn several(&self) -> Result<Vec<String>, Trouble> {
         let mut values = Vec::new();
         let mut rest = self.text;
         loop {
@@ -60,7 +60,7 @@ fn unquoted(text: &str) -> Result<String, Trouble> {
 }
 
 /// Parses an integer.
-pub(super) fn number(text: &str) -> Result<i64, Trouble> {
+pub(crate) fn number(text: &str) -> Result<i64, Trouble> {
     text.parse().map_err(|_| {
         format!(
             "compares with `{}`, which is not a whole number",
@@ -70,7 +70,7 @@ pub(super) fn number(text: &str) -> Result<i64, Trouble> {
 }
 
 /// Returns the lowest and highest number that satisfy the comparison.
-pub(super) fn range(
+pub(crate) fn range(
     comparison: Comparison,
     text: &str,
     least: i64,
@@ -102,7 +102,7 @@ pub(super) fn range(
 }
 
 /// Rejects a field that is given twice.
-pub(super) fn once<T>(field: &mut Option<T>, value: T, key: &str) -> Result<(), Trouble> {
+pub(crate) fn once<T>(field: &mut Option<T>, value: T, key: &str) -> Result<(), Trouble> {
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!(

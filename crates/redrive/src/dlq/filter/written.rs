@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dlq::filter::payload::{is_bare, quoted};
+use crate::dlq::filter::syntax::value;
 use crate::dlq::filter::{Filter, LetterFilter};
 use crate::dlq::state::LetterState;
 use crate::job::duration::format_duration;
@@ -90,12 +90,4 @@ fn conditions(filter: &Filter) -> Vec<String> {
     say("audit=", number(filter.audit));
     conditions.extend(filter.payload.iter().map(ToString::to_string));
     conditions
-}
-
-/// Writes a value, quoted if necessary.
-fn value(text: &str) -> String {
-    match is_bare(text) {
-        true => text.to_owned(),
-        false => quoted(text),
-    }
 }

@@ -1,13 +1,18 @@
 //! The calls on the database, queues, workers and jobs.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use redrive::admin::AuditFilter;
+use redrive::admin::{AuditFilter, JobChange, JobFilter};
+use redrive::dlq::Edit;
 use redrive::metrics::MetricsCollector;
 use redrive::{Database, Error, Failure, Job, JobId, NewJob, Queue, Result, Worker};
 use redrive_tests::{Finish, Gate, Hold, Order, worker};
 
 use super::{Call, GRACE, How, Limit, SCRAPE, Scene, bulk, operator, staged, usual};
+
+/// Continues a call that works in batches.
+const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 fn order() -> NewJob {
     NewJob::new(&Order { number: 9 }).expect("a good job")
@@ -133,6 +138,43 @@ pub(super) const CALLS: &[Call] = &[
             .admin()
             .set_priority(JobId::new(1 << 40), 3)
             .map(drop)
+    }),
+    bulk("Jobs::list", |scene| {
+        scene.db.admin().jobs().list(&JobFilter::new()).map(drop)
+    }),
+    bulk("Jobs::count", |scene| {
+        scene.db.admin().jobs().count(&JobFilter::new()).map(drop)
+    }),
+    bulk("Jobs::preview", |scene| {
+        let jobs = scene.db.admin().jobs();
+        jobs.preview(&JobFilter::new(), JobChange::Cancel).map(drop)
+    }),
+    bulk("Jobs::change", |scene| {
+        let jobs = scene.db.admin().jobs();
+        let none = JobFilter::new().ids([JobId::new(1 << 40)]);
+        jobs.change(&none, JobChange::RunNow, &operator()).map(drop)
+    }),
+    bulk("Jobs::change_while", |scene| {
+        let jobs = scene.db.admin().jobs();
+        let none = JobFilter::new().ids([JobId::new(1 << 40)]);
+        jobs.change_while(&none, JobChange::RunNow, &operator(), |_| GO_ON)
+            .map(drop)
+    }),
+    bulk("Jobs::edit", |scene| {
+        let jobs = scene.db.admin().jobs();
+        let edit = Edit::merge("{}").expect("an edit");
+        jobs.edit(&JobFilter::new(), &edit, &operator()).map(drop)
+    }),
+    bulk("Jobs::edit_while", |scene| {
+        let jobs = scene.db.admin().jobs();
+        let edit = Edit::merge("{}").expect("an edit");
+        jobs.edit_while(&JobFilter::new(), &edit, &operator(), |_| GO_ON)
+            .map(drop)
+    }),
+    bulk("Jobs::preview_edit", |scene| {
+        let jobs = scene.db.admin().jobs();
+        let edit = Edit::merge("{}").expect("an edit");
+        jobs.preview_edit(&JobFilter::new(), &edit, |_| Ok::<(), Error>(()))
     }),
     usual("Admin::queue_names", |scene| {
         scene.db.admin().queue_names("orders", 5).map(drop)

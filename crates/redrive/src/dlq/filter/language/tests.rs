@@ -1,6 +1,7 @@
 //! The filter language: what it accepts, how it writes filters, and its errors.
 
 use super::*;
+use crate::dlq::filter::syntax::MAX_BYTES;
 
 #[test]
 fn a_written_filter_parses_to_the_same_filter() {

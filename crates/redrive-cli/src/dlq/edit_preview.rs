@@ -1,0 +1,104 @@
+//! The dry run of an edit: the differences that it would make.
+
+use redrive::dlq::{EditDiff, EditPreview};
+use serde_json::json;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::terminal::{Style, counted, diff, grouped, json_line, pretty};
+
+/// How many letters or jobs are shown with their differences.
+const SHOWN: u64 = 5;
+/// How many of those that cannot be edited are listed.
+const MAX_NAMED: u64 = 5;
+
+/// Shows and counts what an edit would change.
+pub(crate) struct Preview {
+    /// `letter` or `job`.
+    noun: &'static str,
+    changed: u64,
+    unchanged: u64,
+    invalid: u64,
+}
+
+impl Preview {
+    pub(crate) fn of(noun: &'static str) -> Preview {
+        Preview {
+            noun,
+            changed: 0,
+            unchanged: 0,
+            invalid: 0,
+        }
+    }
+
+    /// Shows the effect on one letter or job.
+    pub(crate) fn add(&mut self, preview: &EditPreview, cx: &mut Context<'_>) -> Result<()> {
+        match &preview.after {
+            EditDiff::Changed(after) => {
+                self.changed += 1;
+                if cx.global.json {
+                    json_line(
+                        cx.out,
+                        &json!({ "id": preview.id.get(), "before": preview.before, "after": after }),
+                    )?;
+                } else if self.changed <= SHOWN {
+                    show(self.noun, preview, after.get(), cx)?;
+                }
+            }
+            EditDiff::Refused(error) => {
+                self.invalid += 1;
+                if cx.global.json {
+                    json_line(cx.out, &json!({ "id": preview.id.get(), "invalid": error }))?;
+                } else if self.invalid <= MAX_NAMED {
+                    cx.say(format!(
+                        "{} {} cannot be edited: {error}",
+                        self.noun, preview.id
+                    ));
+                }
+            }
+            EditDiff::Unchanged | _ => self.unchanged += 1,
+        }
+        Ok(())
+    }
+
+    /// Prints the counts. `none` says that nothing matches, and `repeat` how to repeat the command to act.
+    pub(crate) fn end(&self, none: &str, repeat: &str, cx: &mut Context<'_>) -> Result<Ending> {
+        if self.changed + self.unchanged + self.invalid == 0 {
+            cx.say(none);
+            return Ok(Ending::NothingMatched);
+        }
+        if !cx.global.json {
+            if self.changed > SHOWN {
+                writeln!(cx.out, "... and {} more.\n", grouped(self.changed - SHOWN))?;
+            }
+            writeln!(
+                cx.out,
+                "{} would be edited, {} would not change, {} cannot be edited.\n\
+                 Nothing was changed. To act, repeat the command {repeat}.",
+                counted(self.changed, self.noun),
+                grouped(self.unchanged),
+                grouped(self.invalid),
+            )?;
+        }
+        Ok(match self.invalid {
+            0 => Ending::Done,
+            _ => Ending::NothingMatched,
+        })
+    }
+}
+
+/// Shows the differences of one letter or job.
+fn show(noun: &str, preview: &EditPreview, after: &str, cx: &mut Context<'_>) -> Result<()> {
+    let style = Style::of_stdout();
+    let heading = format!("{noun} {}:", preview.id);
+    writeln!(cx.out, "{}", style.heading(&heading))?;
+    match &preview.before {
+        Some(before) => diff(cx.out, style, before.get(), after)?,
+        None => {
+            for line in pretty(after).lines() {
+                writeln!(cx.out, "{}", style.added(&format!("  + {line}")))?;
+            }
+        }
+    }
+    Ok(writeln!(cx.out)?)
+}

@@ -1,0 +1,386 @@
+//! `redrive job cancel`, `priority` and `run-now`.
+
+use std::ops::ControlFlow;
+
+use clap::Args;
+use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
+use redrive::{Database, JobId};
+use serde_json::{Value, json};
+
+use super::selection::{
+    JobSelection, JobsLeftOut, left_out_json, matching, write_left_out, write_sample,
+};
+use super::show::not_found;
+use crate::context::{Context, Ending};
+use crate::dlq::Stopped;
+use crate::error::Result;
+use crate::operator;
+use crate::stop::StopSignal;
+use crate::terminal::{Progress, counted, grouped, json_line};
+
+const AFTER_HELP: &str = "\
+Ctrl-C stops after the current batch of 500 jobs and prints how many were changed.
+The exit code is 1 then, and if nothing matches or a job given by id does not change.";
+
+/// Cancel jobs
+///
+/// Waiting jobs become dead letters, with the cause `manual`. Without --yes this is a dry run; jobs
+/// given by id are cancelled at once. Running jobs are left out unless they are given by id: then
+/// the handler is asked to stop, and if it succeeds first, the job is done.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive job cancel 42
+  redrive job cancel orders kind=order.test --reason 'test orders' --yes
+",
+    after_help = AFTER_HELP
+)]
+pub(super) struct Cancel {
+    #[command(flatten)]
+    selection: JobSelection,
+}
+
+/// Set the priority of waiting jobs
+///
+/// Without --yes this is a dry run; jobs given by id change at once. Running jobs are left out.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive job priority 100 42
+  redrive job priority -5 orders kind=report --yes
+",
+    after_help = AFTER_HELP
+)]
+pub(super) struct Priority {
+    /// New priority, from -1000 to 1000. Jobs with a higher priority run first.
+    #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: i16,
+    #[command(flatten)]
+    selection: JobSelection,
+}
+
+/// Make delayed jobs ready now
+///
+/// Without --yes this is a dry run; jobs given by id become ready at once. Scheduled, snoozed and
+/// retried jobs are delayed. Ready and running jobs are left out.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive job run-now 42
+  redrive job run-now orders 'attempts>=1' --yes
+",
+    after_help = AFTER_HELP
+)]
+pub(super) struct RunNow {
+    #[command(flatten)]
+    selection: JobSelection,
+}
+
+impl Cancel {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        run(&self.selection, JobChange::Cancel, cx)
+    }
+}
+
+impl Priority {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        run(&self.selection, JobChange::SetPriority(self.priority), cx)
+    }
+}
+
+impl RunNow {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        run(&self.selection, JobChange::RunNow, cx)
+    }
+}
+
+/// Sets the priority of one job.
+pub(super) fn set_priority(id: JobId, priority: i16, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = cx.database()?;
+    let change = JobChange::SetPriority(priority);
+    let filter = JobFilter::new().ids([id]);
+    let operator = operator::current(None);
+    let changed = db.admin().jobs().change(&filter, change, &operator)?;
+    match changed.jobs.is_empty() {
+        false => say_changed(id, change, cx),
+        true => explain(id, change, &db, cx),
+    }
+}
+
+fn run(selection: &JobSelection, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = cx.database()?;
+    match (selection.is_dry_run(), selection.ids().is_empty()) {
+        (true, _) => dry_run(selection, change, &db, cx),
+        (false, true) => change_matching(selection, change, &db, cx),
+        (false, false) => change_ids(selection, change, &db, cx),
+    }
+}
+
+fn dry_run(
+    selection: &JobSelection,
+    change: JobChange,
+    db: &Database,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    let filter = selection.filter()?;
+    let (count, changeable) = db.admin().jobs().preview(&filter, change)?;
+    let (_, affected) = db.admin().jobs().preview(&selection.limited()?, change)?;
+    let left_out = left_out(&count, changeable, change);
+    if cx.global.json {
+        json_line(
+            cx.out,
+            &json!({
+                "dry_run": true,
+                "matching": count.jobs(),
+                "would_change": affected,
+                "left_out": left_out_json(&left_out),
+            }),
+        )?;
+    } else if count.jobs() > 0 {
+        writeln!(
+            cx.out,
+            "{}; {} would be {}.\n",
+            matching(count.jobs()),
+            grouped(affected),
+            words(change).participle
+        )?;
+        write_left_out(&left_out, cx)?;
+    }
+    if count.jobs() == 0 {
+        cx.say(format!("no live job matches {filter}"));
+    } else if affected > 0 && !cx.global.json {
+        write_sample(db.admin().jobs().list(&filter)?, words(change).takes, cx)?;
+        writeln!(
+            cx.out,
+            "\nNothing was changed. To act:\n  {}",
+            selection.command_line(&words(change).command)
+        )?;
+    }
+    Ok(match affected {
+        0 => Ending::NothingMatched,
+        _ => Ending::Done,
+    })
+}
+
+/// Changes all matching jobs in batches, until a signal arrives.
+fn change_matching(
+    selection: &JobSelection,
+    change: JobChange,
+    db: &Database,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    let filter = selection.filter()?;
+    let mut stop = StopSignal::listen()?;
+    let jobs = db.admin().jobs();
+    let (count, changeable) = jobs.preview(&filter, change)?;
+    let (_, total) = jobs.preview(&selection.limited()?, change)?;
+    let words = words(change);
+    let progress = Progress::of(words.progressive, total);
+    let (mut done, mut audit, mut course) = (0, None, ControlFlow::Continue(()));
+    // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
+    let limited = filter.clone().limit(total);
+    let changed = jobs.change_while(&limited, change, &selection.operator(), |so_far| {
+        (done, audit) = (so_far.jobs.len() as u64, so_far.audit);
+        progress.at(done);
+        course = stop.check();
+        course
+    });
+    drop(progress);
+    let undo = match change {
+        JobChange::Cancel => {
+            audit.map(|audit| format!("undo: redrive dlq redrive audit={audit} --yes"))
+        }
+        JobChange::SetPriority(_) | JobChange::RunNow | _ => None,
+    };
+    let stopped = Stopped {
+        done,
+        total,
+        participle: words.participle,
+        undo,
+    };
+    if let Err(error) = changed {
+        if done > 0 {
+            cx.say(stopped.text_of("job"));
+        }
+        return Err(error.into());
+    }
+    let left_out = left_out(&count, changeable, change);
+    if cx.global.json {
+        let mut line = json!({ "left_out": left_out_json(&left_out), "audit": audit });
+        line[words.key] = Value::from(done);
+        json_line(cx.out, &line)?;
+    } else if count.jobs() > 0 {
+        writeln!(cx.out, "{} {}", counted(done, "job"), words.participle)?;
+        write_left_out(&left_out, cx)?;
+    }
+    if course.is_break() && done < total {
+        cx.out.flush()?;
+        cx.say(stopped.text_of("job"));
+        return Ok(Ending::NothingMatched);
+    }
+    if count.jobs() == 0 {
+        cx.say(format!("no live job matches {filter}"));
+    }
+    Ok(match done {
+        0 => Ending::NothingMatched,
+        _ => Ending::Done,
+    })
+}
+
+/// Changes the jobs given by id, and explains why others did not change.
+fn change_ids(
+    selection: &JobSelection,
+    change: JobChange,
+    db: &Database,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    let filter = selection.filter()?;
+    let jobs = db.admin().jobs();
+    let changed = jobs.change(&selection.limited()?, change, &selection.operator())?;
+    let mut ending = Ending::Done;
+    for id in selection.ids() {
+        let this = match changed.jobs.contains(&id) {
+            true => say_changed(id, change, cx)?,
+            false
+                if db.admin().job(id)?.is_some()
+                    && jobs.count(&filter.clone().ids([id]))?.jobs() == 0 =>
+            {
+                cx.say(format!("job {id} does not match the conditions"));
+                Ending::NothingMatched
+            }
+            false if change == JobChange::Cancel => cancel_running(id, db, cx)?,
+            false => explain(id, change, db, cx)?,
+        };
+        if this == Ending::NothingMatched {
+            ending = this;
+        }
+    }
+    Ok(ending)
+}
+
+/// Cancels a job that was running a moment ago.
+fn cancel_running(id: JobId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    match db.admin().cancel(id)? {
+        Cancelled::Dead => say_changed(id, JobChange::Cancel, cx),
+        Cancelled::Asked if cx.global.json => {
+            json_line(cx.out, &json!({ "id": id.get(), "cancelled": "asked" }))?;
+            Ok(Ending::Done)
+        }
+        Cancelled::Asked => {
+            writeln!(cx.out, "job {id} is running; its handler was asked to stop")?;
+            Ok(Ending::Done)
+        }
+        Cancelled::NotLive | _ => not_found(db, id, cx),
+    }
+}
+
+fn say_changed(id: JobId, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
+    let (json, text) = match change {
+        JobChange::SetPriority(priority) => (
+            json!({ "id": id.get(), "priority": priority }),
+            format!("job {id} now has priority {priority}"),
+        ),
+        JobChange::RunNow => (
+            json!({ "id": id.get(), "state": "ready" }),
+            format!("job {id} is ready now"),
+        ),
+        JobChange::Cancel | _ => (
+            json!({ "id": id.get(), "cancelled": "dead" }),
+            format!("job {id} was cancelled; it is a dead letter"),
+        ),
+    };
+    if cx.global.json {
+        json_line(cx.out, &json)?;
+    } else {
+        writeln!(cx.out, "{text}")?;
+    }
+    Ok(Ending::Done)
+}
+
+/// Says why a job did not change.
+fn explain(id: JobId, change: JobChange, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    let Some(job) = db.admin().job(id)? else {
+        return not_found(db, id, cx);
+    };
+    match change {
+        JobChange::SetPriority(priority) if job.priority == priority => {
+            return say_changed(id, change, cx);
+        }
+        JobChange::SetPriority(_) => cx.say(format!(
+            "job {id} is {}; its priority cannot change",
+            job.state
+        )),
+        JobChange::RunNow | JobChange::Cancel | _ => {
+            cx.say(format!("job {id} is {} already", job.state));
+        }
+    }
+    Ok(Ending::NothingMatched)
+}
+
+/// A change in words.
+struct Words {
+    /// The subcommand with its first arguments.
+    command: String,
+    participle: &'static str,
+    /// The key of the number in JSON.
+    key: &'static str,
+    progressive: &'static str,
+    /// The states of the jobs that it changes.
+    takes: &'static [JobState],
+}
+
+fn words(change: JobChange) -> Words {
+    match change {
+        JobChange::SetPriority(priority) => Words {
+            command: format!("priority {priority}"),
+            participle: "given the priority",
+            key: "reprioritized",
+            progressive: "setting the priority",
+            takes: &[JobState::Ready, JobState::Delayed],
+        },
+        JobChange::RunNow => Words {
+            command: "run-now".to_owned(),
+            participle: "made ready",
+            key: "made_ready",
+            progressive: "making ready",
+            takes: &[JobState::Delayed],
+        },
+        JobChange::Cancel | _ => Words {
+            command: "cancel".to_owned(),
+            participle: "cancelled",
+            key: "cancelled",
+            progressive: "cancelling",
+            takes: &[JobState::Ready, JobState::Delayed],
+        },
+    }
+}
+
+/// The matching jobs that a change leaves out, if it changes `changeable` of them.
+fn left_out(count: &JobCount, changeable: u64, change: JobChange) -> Vec<JobsLeftOut> {
+    let others = count.waiting().saturating_sub(changeable);
+    match change {
+        JobChange::SetPriority(priority) => vec![
+            JobsLeftOut::leased(count, "a worker runs them"),
+            JobsLeftOut {
+                jobs: others,
+                reason: "unchanged",
+                because: format!("they have priority {priority} already"),
+            },
+        ],
+        JobChange::RunNow => vec![
+            JobsLeftOut::leased(count, "a worker runs them"),
+            JobsLeftOut {
+                jobs: others,
+                reason: "ready",
+                because: "they are ready already".to_owned(),
+            },
+        ],
+        JobChange::Cancel | _ => vec![JobsLeftOut::leased(
+            count,
+            "a worker runs them; `redrive job cancel ID` asks a handler to stop",
+        )],
+    }
+}

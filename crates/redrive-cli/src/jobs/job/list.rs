@@ -1,0 +1,61 @@
+//! `redrive job list`: live jobs, one line each.
+
+use clap::Args;
+use redrive::JobId;
+
+use super::selection::filter_of;
+use super::show::JobLine;
+use super::table::job_table;
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::terminal::json_line;
+
+/// List jobs that have not ended, the oldest id first
+#[derive(Args, Debug)]
+#[command(before_help = "\
+Examples:
+  redrive job list
+  redrive job list orders state=ready 'age>5m'
+  redrive job list orders 'attempts>=2' --json | jq .payload
+")]
+pub(super) struct ListJobs {
+    /// Jobs with this id, or of this queue; conditions such as state=ready 'age>5m'; see `redrive
+    /// job --help`.
+    #[arg(value_name = "ID|QUEUE|CONDITION")]
+    words: Vec<String>,
+    /// At most this many jobs.
+    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+    /// Only jobs after this one: the next page.
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
+    after: Option<JobId>,
+}
+
+impl ListJobs {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let mut filter = filter_of(&self.words)?.limit(self.limit);
+        if let Some(after) = self.after {
+            filter = filter.after(after);
+        }
+        let jobs = cx.database()?.admin().jobs().list(&filter)?;
+        if cx.global.json {
+            for job in &jobs {
+                json_line(cx.out, &JobLine::of(job))?;
+            }
+        } else if !jobs.is_empty() {
+            job_table(&jobs).write(cx.out)?;
+        }
+        match jobs.last() {
+            None => {
+                cx.say(format!("no live job matches {filter}").trim_end());
+                return Ok(Ending::NothingMatched);
+            }
+            Some(last) if jobs.len() as u64 == self.limit => {
+                cx.out.flush()?;
+                cx.say(format!("for more jobs, add --after {}", last.id));
+            }
+            Some(_) => {}
+        }
+        Ok(Ending::Done)
+    }
+}

@@ -1,0 +1,264 @@
+//! Bulk operations on waiting jobs, in batches of one transaction with its audit row.
+
+use std::ops::ControlFlow;
+
+use crate::db::session::Parameter;
+use crate::db::sql;
+use crate::error::Result;
+use crate::inspect::filter::JobFilter;
+use crate::inspect::handle::Jobs;
+use crate::inspect::state::JobState;
+use crate::job::job::{JobId, check_priority};
+use crate::job::operator::Operator;
+use crate::job::payload::{Json, JsonText};
+
+/// The jobs per statement.
+const BATCH: u64 = 500;
+
+/// A change of waiting jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobChange {
+    /// The jobs become letters with the cause `manual`.
+    Cancel,
+    /// The jobs get this priority, from -1,000 to 1,000. Jobs that have it do not change.
+    SetPriority(i16),
+    /// Delayed jobs become ready. Ready jobs do not change.
+    RunNow,
+}
+
+impl JobChange {
+    /// Returns the name in the statement.
+    fn word(self) -> &'static str {
+        match self {
+            JobChange::Cancel => "cancel",
+            JobChange::SetPriority(_) => "set_priority",
+            JobChange::RunNow => "run_now",
+        }
+    }
+
+    /// Returns the new priority.
+    fn priority(self) -> Option<i32> {
+        match self {
+            JobChange::SetPriority(priority) => Some(priority.into()),
+            JobChange::Cancel | JobChange::RunNow => None,
+        }
+    }
+}
+
+/// The jobs that an operation has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedJobs {
+    /// The jobs.
+    pub jobs: Vec<JobId>,
+    /// The audit record of the operation; `None`: it changed none. After a cancellation,
+    /// [`LetterFilter::audit`](crate::dlq::LetterFilter::audit) selects the letters by it.
+    pub audit: Option<i64>,
+}
+
+/// The number of jobs that a filter matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobCount {
+    /// Ready jobs.
+    pub ready: u64,
+    /// Delayed jobs.
+    pub delayed: u64,
+    /// Leased jobs.
+    pub leased: u64,
+}
+
+impl JobCount {
+    /// Returns the number of jobs that wait, ready or delayed. Bulk operations change only these.
+    pub fn waiting(&self) -> u64 {
+        self.ready + self.delayed
+    }
+
+    /// Returns the number of all matching jobs.
+    pub fn jobs(&self) -> u64 {
+        self.waiting() + self.leased
+    }
+}
+
+/// One statement that changes a batch.
+pub(crate) struct Batch<'a> {
+    pub(crate) doing: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) filter: &'a JobFilter,
+    pub(crate) operator: &'a Operator,
+    pub(crate) priority: Option<i32>,
+    /// The place after which it starts.
+    pub(crate) place: Option<Json>,
+    /// The last place that it reads.
+    pub(crate) last_place: Option<Json>,
+    pub(crate) most: u64,
+    /// The jobs of an edit, with their earlier and their new payloads.
+    pub(crate) ids: Vec<i64>,
+    pub(crate) unedited: Vec<String>,
+    pub(crate) edited: Vec<String>,
+}
+
+/// The outcome of a batch.
+pub(crate) struct Batched {
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) audit: Option<i64>,
+    /// The place of the last job; `None`: no job is left.
+    pub(crate) place: Option<Json>,
+}
+
+impl Jobs<'_> {
+    /// Counts matching jobs by state, ignoring the limit.
+    ///
+    /// # Errors
+    /// *Invalid* with [`JobFilter::after`]; otherwise if the database rejects the statement or
+    /// does not answer within a minute.
+    pub fn count(&self, filter: &JobFilter) -> Result<JobCount> {
+        Ok(self.count_alike(filter, None)?.0)
+    }
+
+    /// Counts matching jobs by state, and those that a change would change.
+    ///
+    /// # Errors
+    /// Those of [`count`](Jobs::count).
+    pub fn preview(&self, filter: &JobFilter, change: JobChange) -> Result<(JobCount, u64)> {
+        let (count, alike) = self.count_alike(filter, change.priority())?;
+        let changed = match change {
+            JobChange::Cancel => count.waiting(),
+            JobChange::SetPriority(_) => count.waiting() - alike,
+            JobChange::RunNow => count.delayed,
+        };
+        Ok((count, changed.min(filter.limit.unwrap_or(u64::MAX))))
+    }
+
+    /// Counts matching jobs, and waiting ones with this priority.
+    fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<(JobCount, u64)> {
+        const DOING: &str = "count jobs";
+        filter.refuse_after()?;
+        let filter = filter.parameter()?;
+        self.db.call_bulk(DOING, move |session| {
+            let (mut count, mut alike) = (JobCount::default(), 0);
+            for row in session.query(DOING, &sql::COUNT_JOBS, &[&filter, &priority])? {
+                let number = |column| row.get::<_, i64>(column).unsigned_abs();
+                match row.get::<_, &str>("state").parse()? {
+                    JobState::Ready => count.ready = number("jobs"),
+                    JobState::Delayed => count.delayed = number("jobs"),
+                    JobState::Leased => {
+                        count.leased = number("jobs");
+                        continue;
+                    }
+                }
+                alike += number("alike");
+            }
+            Ok((count, alike))
+        })
+    }
+
+    /// Changes waiting jobs that match, delayed ones first. Leased jobs do not change.
+    ///
+    /// Each batch of 500 is one transaction with its audit row. A job that moves meanwhile, for
+    /// example because a worker claims it, is left out.
+    ///
+    /// # Errors
+    /// *Invalid* with [`JobFilter::after`] or a priority out of range; otherwise if the database
+    /// rejects a statement or does not answer. Jobs changed before the error stay changed.
+    pub fn change(
+        &self,
+        filter: &JobFilter,
+        change: JobChange,
+        operator: &Operator,
+    ) -> Result<ChangedJobs> {
+        self.change_while(filter, change, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Changes jobs as [`change`](Jobs::change) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 500 with everything changed so far.
+    ///
+    /// # Errors
+    /// Those of [`change`](Jobs::change).
+    pub fn change_while(
+        &self,
+        filter: &JobFilter,
+        change: JobChange,
+        operator: &Operator,
+        mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
+    ) -> Result<ChangedJobs> {
+        filter.refuse_after()?;
+        if let JobChange::SetPriority(priority) = change {
+            check_priority(priority)?;
+        }
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut changed = ChangedJobs::default();
+        let mut place = None;
+        while left > 0 {
+            let batch = Batch {
+                doing: "change jobs",
+                word: change.word(),
+                filter,
+                operator,
+                priority: change.priority(),
+                place,
+                last_place: None,
+                most: left.min(BATCH),
+                ids: Vec::new(),
+                unedited: Vec::new(),
+                edited: Vec::new(),
+            };
+            let done = self.change_batch(batch, changed.audit)?;
+            if done.place.is_none() {
+                break;
+            }
+            place = done.place;
+            changed.audit = done.audit;
+            left = left.saturating_sub(done.jobs.len() as u64);
+            changed.jobs.extend(done.jobs);
+            if go_on(&changed).is_break() {
+                break;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Changes one batch. `audit` is the record of the first one.
+    pub(crate) fn change_batch(self, batch: Batch<'_>, audit: Option<i64>) -> Result<Batched> {
+        let filter = batch.filter.parameter()?;
+        let most = i64::try_from(batch.most).unwrap_or(i64::MAX);
+        let operator = batch.operator.clone();
+        let Batch {
+            doing,
+            word,
+            priority,
+            place,
+            last_place,
+            ids,
+            unedited,
+            edited,
+            ..
+        } = batch;
+        self.db.call_bulk(doing, move |session| {
+            let (why, by) = (operator.given_reason(), operator.by());
+            let parameters: [Parameter<'_>; 12] = [
+                &word,
+                &filter,
+                &place,
+                &last_place,
+                &most,
+                &why,
+                &by,
+                &audit,
+                &priority,
+                &ids,
+                &unedited,
+                &edited,
+            ];
+            let rows = session.query(doing, &sql::CHANGE_JOBS, &parameters)?;
+            let place = rows.last().map(|row| row.get::<_, JsonText>("next_place"));
+            Ok(Batched {
+                jobs: rows.iter().map(|row| JobId::new(row.get("id"))).collect(),
+                audit: rows.first().map(|row| row.get("audit_id")).or(audit),
+                place: place.map(|place| place.json()).transpose()?,
+            })
+        })
+    }
+}

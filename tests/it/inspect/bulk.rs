@@ -1,0 +1,368 @@
+//! Bulk operations on waiting jobs: cancel, set the priority, run now, edit.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use redrive::admin::{JobChange, JobFilter, JobState};
+use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
+use redrive::{Enqueued, Error, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Gate, Hold, Order, Tally, TestDatabase, drained, no_drift, stop, worker};
+
+use super::listing::ids;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn maria() -> Operator {
+    Operator::new("maria@ops-1").reason("the partner left")
+}
+
+/// Enqueues `count` ready jobs and as many delayed ones, of queue `orders`.
+fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
+    let ready = queue.enqueue_many(&Order::up_to(count)).unwrap();
+    let delayed: Vec<NewJob> = Order::up_to(count)
+        .iter()
+        .map(|order| NewJob::new(order).unwrap().delay(HOUR))
+        .collect();
+    let delayed = queue.enqueue_jobs(&delayed).unwrap();
+    (ready, delayed.iter().map(|stored| stored.id()).collect())
+}
+
+/// The audit records: verb, person, reason, filter, number of jobs, and whether it is a further batch.
+fn audit(test: &TestDatabase) -> Vec<(String, String, String, String, i64, bool)> {
+    let rows = test.client().query(
+        "SELECT verb, person, reason, filter::text AS filter, letters, \
+         coalesce(about ? 'batch_of', false) AS more FROM redrive.audit ORDER BY id",
+        &[],
+    );
+    rows.unwrap()
+        .iter()
+        .map(|row| {
+            (
+                row.get("verb"),
+                row.get("person"),
+                row.get("reason"),
+                row.get("filter"),
+                row.get("letters"),
+                row.get("more"),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audit() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    waiting(&queue, 400);
+    test.queue("mails").enqueue(&Order { number: 1 }).unwrap();
+    let unique = NewJob::new(&Order { number: 0 }).unwrap().unique("today");
+    queue.enqueue_job(unique.clone()).unwrap();
+
+    let filter = JobFilter::new().queue("orders");
+    let jobs = db.admin().jobs();
+    let (count, affected) = jobs.preview(&filter, JobChange::Cancel).unwrap();
+    assert_eq!((count.ready, count.delayed, affected), (401, 400, 801));
+    let changed = jobs.change(&filter, JobChange::Cancel, &maria()).unwrap();
+    assert_eq!(changed.jobs.len(), 801);
+    assert!(queue.is_drained().unwrap());
+    assert_eq!(ids(db, "").len(), 1, "the job of the other queue");
+
+    let letters = LetterFilter::new().audit(changed.audit.expect("an audit record"));
+    assert_eq!(db.dlq().count(&letters).unwrap().letters, 801);
+    let letter = &db.dlq().list(&letters).unwrap()[0];
+    assert_eq!(
+        (letter.cause, letter.state, &*letter.error_class),
+        (DeathCause::Manual, LetterState::Open, "cancelled")
+    );
+    let records = audit(&test);
+    let (verb, person, reason, conditions, ..) = &records[0];
+    assert_eq!(
+        (&**verb, &**person, &**reason, &**conditions),
+        (
+            "cancel_jobs",
+            "maria@ops-1",
+            "the partner left",
+            r#"{"queue": "orders"}"#
+        )
+    );
+    let numbers: Vec<(i64, bool)> = records.iter().map(|record| (record.4, record.5)).collect();
+    assert_eq!(numbers, [(400, false), (401, true)]);
+    // The key is free again, and the counters agree with the rows.
+    assert!(matches!(
+        queue.enqueue_job(unique).unwrap(),
+        Enqueued::New(_)
+    ));
+    no_drift(db);
+}
+
+#[test]
+fn a_cancelled_redriven_job_reopens_its_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let this = JobFilter::new().ids([id]);
+    let jobs = db.admin().jobs();
+    jobs.change(&this, JobChange::Cancel, &maria()).unwrap();
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([id]), &maria())
+        .unwrap();
+    let changed = jobs.change(&this, JobChange::Cancel, &maria()).unwrap();
+    assert_eq!(changed.jobs, [id]);
+    let letter = db.dlq().get(id).unwrap().expect("the same letter");
+    assert_eq!(
+        (letter.state, letter.generation, letter.audit),
+        (LetterState::Open, 1, changed.audit)
+    );
+}
+
+#[test]
+fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let (ready, delayed) = waiting(&queue, 700);
+    let jobs = db.admin().jobs();
+    let late =
+        JobFilter::new()
+            .queue("orders")
+            .payload("number", redrive::dlq::Comparison::Greater, 100);
+    let late = late.unwrap();
+    let before = db.admin().job(ready[500]).unwrap().expect("a live job");
+    let changed = jobs
+        .change(&late, JobChange::SetPriority(-7), &maria())
+        .unwrap();
+    assert_eq!(changed.jobs.len(), 1200);
+    let after = db.admin().job(ready[500]).unwrap().expect("a live job");
+    assert_eq!(
+        (after.priority, after.state, after.since, after.enqueued_at),
+        (-7, JobState::Ready, before.since, before.enqueued_at)
+    );
+    assert_eq!(after.payload.get(), before.payload.get());
+    assert_eq!(
+        db.admin()
+            .job(delayed[500])
+            .unwrap()
+            .expect("a live job")
+            .priority,
+        -7
+    );
+    assert_eq!(
+        db.admin()
+            .job(ready[50])
+            .unwrap()
+            .expect("a live job")
+            .priority,
+        0
+    );
+    assert_eq!(jobs.count(&late).unwrap().jobs(), 1200);
+    assert_eq!(jobs.list(&late).unwrap().len(), 50, "a page");
+
+    // Jobs that have the priority do not change again.
+    let (count, affected) = jobs.preview(&late, JobChange::SetPriority(-7)).unwrap();
+    assert_eq!((count.jobs(), affected), (1200, 0));
+    let again = jobs.change(&late, JobChange::SetPriority(-7), &maria());
+    assert_eq!(again.unwrap().audit, None);
+    let bad = jobs.change(&late, JobChange::SetPriority(1001), &maria());
+    assert!(bad.unwrap_err().is_invalid());
+
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .slots(1)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    tally_of(&queue, &tally, &ready);
+    stop(worker);
+    assert_eq!(tally.order()[..100], ready[..100]);
+}
+
+/// Waits until the ready jobs have run.
+fn tally_of(queue: &Queue, tally: &Tally, ready: &[JobId]) {
+    redrive_tests::wait_until("the ready jobs", redrive_tests::SOON, || {
+        tally.order().len() == ready.len()
+    });
+    assert_eq!(
+        queue
+            .database()
+            .admin()
+            .jobs()
+            .count(&JobFilter::new().state(JobState::Ready))
+            .unwrap()
+            .jobs(),
+        0
+    );
+}
+
+#[test]
+fn run_now_makes_delayed_jobs_ready() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let (ready, delayed) = waiting(&queue, 3);
+    let filter = JobFilter::new().queue("orders");
+    let jobs = db.admin().jobs();
+    let (count, affected) = jobs.preview(&filter, JobChange::RunNow).unwrap();
+    assert_eq!((count.jobs(), affected), (6, 3));
+    let changed = jobs.change(&filter, JobChange::RunNow, &maria()).unwrap();
+    assert_eq!(changed.jobs, delayed);
+    assert_eq!(ids(db, "state=ready").len(), 6);
+    let none = JobFilter::new().state(JobState::Ready);
+    let none = jobs.change(&none, JobChange::RunNow, &maria()).unwrap();
+    assert!(none.jobs.is_empty());
+
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .slots(1)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(tally.order(), [ready, delayed].concat());
+}
+
+#[test]
+fn an_edit_changes_the_payloads_of_waiting_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let (ready, delayed) = waiting(&queue, 150);
+    let edit = Edit::transform(|payload| match payload {
+        r#"{"number":7}"# => Err("no sevens".to_owned()),
+        r#"{"number":8}"# => Ok(payload.to_owned()),
+        _ => Ok(payload.replace("number", "count")),
+    });
+    let filter = JobFilter::new().queue("orders");
+    let (mut changed, mut same, mut refused) = (0, 0, 0);
+    db.admin()
+        .jobs()
+        .preview_edit(&filter, &edit, |preview| -> Result<(), Error> {
+            match preview.after {
+                EditDiff::Changed(_) => changed += 1,
+                EditDiff::Refused(_) => refused += 1,
+                EditDiff::Unchanged | _ => same += 1,
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!((changed, same, refused), (296, 2, 2));
+    assert_eq!(audit(&test), []);
+
+    let done = db.admin().jobs().edit(&filter, &edit, &maria()).unwrap();
+    assert_eq!((done.edited.len(), done.unchanged), (296, 2));
+    assert_eq!((done.refused[0].letters, done.skipped.len()), (2, 0));
+    for (id, payload) in [
+        (ready[0], r#"{"count":1}"#),
+        (ready[6], r#"{"number":7}"#),
+        (ready[149], r#"{"count":150}"#),
+        (delayed[0], r#"{"count":1}"#),
+    ] {
+        let job = db.admin().job(id).unwrap().expect("a live job");
+        assert_eq!(job.payload.get(), payload);
+    }
+    let records = audit(&test);
+    assert_eq!(records.iter().map(|record| record.4).sum::<i64>(), 296);
+    assert!(records.iter().all(|record| record.0 == "edit_jobs"));
+    assert_eq!(records.iter().filter(|record| !record.5).count(), 1);
+    no_drift(db);
+}
+
+#[test]
+fn an_edit_does_not_overwrite_a_payload_that_changed_meanwhile() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let other = test.open();
+    let edit = Edit::transform(move |payload| -> Result<String, String> {
+        if payload == r#"{"number":1}"# {
+            let set = Edit::set(r#"{"number":2}"#).unwrap();
+            let this = JobFilter::new().ids([id]);
+            other.admin().jobs().edit(&this, &set, &maria()).unwrap();
+        }
+        Ok(r#"{"number":3}"#.to_owned())
+    });
+    let done = db.admin().jobs().edit(&JobFilter::new(), &edit, &maria());
+    assert_eq!(done.unwrap().skipped, [id]);
+    let job = db.admin().job(id).unwrap().expect("a live job");
+    assert_eq!(job.payload.get(), r#"{"number":2}"#);
+}
+
+#[test]
+fn leased_jobs_do_not_change() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    let all = JobFilter::new();
+    let jobs = db.admin().jobs();
+    for change in [
+        JobChange::Cancel,
+        JobChange::SetPriority(3),
+        JobChange::RunNow,
+    ] {
+        let (count, affected) = jobs.preview(&all, change).unwrap();
+        assert_eq!((count.leased, affected), (1, 0), "{change:?}");
+        let changed = jobs.change(&all, change, &maria()).unwrap();
+        assert!(changed.jobs.is_empty(), "{change:?}");
+    }
+    let edit = Edit::set("{}").unwrap();
+    let done = jobs.edit(&all, &edit, &maria()).unwrap();
+    assert!(done.edited.is_empty() && done.skipped.is_empty());
+    assert_eq!(ids(db, "state=leased"), [id.get()]);
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(audit(&test), []);
+}
+
+#[test]
+fn a_limit_and_a_stop_end_an_operation_between_two_batches() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = queue.database().admin().jobs();
+    waiting(&queue, 1200);
+    let ready = JobFilter::new().state(JobState::Ready);
+    let three = ready.clone().limit(3);
+    let changed = jobs.change(&three, JobChange::Cancel, &maria()).unwrap();
+    assert_eq!(changed.jobs.len(), 3);
+    let changed =
+        jobs.change_while(
+            &ready,
+            JobChange::SetPriority(5),
+            &maria(),
+            |so_far| match so_far.jobs.len() {
+                500 => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            },
+        );
+    assert_eq!(changed.unwrap().jobs.len(), 1000);
+    let count = jobs.count(&ready.priority_from(5)).unwrap();
+    assert_eq!(count.jobs(), 1000);
+}
