@@ -24,6 +24,7 @@ mod discard;
 mod reopen;
 mod capture;
 mod runs;
+mod protection;
 mod validate;
 mod edit;
 mod deliver;
@@ -82,6 +83,7 @@ enum DlqSubcommand {
     Reopen(reopen::Reopen),
     Capture(capture::CaptureFailures),
     Runs(runs::RunsCommand),
+    Protection(protection::ProtectionCommand),
     Validate(validate::Validate),
     Edit(edit::Edit),
     Deliver(deliver::Deliver),
@@ -105,6 +107,7 @@ impl DlqCommand {
             DlqSubcommand::Reopen(command) => command.run(cx),
             DlqSubcommand::Capture(command) => command.run(cx),
             DlqSubcommand::Runs(command) => command.run(cx),
+            DlqSubcommand::Protection(command) => command.run(cx),
             DlqSubcommand::Validate(command) => command.run(cx),
             DlqSubcommand::Edit(command) => command.run(cx),
             DlqSubcommand::Deliver(command) => command.run(cx),

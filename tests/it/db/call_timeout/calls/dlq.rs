@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupRuleId, GroupState, Letter, LetterFilter,
-    LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
-    SplitBy, Validators,
+    Edit, ForeignFailure, Letter, LetterFilter, LetterState, Policy, PolicyMode, Redaction,
+    RedactionId, RedriveOptions, RetentionRule, Validators,
 };
 use redrive::{Error, Failure, JobId};
 use redrive_tests::Order;
