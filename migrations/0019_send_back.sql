@@ -33,6 +33,64 @@ BEGIN
 END
 $$;
 
+-- The conditions for redriving letters of a queue. A queue without a row needs nothing. Only the owner of the
+-- schema can change it: an operator who could would not be bound by it.
+CREATE TABLE redrive.protections (
+    queue         redrive.name NOT NULL PRIMARY KEY,
+    approve_above bigint       CHECK (approve_above >= 0),
+    roles         text[]       COLLATE "C" CHECK (cardinality(roles) > 0),
+    other_role    boolean      NOT NULL DEFAULT false,
+    CONSTRAINT protections_require_something CHECK (num_nonnulls(approve_above, roles) > 0)
+);
+
+COMMENT ON COLUMN redrive.protections.approve_above IS 'A run with more letters of the queue needs the approval of a second operator; NULL: none does.';
+COMMENT ON COLUMN redrive.protections.roles IS 'Only these database roles and their members may redrive; NULL: every operator.';
+COMMENT ON COLUMN redrive.protections.other_role IS 'Whether the approval must come from another database role. The server verifies the role of a session; a program chooses the name of its operator.';
+
+-- Raises an error if the role of the session may not redrive letters of one of these queues; NULL: of any queue.
+CREATE FUNCTION redrive.check_allowed(queues text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    refused redrive.protections;
+BEGIN
+    SELECT p.* INTO refused FROM redrive.protections p
+    WHERE p.roles IS NOT NULL AND (queues IS NULL OR p.queue = ANY (queues))
+        AND NOT EXISTS (
+            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER'))
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: role % may not redrive letters of queue %; it is limited to the roles: %',
+            session_user, refused.queue, array_to_string(refused.roles, ', ')
+            USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
+    END IF;
+END
+$$;
+
+-- Raises an error if one of these queues requires an approval for this number of letters.
+CREATE FUNCTION redrive.check_size(queues text[], letters bigint[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    refused record;
+BEGIN
+    SELECT p.queue, p.approve_above, n.letters INTO refused
+    FROM unnest(queues, letters) AS n (queue, letters)
+    JOIN redrive.protections p ON p.queue = n.queue AND n.letters > p.approve_above
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
+            refused.letters, refused.queue, refused.approve_above
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
+    END IF;
+END
+$$;
+
 -- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
 -- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with
 -- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
@@ -67,7 +125,24 @@ CREATE FUNCTION redrive.send_back(
     SET work_mem = '32MB'
 AS $$
 #variable_conflict use_column
+DECLARE
+    queues text[];
+    counts bigint[];
 BEGIN
+    -- A run was checked when it was created or approved, a policy when it was set.
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        IF EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = send_back.run_id AND r.state = 'unapproved') THEN
+            RAISE EXCEPTION 'redrive: run % needs an approval', send_back.run_id
+                USING ERRCODE = 'object_not_in_prerequisite_state';
+        ELSIF send_back.run_id IS NULL AND send_back.policy_id IS NULL THEN
+            SELECT array_agg(q.queue), array_agg(q.letters) INTO queues, counts
+            FROM (
+                SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l
+                WHERE l.id = ANY (send_back.ids) GROUP BY 1
+            ) q;
+            PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
+        END IF;
+    END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue

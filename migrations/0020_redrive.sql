@@ -18,11 +18,23 @@ DECLARE
     tried  bigint[];
     results text[];
     sent   bigint := 0;
+    queues text[];
+    counts bigint[];
     event  jsonb := jsonb_strip_nulls(jsonb_build_object(
         'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
 BEGIN
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
+    -- All that match count, because a caller may redrive them in batches.
+    IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
+        EXECUTE
+            'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
+            ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
+            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.died_at <= $3 AND '
+            || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
+            INTO queues, counts USING redrive_letters.filter, forced, as_of;
+        PERFORM redrive.check_size(queues, counts);
+    END IF;
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,

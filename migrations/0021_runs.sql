@@ -10,8 +10,9 @@
 CREATE TABLE redrive.redrive_runs (
     id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     state             text        COLLATE "C" NOT NULL DEFAULT 'running'
-        CHECK (state IN ('running', 'paused', 'halted', 'cancelled', 'finished')),
+        CHECK (state IN ('unapproved', 'running', 'paused', 'halted', 'cancelled', 'finished')),
     filter            jsonb       NOT NULL,
+    role              text        NOT NULL DEFAULT session_user,
     person            text,
     reason               text,
     forced            boolean     NOT NULL DEFAULT false,
@@ -41,6 +42,9 @@ CREATE TABLE redrive.redrive_runs (
     died_alike        bigint      NOT NULL DEFAULT 0,
     died_differently  bigint      NOT NULL DEFAULT 0,
     halted_because    text,
+    approved_by       text,
+    approved_role     text,
+    approved_at       timestamptz,
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     started_at        timestamptz,
     ended_at          timestamptz,
@@ -48,6 +52,8 @@ CREATE TABLE redrive.redrive_runs (
     CONSTRAINT runs_with_a_canary_may_halt CHECK (canary = 0 OR sample IS NOT NULL)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+COMMENT ON COLUMN redrive.redrive_runs.role IS 'The database role of the session that created it.';
+COMMENT ON COLUMN redrive.redrive_runs.approved_by IS 'The second operator, if its size needed an approval.';
 COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until it is ready, in milliseconds; NULL: not at all.';
 COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
 COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
@@ -62,7 +68,7 @@ COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members 
 
 CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
 CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)
-    WHERE state IN ('running', 'paused', 'halted');
+    WHERE state IN ('unapproved', 'running', 'paused', 'halted');
 
 -- The members of a run, oldest death first. A member without an outcome is behind the cursor and
 -- waiting, or before it and live.
@@ -156,7 +162,7 @@ CREATE VIEW redrive.runs AS
            r.died_differently + coalesce(n.died_differently, 0) AS died_differently,
            r.sent - r.recovered - r.died_alike - r.died_differently
                + coalesce(n.sent - n.recovered - n.died_alike - n.died_differently, 0) AS still_running,
-           r.halted_because, r.created_at, r.started_at, r.ended_at
+           r.halted_because, r.role, r.approved_by, r.approved_at, r.created_at, r.started_at, r.ended_at
     FROM redrive.redrive_runs r
     LEFT JOIN LATERAL (
         SELECT sum(d.tried)::bigint AS tried, sum(d.sent)::bigint AS sent, sum(d.skipped)::bigint AS skipped,

@@ -6,7 +6,8 @@
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
 -- may drive the run. `only_ids` restricts it to these of the matching letters. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
--- NULL `sample` never halts.
+-- NULL `sample` never halts. If it has more letters of a queue than the queue's protection allows, the run is
+-- `unapproved` until a second operator approves it.
 CREATE FUNCTION redrive.create_run(
     filter       jsonb,
     reason          text    DEFAULT NULL,
@@ -31,6 +32,9 @@ CREATE FUNCTION redrive.create_run(
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    queues text[];
+    needs_approval boolean;
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
                                   force, create_run.reason, create_run.delay_ms);
@@ -68,11 +72,23 @@ BEGIN
         create_run.id := NULL;
         RETURN;
     END IF;
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        SELECT array_agg(q.queue), bool_or(q.letters > q.approve_above) INTO queues, needs_approval
+        FROM (
+            SELECT p.queue::text AS queue, p.approve_above, count(*) AS letters
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = create_run.id
+            GROUP BY 1, 2
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+    END IF;
     INSERT INTO redrive.redrive_runs
-        (id, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
+        (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
          sample, stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
-        (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
+        (create_run.id, CASE WHEN needs_approval THEN 'unapproved' ELSE 'running' END, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
          create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
          create_run.rate,
          create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
@@ -90,7 +106,7 @@ BEGIN
             'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
             'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
-            'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
+            'needs_approval', nullif(coalesce(needs_approval, false), false), 'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
 END
 $$;
 
@@ -106,14 +122,15 @@ BEGIN
         'SELECT r.id, count(*) FROM redrive.redrive_runs r'
         ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
         ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
-        ' WHERE r.state IN (''running'', ''paused'', ''halted'')'
+        ' WHERE r.state IN (''unapproved'', ''running'', ''paused'', ''halted'')'
         ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
         || ' GROUP BY r.id ORDER BY r.id'
         USING filter, forced;
 END
 $$;
 
--- Pauses, resumes or cancels a run and writes the audit. Returns the state before and after; NULL if the
+-- Approves, pauses, resumes or cancels a run and writes the audit. An approval must come from another operator than
+-- the run, and from another role if a queue's protection requires it. Returns the state before and after; NULL if the
 -- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
 -- failures that halted it are not counted again.
 CREATE FUNCTION redrive.change_run(
@@ -124,26 +141,53 @@ CREATE FUNCTION redrive.change_run(
 AS $$
 DECLARE
     allowed text[];
+    creator redrive.redrive_runs;
+    queues  text[];
+    needs_role boolean;
 BEGIN
     allowed := CASE verb
+        WHEN 'approve' THEN '{unapproved}'::text[]
         WHEN 'pause' THEN '{running}'::text[]
         WHEN 'resume' THEN '{paused,halted}'::text[]
-        WHEN 'cancel' THEN '{running,paused,halted}'::text[]
+        WHEN 'cancel' THEN '{unapproved,running,paused,halted}'::text[]
     END;
     IF allowed IS NULL THEN
-        RAISE EXCEPTION 'redrive: unknown verb %; expected pause, resume or cancel', verb
+        RAISE EXCEPTION 'redrive: unknown verb %; expected approve, pause, resume or cancel', verb
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT r.state INTO was FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    SELECT r.* INTO creator FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    was := creator.state;
     became := was;
     IF was IS NULL OR was <> ALL (allowed) THEN
         RETURN;
     END IF;
-    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'resume' THEN 'running' ELSE 'cancelled' END;
+    IF verb = 'approve' THEN
+        SELECT array_agg(q.queue), bool_or(q.other_role) INTO queues, needs_role
+        FROM (
+            SELECT DISTINCT p.queue::text AS queue, p.other_role
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = run
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+        IF coalesce(person, '') = '' OR left(person, 200) = creator.person
+            OR session_user = creator.role AND (needs_role OR creator.person IS NULL)
+        THEN
+            RAISE EXCEPTION 'redrive: run % was created by % with role %; another operator% must approve it', run,
+                coalesce(creator.person, 'an operator without a name'), creator.role,
+                CASE WHEN needs_role OR creator.person IS NULL THEN ' with another role' ELSE '' END
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END IF;
+    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'cancel' THEN 'cancelled' ELSE 'running' END;
     UPDATE redrive.redrive_runs r
     SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(),
+        approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
+        approved_role = CASE verb WHEN 'approve' THEN session_user::text ELSE r.approved_role END,
+        approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
         stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
         stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,

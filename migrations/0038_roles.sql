@@ -49,7 +49,8 @@ DECLARE
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
-            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules',
+            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
+            'redrive.protections',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -58,7 +59,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -107,8 +108,8 @@ DECLARE
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
-            'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.failure_groups, redrive.failure_hours, '
-            'redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
+            'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
+            'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '

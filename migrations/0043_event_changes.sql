@@ -4,7 +4,7 @@
 -- breaking: yes
 
 -- A consumer that works through `dlq_events` holds its jobs under leases, as a worker does. Each claimed event has
--- a lease of its own, which its id determines, so that `UPDATE ... WHERE id = $1` finds it. Each transaction that
+-- a separate lease, which its id determines, so that `UPDATE ... WHERE id = $1` finds it. Each transaction that
 -- claims registers one worker per queue, whose registration lasts `redrive.claim_time` (default 15 minutes). If the
 -- consumer crashes, the registration expires, and any worker returns the jobs to their queue.
 CREATE FUNCTION redrive.event_lease(event_id bigint) RETURNS uuid
@@ -168,7 +168,7 @@ $$;
 
 -- Applies an UPDATE of `dlq_events`. PROCESSING claims a PENDING event; an event that another session claims first is
 -- left out of RETURNING. SUCCEEDED and FAILED_PERMANENTLY end the event. PENDING schedules it at `retry_after`; with a
--- new `retry_count` or `error_reason` it records a failure. An event that nobody has claimed is claimed first.
+-- new `retry_count` or `error_reason` it records a failure. An unclaimed event is claimed first.
 CREATE FUNCTION redrive.change_event() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp

@@ -914,26 +914,53 @@ CREATE FUNCTION redrive.change_run(run bigint, verb text, reason text DEFAULT NU
     AS $$
 DECLARE
     allowed text[];
+    creator redrive.redrive_runs;
+    queues  text[];
+    needs_role boolean;
 BEGIN
     allowed := CASE verb
+        WHEN 'approve' THEN '{unapproved}'::text[]
         WHEN 'pause' THEN '{running}'::text[]
         WHEN 'resume' THEN '{paused,halted}'::text[]
-        WHEN 'cancel' THEN '{running,paused,halted}'::text[]
+        WHEN 'cancel' THEN '{unapproved,running,paused,halted}'::text[]
     END;
     IF allowed IS NULL THEN
-        RAISE EXCEPTION 'redrive: unknown verb %; expected pause, resume or cancel', verb
+        RAISE EXCEPTION 'redrive: unknown verb %; expected approve, pause, resume or cancel', verb
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT r.state INTO was FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    SELECT r.* INTO creator FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    was := creator.state;
     became := was;
     IF was IS NULL OR was <> ALL (allowed) THEN
         RETURN;
     END IF;
-    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'resume' THEN 'running' ELSE 'cancelled' END;
+    IF verb = 'approve' THEN
+        SELECT array_agg(q.queue), bool_or(q.other_role) INTO queues, needs_role
+        FROM (
+            SELECT DISTINCT p.queue::text AS queue, p.other_role
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = run
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+        IF coalesce(person, '') = '' OR left(person, 200) = creator.person
+            OR session_user = creator.role AND (needs_role OR creator.person IS NULL)
+        THEN
+            RAISE EXCEPTION 'redrive: run % was created by % with role %; another operator% must approve it', run,
+                coalesce(creator.person, 'an operator without a name'), creator.role,
+                CASE WHEN needs_role OR creator.person IS NULL THEN ' with another role' ELSE '' END
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END IF;
+    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'cancel' THEN 'cancelled' ELSE 'running' END;
     UPDATE redrive.redrive_runs r
     SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(),
+        approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
+        approved_role = CASE verb WHEN 'approve' THEN session_user::text ELSE r.approved_role END,
+        approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
         stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
         stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,
@@ -945,6 +972,29 @@ BEGIN
         DELETE FROM redrive.run_chunks s WHERE s.run_id = run;
     END IF;
     PERFORM redrive.record_act(verb || '_run', person, reason, NULL, 0, jsonb_build_object('run', run));
+END
+$$;
+
+-- Name: check_allowed(text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_allowed(queues text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    refused redrive.protections;
+BEGIN
+    SELECT p.* INTO refused FROM redrive.protections p
+    WHERE p.roles IS NOT NULL AND (queues IS NULL OR p.queue = ANY (queues))
+        AND NOT EXISTS (
+            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER'))
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: role % may not redrive letters of queue %; it is limited to the roles: %',
+            session_user, refused.queue, array_to_string(refused.roles, ', ')
+            USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
+    END IF;
 END
 $$;
 
@@ -1038,6 +1088,29 @@ BEGIN
     IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
         RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
             USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Name: check_size(text[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.check_size(queues text[], letters bigint[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    refused record;
+BEGIN
+    SELECT p.queue, p.approve_above, n.letters INTO refused
+    FROM unnest(queues, letters) AS n (queue, letters)
+    JOIN redrive.protections p ON p.queue = n.queue AND n.letters > p.approve_above
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
+            refused.letters, refused.queue, refused.approve_above
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
     END IF;
 END
 $$;
@@ -1511,6 +1584,9 @@ CREATE FUNCTION redrive.create_run(filter jsonb, reason text DEFAULT NULL::text,
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
+DECLARE
+    queues text[];
+    needs_approval boolean;
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
                                   force, create_run.reason, create_run.delay_ms);
@@ -1548,11 +1624,23 @@ BEGIN
         create_run.id := NULL;
         RETURN;
     END IF;
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        SELECT array_agg(q.queue), bool_or(q.letters > q.approve_above) INTO queues, needs_approval
+        FROM (
+            SELECT p.queue::text AS queue, p.approve_above, count(*) AS letters
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = create_run.id
+            GROUP BY 1, 2
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+    END IF;
     INSERT INTO redrive.redrive_runs
-        (id, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
+        (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
          sample, stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
-        (create_run.id, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
+        (create_run.id, CASE WHEN needs_approval THEN 'unapproved' ELSE 'running' END, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
          create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
          create_run.rate,
          create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
@@ -1570,7 +1658,7 @@ BEGIN
             'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
             'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
-            'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
+            'needs_approval', nullif(coalesce(needs_approval, false), false), 'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
 END
 $_$;
 
@@ -2668,7 +2756,8 @@ DECLARE
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
-            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules',
+            'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
+            'redrive.protections',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -2677,7 +2766,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -4251,7 +4340,7 @@ BEGIN
         'SELECT r.id, count(*) FROM redrive.redrive_runs r'
         ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
         ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
-        ' WHERE r.state IN (''running'', ''paused'', ''halted'')'
+        ' WHERE r.state IN (''unapproved'', ''running'', ''paused'', ''halted'')'
         ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
         || ' GROUP BY r.id ORDER BY r.id'
         USING filter, forced;
@@ -4859,18 +4948,30 @@ $_$;
 CREATE FUNCTION redrive.redrive_letters(filter jsonb, as_of timestamp with time zone, max_letters bigint, passed bigint[], reason text, person text, to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint) RETURNS TABLE(id bigint, result text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
+    AS $_$
 #variable_conflict use_column
 DECLARE
     chosen bigint[];
     tried  bigint[];
     results text[];
     sent   bigint := 0;
+    queues text[];
+    counts bigint[];
     event  jsonb := jsonb_strip_nulls(jsonb_build_object(
         'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
 BEGIN
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
+    -- All that match count, because a caller may redrive them in batches.
+    IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
+        EXECUTE
+            'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
+            ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
+            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.died_at <= $3 AND '
+            || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
+            INTO queues, counts USING redrive_letters.filter, forced, as_of;
+        PERFORM redrive.check_size(queues, counts);
+    END IF;
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
@@ -4891,7 +4992,7 @@ BEGIN
                 'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
     END IF;
 END
-$$;
+$_$;
 
 -- Name: refuse_death(); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -5153,6 +5254,22 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM redrive.record_act('remove_policy', person, reason, filter, 0, jsonb_build_object('policy', remove_policy.name));
+    RETURN true;
+END
+$$;
+
+-- Name: remove_protection(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.protections p WHERE p.queue = remove_protection.queue;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('unprotect_queue', person, reason, NULL, 0, jsonb_build_object('queue', remove_protection.queue));
     RETURN true;
 END
 $$;
@@ -5630,7 +5747,24 @@ CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAU
     SET work_mem TO '32MB'
     AS $$
 #variable_conflict use_column
+DECLARE
+    queues text[];
+    counts bigint[];
 BEGIN
+    -- A run was checked when it was created or approved, a policy when it was set.
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        IF EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = send_back.run_id AND r.state = 'unapproved') THEN
+            RAISE EXCEPTION 'redrive: run % needs an approval', send_back.run_id
+                USING ERRCODE = 'object_not_in_prerequisite_state';
+        ELSIF send_back.run_id IS NULL AND send_back.policy_id IS NULL THEN
+            SELECT array_agg(q.queue), array_agg(q.letters) INTO queues, counts
+            FROM (
+                SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l
+                WHERE l.id = ANY (send_back.ids) GROUP BY 1
+            ) q;
+            PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
+        END IF;
+    END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
@@ -5705,6 +5839,7 @@ CREATE TABLE redrive.redrive_runs (
     id bigint NOT NULL,
     state text DEFAULT 'running'::text NOT NULL COLLATE pg_catalog."C",
     filter jsonb NOT NULL,
+    role text DEFAULT SESSION_USER NOT NULL,
     person text,
     reason text,
     forced boolean DEFAULT false NOT NULL,
@@ -5734,6 +5869,9 @@ CREATE TABLE redrive.redrive_runs (
     died_alike bigint DEFAULT 0 NOT NULL,
     died_differently bigint DEFAULT 0 NOT NULL,
     halted_because text,
+    approved_by text,
+    approved_role text,
+    approved_at timestamp with time zone,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
@@ -5745,12 +5883,16 @@ CREATE TABLE redrive.redrive_runs (
     CONSTRAINT redrive_runs_rate_check CHECK (((rate >= 1) AND (rate <= 1000000))),
     CONSTRAINT redrive_runs_sample_check CHECK (((sample >= 1) AND (sample <= 1000000))),
     CONSTRAINT redrive_runs_stage_check CHECK ((stage >= 0)),
-    CONSTRAINT redrive_runs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'halted'::text, 'cancelled'::text, 'finished'::text]))),
+    CONSTRAINT redrive_runs_state_check CHECK ((state = ANY (ARRAY['unapproved'::text, 'running'::text, 'paused'::text, 'halted'::text, 'cancelled'::text, 'finished'::text]))),
     CONSTRAINT redrive_runs_tolerated_check CHECK (((tolerated >= 0) AND (tolerated <= 100))),
     CONSTRAINT runs_halted_have_a_cause CHECK (((state = 'halted'::text) <= (halted_because IS NOT NULL))),
     CONSTRAINT runs_with_a_canary_may_halt CHECK (((canary = 0) OR (sample IS NOT NULL)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: COLUMN redrive_runs.role; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.role IS 'The database role of the session that created it.';
 
 -- Name: COLUMN redrive_runs.delay_ms; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -5795,6 +5937,10 @@ COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried
 -- Name: COLUMN redrive_runs.sweeps; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
+
+-- Name: COLUMN redrive_runs.approved_by; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.redrive_runs.approved_by IS 'The second operator, if its size needed an approval.';
 
 -- Name: send_members(redrive.redrive_runs, bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -5896,6 +6042,7 @@ BEGIN
     IF error IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM redrive.check_allowed(redrive.filter_values(set_policy.filter -> 'queue'));
     INSERT INTO redrive.policies AS p
         (name, filter, every, growth, max_delay, batch, generations, from_hour, to_hour, while_closed, mode)
     VALUES
@@ -5936,9 +6083,38 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    IF set_policy_mode.mode = 'active' THEN
+        PERFORM redrive.check_allowed(redrive.filter_values(filter -> 'queue'));
+    END IF;
     PERFORM redrive.record_act('set_policy_mode', person, reason, filter, 0, jsonb_build_object(
         'policy', set_policy_mode.name, 'mode', set_policy_mode.mode));
     RETURN true;
+END
+$$;
+
+-- Name: set_protection(text, bigint, text[], boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_protection(queue text, approve_above bigint DEFAULT NULL::bigint, roles text[] DEFAULT NULL::text[], other_role boolean DEFAULT false, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    unknown text := (
+        SELECT min(r.name) FROM unnest(roles) AS r (name)
+        WHERE NOT EXISTS (SELECT FROM pg_roles k WHERE k.rolname = r.name));
+BEGIN
+    PERFORM redrive.check_name('queue', set_protection.queue);
+    IF unknown IS NOT NULL OR approve_above < 0 OR approve_above IS NULL AND coalesce(cardinality(roles), 0) = 0 THEN
+        RAISE EXCEPTION 'redrive: a protection needs roles that exist or a number of letters, not %', coalesce(unknown, approve_above::text, 'nothing')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
+    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'), set_protection.other_role)
+    ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
+    SET approve_above = excluded.approve_above, roles = excluded.roles, other_role = excluded.other_role;
+    PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles,
+        'other_role', nullif(set_protection.other_role, false))));
 END
 $$;
 
@@ -7702,6 +7878,30 @@ ALTER TABLE redrive.policies ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+-- Name: protections; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.protections (
+    queue redrive.name NOT NULL,
+    approve_above bigint,
+    roles text[] COLLATE pg_catalog."C",
+    other_role boolean DEFAULT false NOT NULL,
+    CONSTRAINT protections_approve_above_check CHECK ((approve_above >= 0)),
+    CONSTRAINT protections_require_something CHECK ((num_nonnulls(approve_above, roles) > 0)),
+    CONSTRAINT protections_roles_check CHECK ((cardinality(roles) > 0))
+);
+
+-- Name: COLUMN protections.approve_above; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.protections.approve_above IS 'A run with more letters of the queue needs the approval of a second operator; NULL: none does.';
+
+-- Name: COLUMN protections.roles; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.protections.roles IS 'Only these database roles and their members may redrive; NULL: every operator.';
+
+-- Name: COLUMN protections.other_role; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.protections.other_role IS 'Whether the approval must come from another database role. The server verifies the role of a session; a program chooses the name of its operator.';
+
 -- Name: pruned_regressions; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.pruned_regressions (
@@ -8015,6 +8215,9 @@ CREATE VIEW redrive.runs AS
     (r.died_differently + COALESCE(n.died_differently, (0)::bigint)) AS died_differently,
     ((((r.sent - r.recovered) - r.died_alike) - r.died_differently) + COALESCE((((n.sent - n.recovered) - n.died_alike) - n.died_differently), (0)::bigint)) AS still_running,
     r.halted_because,
+    r.role,
+    r.approved_by,
+    r.approved_at,
     r.created_at,
     r.started_at,
     r.ended_at
@@ -8225,6 +8428,11 @@ ALTER TABLE ONLY redrive.policies
 ALTER TABLE ONLY redrive.policies
     ADD CONSTRAINT policies_pkey PRIMARY KEY (id);
 
+-- Name: protections protections_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.protections
+    ADD CONSTRAINT protections_pkey PRIMARY KEY (queue);
+
 -- Name: pruned_regressions pruned_regressions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.pruned_regressions
@@ -8380,7 +8588,7 @@ CREATE INDEX redrive_runs_running ON redrive.redrive_runs USING btree (next_at) 
 
 -- Name: redrive_runs_unfinished; Type: INDEX; Schema: redrive; Owner: -
 
-CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs USING btree (state) WHERE (state = ANY (ARRAY['running'::text, 'paused'::text, 'halted'::text]));
+CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs USING btree (state) WHERE (state = ANY (ARRAY['unapproved'::text, 'running'::text, 'paused'::text, 'halted'::text]));
 
 -- Name: retention_one_rule; Type: INDEX; Schema: redrive; Owner: -
 

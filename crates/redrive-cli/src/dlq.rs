@@ -27,6 +27,7 @@ mod discard;
 mod reopen;
 mod capture;
 mod runs;
+mod protection;
 mod validate;
 mod payload_edit;
 mod edit_preview;
@@ -82,6 +83,7 @@ enum DlqSubcommand {
     Reopen(reopen::Reopen),
     Capture(capture::CaptureFailures),
     Runs(runs::RunsCommand),
+    Protection(protection::ProtectionCommand),
     Validate(validate::Validate),
     Edit(edit::Edit),
     Deliver(deliver::Deliver),
@@ -128,6 +130,7 @@ impl DlqCommand {
             DlqSubcommand::Reopen(command) => command.run(cx),
             DlqSubcommand::Capture(command) => command.run(cx),
             DlqSubcommand::Runs(command) => command.run(cx),
+            DlqSubcommand::Protection(command) => command.run(cx),
             DlqSubcommand::Validate(command) => command.run(cx),
             DlqSubcommand::Edit(command) => command.run(cx),
             DlqSubcommand::Deliver(command) => command.run(cx),

@@ -25,6 +25,7 @@ pub(crate) mod validate;
 pub(crate) mod json_number;
 pub(crate) mod edit;
 pub(crate) mod version;
+pub(crate) mod protection;
 pub(crate) mod policy;
 pub(crate) mod retention;
 pub(crate) mod archive;
@@ -45,6 +46,7 @@ pub use history::AttemptRecord;
 pub use id::{GroupId, GroupRuleId, PolicyId, RedactionId};
 pub use letter::{Letter, LetterCount};
 pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
+pub use protection::{Approver, Protection};
 pub use redaction::Redaction;
 pub use redrive::{
     Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview,

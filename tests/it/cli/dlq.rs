@@ -6,6 +6,7 @@ mod group_rules;
 mod groups;
 mod letter_outcomes;
 mod letters;
+mod protection;
 mod reopen;
 mod on_call;
 mod outcomes;

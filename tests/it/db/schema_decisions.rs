@@ -45,6 +45,7 @@ metric_slots         key   -
 metric_values        key   vacuum_scale_factor=0 vacuum_threshold=1000 fillfactor=70
 migrations           key   -
 policies             key   -
+protections          key   -
 pruned_regressions   key   -
 redactions           key   -
 redrive_runs         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
@@ -88,10 +89,12 @@ capture_letters          definer volatile  pinned rows      -
 change_event             definer volatile  pinned any       -
 change_jobs              invoker volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
+check_allowed            invoker stable    pinned any       -
 check_breaker_name       invoker immutable pinned any       -
 check_name               invoker immutable pinned any       -
 check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
+check_size               invoker stable    pinned any       -
 claim_event              invoker volatile  pinned rows      -
 clear_segment            invoker volatile  pinned any       -
 clip                     invoker immutable parsed any       -
@@ -208,6 +211,7 @@ remove_event             invoker volatile  pinned any       -
 remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -
+remove_protection        invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
 remove_retention         invoker volatile  pinned any       -
 reopen                   invoker volatile  pinned any       -
@@ -230,6 +234,7 @@ send_members             invoker volatile  pinned any       -
 set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
+set_protection           invoker volatile  pinned any       -
 set_retention            invoker volatile  pinned any       -
 settle_event             invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan

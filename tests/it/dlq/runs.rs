@@ -1,5 +1,6 @@
 //! Redrive runs: frozen membership, canary and ramp, pause and cancel, drivers and their fence.
 
+mod approval;
 mod canary;
 mod chunks;
 mod halt;

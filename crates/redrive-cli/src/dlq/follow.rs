@@ -219,6 +219,9 @@ fn gave_up(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -
 fn report(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
     let run = print(db, id, cx)?;
     let next = match run.state {
+        RunState::Unapproved => Some(format!(
+            "a second operator must approve the run; workers then drive it:\n  redrive dlq runs approve {id}"
+        )),
         RunState::Halted => Some(format!(
             "the other letters stay open. Once the cause is fixed:\n  redrive dlq runs resume {id}"
         )),

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use redrive::dlq::runs::{CreatedRun, Rate, RunOptions};
+use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 use redrive::{Database, JobId};
 use serde_json::json;
@@ -339,10 +339,19 @@ impl Redrive {
 }
 
 fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    let stored = db.dlq().runs().get(run.id)?;
     if cx.global.json {
-        if let Some(run) = db.dlq().runs().get(run.id)? {
+        if let Some(run) = stored {
             json_line(cx.out, &RunLine::of(&run))?;
         }
+    } else if stored.is_some_and(|run| run.state == RunState::Unapproved) {
+        writeln!(
+            cx.out,
+            "created run {} of {}; a second operator must approve it: redrive dlq runs approve {}",
+            run.id,
+            counted(run.letters, "letter"),
+            run.id
+        )?;
     } else {
         writeln!(
             cx.out,

@@ -159,6 +159,9 @@ impl Situation {
                 )
             }),
             RunState::Finished => jobs.map(|jobs| counted(jobs, "running job")),
+            RunState::Unapproved => {
+                Some("the approval of a second operator: redrive dlq runs approve".to_owned())
+            }
             RunState::Paused | RunState::Halted | RunState::Cancelled | _ => None,
         }
     }

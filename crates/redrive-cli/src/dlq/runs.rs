@@ -17,7 +17,7 @@ use crate::terminal::{Column, Table, grouped, json_line};
 use crate::time::ago;
 use show::show;
 
-/// List, show, watch, pause, resume and cancel redrive runs
+/// List, show, watch, approve, pause, resume and cancel redrive runs
 #[derive(Args, Debug)]
 pub(super) struct RunsCommand {
     #[command(subcommand)]
@@ -33,6 +33,11 @@ enum RunsSubcommand {
         before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n"
     )]
     Pause(ChangeRun),
+    /// Approve a run of another operator that is too large for one; the workers drive it
+    #[command(
+        before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n"
+    )]
+    Approve(ChangeRun),
     Resume(ResumeRun),
     Watch(WatchRun),
     /// End a run; letters that have not been sent stay open
@@ -101,6 +106,11 @@ impl RunsCommand {
                     .dlq()
                     .runs()
                     .pause(*id, &operator::current(reason.as_deref()))?;
+                report(*id, change, &db, cx)
+            }
+            RunsSubcommand::Approve(ChangeRun { id, reason }) => {
+                let operator = operator::current(reason.as_deref());
+                let change = db.dlq().runs().approve(*id, &operator)?;
                 report(*id, change, &db, cx)
             }
             RunsSubcommand::Cancel(ChangeRun { id, reason }) => {

@@ -1,6 +1,6 @@
--- Purpose: pauses, resumes or cancels a redrive run, and writes the audit.
+-- Purpose: approves, pauses, resumes or cancels a redrive run, and writes the audit.
 -- Called by: dlq/runs/run.rs.
--- $1 bigint    run            $2 text    pause, resume or cancel
+-- $1 bigint    run            $2 text    approve, pause, resume or cancel
 -- $3 text      reason         $4 text    operator
 -- Locks: the row of the run; it waits for a step in progress.
 -- Index relied on: the primary key of redrive_runs.

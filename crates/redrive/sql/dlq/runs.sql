@@ -8,6 +8,7 @@
 SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue, r.priority, r.max_attempts,
        r.delay_ms, r.rate, r.canary, r.tolerated, r.sample, r.stage, r.stage_to, r.is_driven, r.total, r.cursor, r.sent, r.skipped,
        r.recovered, r.died_alike, r.died_differently, r.still_running, r.halted_because,
+       r.approved_by, r.approved_at,
        r.created_at, r.started_at, r.ended_at
 FROM redrive.runs r
 WHERE $1::bigint IS NULL OR r.id = $1

@@ -119,6 +119,9 @@ statements! {
     REDACTIONS = "dlq" / "redactions";
     REDACT_LETTERS = "dlq" / "redact_letters";
     REDACT_GROUPS = "dlq" / "redact_groups";
+    SET_PROTECTION = "dlq" / "set_protection";
+    REMOVE_PROTECTION = "dlq" / "remove_protection";
+    PROTECTIONS = "dlq" / "protections";
     SET_POLICY = "dlq" / "set_policy";
     SET_POLICY_MODE = "dlq" / "set_policy_mode";
     REMOVE_POLICY = "dlq" / "remove_policy";

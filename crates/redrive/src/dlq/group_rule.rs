@@ -102,7 +102,7 @@ impl FromStr for SplitBy {
 pub enum GroupRuleAction {
     /// All failures of the group belong to this one.
     MergeInto(GroupId),
-    /// Failures of the group belong to a group of their own, by this property.
+    /// Failures of the group belong to separate groups, by this property.
     Split(SplitBy),
 }
 

@@ -318,6 +318,8 @@ pub(super) const VERBS: &[Verb] = &[
         on.db.dlq().redactions().remove(id, &operator())?;
         Ok(())
     }),
+    verb("list protections", READERS, |on| { on.db.dlq().protections()?; Ok(()) }),
+    verb("protect a queue", NOBODY, |on| on.sql("SELECT redrive.set_protection('others', 1)")),
     verb("list breakers", READERS, |on| { on.db.admin().breakers()?; Ok(()) }),
     verb("open a breaker", &[Profession::Operator], |on| { on.db.admin().open_breaker("gateway", None, &operator())?; Ok(()) }),
     verb("close a breaker", &[Profession::Operator], |on| { on.db.admin().close_breaker("gateway", &operator())?; Ok(()) }),

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::operator;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 
-/// Split a failure group: letters and future failures that match go to groups of their own
+/// Split a failure group: letters and future failures that match go to new groups
 ///
 /// Without --yes this is a dry run that counts the letters of each new group. The rule stays until
 /// `groups rules remove` removes it.

@@ -75,6 +75,10 @@ pub struct RedriveRun {
     pub still_running: u64,
     /// Why the run halted.
     pub halted_because: Option<String>,
+    /// The second operator, if its size needed an approval.
+    pub approved_by: Option<String>,
+    /// When the second operator approved it.
+    pub approved_at: Option<SystemTime>,
     /// When it was created.
     pub created_at: SystemTime,
     /// When its first letter was sent.
@@ -115,7 +119,7 @@ pub struct CreatedRun {
     pub overlapping: Vec<OverlappingRun>,
 }
 
-/// The effect of a pause, resume or cancel.
+/// The effect of an approval, pause, resume or cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunChange {
@@ -278,6 +282,20 @@ impl Runs<'_> {
             .blocked_in(&letters, None, &[LetterState::Redriving])
     }
 
+    /// Approves a run that is too large for one operator; the workers then drive it. Returns
+    /// `None` if the run does not exist.
+    ///
+    /// The operator must have another name than the one who created the run. A program chooses
+    /// that name itself; the [protection](crate::dlq::Protection) of a queue can require another
+    /// database role, which the server verifies.
+    ///
+    /// # Errors
+    /// If the operator may not approve the run; otherwise if the database rejects the statement or
+    /// does not answer.
+    pub fn approve(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
+        self.change(id, "approve", operator)
+    }
+
     /// Pauses a run after the current batch. Returns `None` if the run does not exist.
     ///
     /// # Errors
@@ -371,6 +389,8 @@ fn run(row: &Row) -> Result<RedriveRun> {
         died_differently: count("died_differently"),
         still_running: count("still_running"),
         halted_because: row.get("halted_because"),
+        approved_by: row.get("approved_by"),
+        approved_at: row.get("approved_at"),
         created_at: row.get("created_at"),
         started_at: row.get("started_at"),
         ended_at: row.get("ended_at"),

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunState {
+    /// It is large enough to need the approval of a second operator.
+    Unapproved,
     /// A driver sends its letters, or a worker is about to take it over.
     Running,
     /// An operator paused it.
@@ -23,7 +25,8 @@ pub enum RunState {
 
 impl RunState {
     /// All states.
-    pub const ALL: [RunState; 5] = [
+    pub const ALL: [RunState; 6] = [
+        RunState::Unapproved,
         RunState::Running,
         RunState::Paused,
         RunState::Halted,
@@ -34,6 +37,7 @@ impl RunState {
     /// Returns the name used in the database and by the CLI.
     pub fn as_str(self) -> &'static str {
         match self {
+            RunState::Unapproved => "unapproved",
             RunState::Running => "running",
             RunState::Paused => "paused",
             RunState::Halted => "halted",

@@ -1,6 +1,7 @@
-//! The calls on failure groups.
+//! The calls on failure groups, protections and approvals.
 
-use redrive::dlq::{GroupFilter, GroupId, GroupRuleId, GroupState, SplitBy};
+use redrive::dlq::runs::RunId;
+use redrive::dlq::{GroupFilter, GroupId, GroupRuleId, GroupState, Protection, SplitBy};
 
 use super::{Call, bulk, operator, usual};
 
@@ -79,5 +80,19 @@ pub(super) const CALLS: &[Call] = &[
             .groups()
             .apply_rule(GroupRuleId::new(1))
             .map(drop)
+    }),
+    usual("Dlq::protections", |scene| {
+        scene.db.dlq().protections().map(drop)
+    }),
+    usual("Dlq::protect", |scene| {
+        let protection = Protection::new("orders").approve_above(1);
+        scene.db.dlq().protect(&protection, &operator())
+    }),
+    usual("Dlq::unprotect", |scene| {
+        scene.db.dlq().unprotect("orders", &operator()).map(drop)
+    }),
+    usual("Runs::approve", |scene| {
+        let run = RunId::new(1);
+        scene.db.dlq().runs().approve(run, &operator()).map(drop)
     }),
 ];

@@ -1,0 +1,11 @@
+-- Purpose: sets the protection of a queue; see redrive.set_protection.
+-- Called by: dlq/protection.rs.
+-- $1 text      queue
+-- $2 bigint    runs with more letters need an approval; NULL: none does
+-- $3 text[]    roles that may redrive; NULL: every operator
+-- $4 boolean   whether the approval must come from another role
+-- $5 text      operator       $6 text  reason
+-- Locks: the row of the queue in protections.
+-- Index relied on: the primary key of protections.
+-- Rows: always one.
+SELECT redrive.set_protection($1, $2, $3::text[], $4, $5, $6)

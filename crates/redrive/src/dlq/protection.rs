@@ -1,0 +1,145 @@
+//! Protections: who may redrive letters of a queue, and which runs a second operator must approve.
+
+use postgres::Row;
+
+use crate::db::sql;
+use crate::dlq::handle::Dlq;
+use crate::error::Result;
+use crate::job::operator::Operator;
+
+/// The role from which an approval must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Approver {
+    /// Any role: the name of the [`Operator`] must differ, which each program chooses itself.
+    AnyRole,
+    /// Another database role than the one that created the run, which the server verifies.
+    OtherRole,
+}
+
+/// The conditions for redriving letters of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Protection {
+    /// The queue of the letters.
+    pub queue: String,
+    /// A run with more letters of the queue than this needs the approval of a second operator;
+    /// `None`: no run does.
+    pub approve_above: Option<u64>,
+    /// The role from which an approval must come.
+    pub approver: Approver,
+    /// Only these database roles and their members may redrive. Empty: every operator.
+    pub roles: Vec<String>,
+}
+
+impl Protection {
+    /// A protection of a queue that requires nothing yet.
+    pub fn new(queue: impl Into<String>) -> Protection {
+        Protection {
+            queue: queue.into(),
+            approve_above: None,
+            approver: Approver::AnyRole,
+            roles: Vec::new(),
+        }
+    }
+
+    /// Requires the approval of a second operator for runs with more letters than this.
+    #[must_use]
+    pub fn approve_above(mut self, letters: u64) -> Protection {
+        self.approve_above = Some(letters);
+        self
+    }
+
+    /// Sets the role from which an approval must come. Defaults to [`Approver::AnyRole`].
+    #[must_use]
+    pub fn approver(mut self, approver: Approver) -> Protection {
+        self.approver = approver;
+        self
+    }
+
+    /// Lets only this database role and its members redrive. Repeat it for several roles.
+    #[must_use]
+    pub fn role(mut self, role: impl Into<String>) -> Protection {
+        self.roles.push(role.into());
+        self
+    }
+}
+
+impl Dlq<'_> {
+    /// Sets the protection of a queue and replaces an earlier one. Only the owner of the schema may;
+    /// operators may not.
+    ///
+    /// The database enforces it in the statements that send letters back. Runs that exist already
+    /// keep their state. Policies are limited by their batch instead, but only an allowed role can
+    /// set one.
+    ///
+    /// # Errors
+    /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database rejects
+    /// the statement or does not answer.
+    pub fn protect(&self, protection: &Protection, operator: &Operator) -> Result<()> {
+        let doing = format!("protect queue `{}`", protection.queue);
+        let (protection, operator) = (protection.clone(), operator.clone());
+        self.db.call(&doing.clone(), move |session| {
+            let above = protection
+                .approve_above
+                .map(|above| i64::try_from(above).unwrap_or(i64::MAX));
+            let roles = (!protection.roles.is_empty()).then_some(&protection.roles);
+            session.query_one(
+                &doing,
+                &sql::SET_PROTECTION,
+                &[
+                    &protection.queue,
+                    &above,
+                    &roles,
+                    &(protection.approver == Approver::OtherRole),
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Removes the protection of a queue. Returns whether it had one. Only the owner of the schema
+    /// may.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn unprotect(&self, queue: &str, operator: &Operator) -> Result<bool> {
+        let doing = format!("remove the protection of queue `{queue}`");
+        let (queue, operator) = (queue.to_owned(), operator.clone());
+        self.db.call(&doing.clone(), move |session| {
+            let row = session.query_one(
+                &doing,
+                &sql::REMOVE_PROTECTION,
+                &[&queue, &operator.by(), &operator.given_reason()],
+            )?;
+            Ok(row.get("is_known"))
+        })
+    }
+
+    /// Returns the protections of all queues.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn protections(&self) -> Result<Vec<Protection>> {
+        self.db.call("list protections", |session| {
+            let rows = session.query("list protections", &sql::PROTECTIONS, &[])?;
+            Ok(rows.iter().map(protection).collect())
+        })
+    }
+}
+
+fn protection(row: &Row) -> Protection {
+    Protection {
+        queue: row.get("queue"),
+        approve_above: row
+            .get::<_, Option<i64>>("approve_above")
+            .map(i64::unsigned_abs),
+        approver: match row.get("other_role") {
+            true => Approver::OtherRole,
+            false => Approver::AnyRole,
+        },
+        roles: row.get("roles"),
+    }
+}
