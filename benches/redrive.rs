@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
 use redrive::dlq::LetterFilter;
+use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
 use redrive::postgres::Client;
 use redrive::{Database, Job, Operator, Queue, Worker};
 use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, rate};
@@ -121,9 +121,7 @@ fn waits(bench: &mut Bench) -> Outcome {
         let mut client = bench.client()?;
         insert_letters(&mut client, letters)?;
         client.batch_execute("ANALYZE redrive.dead_letters; CHECKPOINT")?;
-        let driver = pace
-            .map(|rate| start(bench.db(), rate))
-            .transpose()?;
+        let driver = pace.map(|rate| start(bench.db(), rate)).transpose()?;
         let watching = bench.sized(Duration::from_secs(15), Duration::from_millis(1_500));
         let (waits, sent) = watch(bench.db(), driver, watching)?;
         let at = |part: usize| waits[(waits.len() - 1) * part / 1000];

@@ -102,6 +102,9 @@ impl DlqCommand {
         if matches!(subcommand, DlqSubcommand::Capture(_)) {
             return Profession::Capturer;
         }
+        if let DlqSubcommand::Protection(command) = subcommand {
+            return command.profession();
+        }
         let only_reads = matches!(
             subcommand,
             DlqSubcommand::List(_)

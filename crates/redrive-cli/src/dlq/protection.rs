@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line};
 
 /// List, set and remove protections: who may redrive, and which runs need an approval
@@ -67,6 +68,14 @@ struct RemoveProtection {
 }
 
 impl ProtectionCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            ProtectionSubcommand::List => Profession::Reader,
+            ProtectionSubcommand::Set(_) | ProtectionSubcommand::Remove(_) => Profession::Owner,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             ProtectionSubcommand::List => list(cx),

@@ -204,7 +204,7 @@ fn network(address: IpAddr) -> IpAddr {
             let network = address.to_bits() & !u128::from(u64::MAX);
             IpAddr::V6(Ipv6Addr::from_bits(network))
         }
-        v4 => v4,
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
-    Edit, ForeignFailure, Letter, LetterFilter, LetterProperty, LetterState, Policy, PolicyMode, Redaction, RedactionId, RedriveOptions, RetentionRule,
-    Validators,
+    Edit, ForeignFailure, Letter, LetterFilter, LetterProperty, LetterState, Policy, PolicyMode,
+    Redaction, RedactionId, RedriveOptions, RetentionRule, Validators,
 };
 use redrive::{Error, Failure, JobId};
 use redrive_tests::Order;
