@@ -98,6 +98,100 @@ fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
 }
 
 #[test]
+fn a_worker_names_its_class_version_and_backoff() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "2"]).exits_with(0);
+    let command = "echo 'redrive-error-class: SchemaError' >&2; echo 'field missing' >&2; exit 1";
+    let work = |more: &[&str]| {
+        let args = [&["work", "w", "--exec", command, "--drain"], more].concat();
+        redrive(&db, &args)
+    };
+    for wrong in [
+        ["--backoff", "5s"],
+        ["--flood-guard", "100"],
+        ["--flood-guard", "0/1m"],
+    ] {
+        work(&wrong).exits_with(2);
+    }
+    work(&[
+        "--backoff",
+        "fixed:10ms",
+        "--app-version",
+        "1.4.2",
+        "--flood-guard",
+        "100/1m",
+    ])
+    .exits_with(0);
+    let letters = db
+        .open()
+        .dlq()
+        .list(&LetterFilter::new().queue("w"))
+        .unwrap();
+    let letter = &letters[0];
+    assert_eq!(
+        (
+            &*letter.error_class,
+            &*letter.error_message,
+            letter.version.as_deref()
+        ),
+        ("SchemaError", "field missing", Some("1.4.2"))
+    );
+    assert_eq!(letter.attempts, 2);
+}
+
+#[test]
+fn a_flood_guard_of_a_command_opens_the_breaker() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("w");
+    for _ in 0..2 {
+        redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "1"]).exits_with(0);
+    }
+    redrive(
+        &db,
+        &[
+            "work",
+            "w",
+            "--exec",
+            "exit 1",
+            "--drain",
+            "--slots",
+            "1",
+            "--flood-guard",
+            "1/1h",
+        ],
+    )
+    .exits_with(0);
+    let breakers = queue.database().admin().breakers().unwrap();
+    assert_eq!(breakers.len(), 1, "{breakers:?}");
+}
+
+#[test]
+fn a_drain_leaves_jobs_that_no_worker_handles() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "w", "mine", "1"]).exits_with(0);
+    redrive(&db, &["enqueue", "w", "other", "1"]).exits_with(0);
+    redrive(&db, &["enqueue", "w", "other", "2", "--delay", "1h"]).exits_with(0);
+    let work = |more: &[&str]| {
+        let args = [
+            &["work", "w", "--exec", "true", "--kind", "mine", "--drain"],
+            more,
+        ]
+        .concat();
+        redrive(&db, &args).exits_with(0)
+    };
+    let done = work(&[]);
+    assert!(
+        done.err.contains("done 1")
+            && done
+                .err
+                .contains("left 2 jobs of kinds that no worker handles"),
+        "{}",
+        done.err
+    );
+    assert_eq!(work(&["--json"]).lines()[0]["left"], 2);
+}
+
+#[test]
 fn a_command_that_exceeds_its_deadline_is_killed() {
     let db = TestDatabase::migrated();
     redrive(&db, &["enqueue", "w", "k", "1", "--max-attempts", "1"]).exits_with(0);

@@ -1,10 +1,13 @@
 //! `redrive work`: a worker that runs a shell command or the program's own handlers.
 
+mod options;
+
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use redrive::admin::KindStats;
 use redrive::worker::StopReport;
 use redrive::{Queue, Worker};
 use serde_json::json;
@@ -17,11 +20,14 @@ use crate::registry::Registry;
 use crate::shell::Shell;
 use crate::terminal::{counted, grouped, json_line};
 use crate::time;
+use options::{BackoffArg, FloodGuardArg};
 
 /// The interval between two checks for signals and a failed worker.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// The interval between two checks whether the queue is drained.
 const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(250);
+/// The interval between two counts of the jobs by kind, while the queue does not drain.
+const COUNT_KINDS_EVERY: Duration = Duration::from_secs(1);
 /// How long the worker may take to stop after a second signal.
 const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,8 +41,9 @@ const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// (see `redrive breaker`). Any other status, or a signal, retries the job after a backoff.
 ///
 /// The last line of stderr is the error message; all of it, cut in the middle if long, is the
-/// detail. The error class is `exit:1` or `signal:9`. A line `redrive-group-key: KEY` on stderr is
-/// the key of the failure group, in place of the message.
+/// detail. The error class is `exit:1` or `signal:9`, unless stderr has a line
+/// `redrive-error-class: CLASS`. A line `redrive-group-key: KEY` is the key of the failure group, in
+/// place of the message.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
@@ -44,6 +51,7 @@ Examples:
   redrive work orders --exec ./deliver.sh
   redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
   redrive work orders --exec ./deliver.sh --drain
+  redrive work orders --exec ./deliver.sh --app-version 1.4.2 --backoff exponential:5s..1h --flood-guard 100/1m
 ",
     after_help = "\
 Environment of the command:
@@ -67,7 +75,8 @@ pub(crate) struct Work {
     /// Commands that run at the same time [default: number of processors].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
-    /// Exit when the queue is empty: no ready, delayed or leased job of any kind.
+    /// Exit when the queue is empty: no ready, delayed or leased job. Jobs of kinds that no live
+    /// worker handles are left, and their number is printed.
     #[arg(long)]
     drain: bool,
     /// Time limit of a command [default: 15m].
@@ -79,6 +88,16 @@ pub(crate) struct Work {
     /// Time after which a silent worker is presumed dead [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     lease: Option<Duration>,
+    /// Delay before retries: SHAPE:TIME or SHAPE:TIME..MAX, with the shape exponential, linear or
+    /// fixed [default: exponential with jitter].
+    #[arg(long, value_name = "BACKOFF")]
+    backoff: Option<BackoffArg>,
+    /// Open the breaker of the queue when more than LETTERS jobs die within TIME, such as 100/1m.
+    #[arg(long, value_name = "LETTERS/TIME")]
+    flood_guard: Option<FloodGuardArg>,
+    /// Version of the command, stored with every attempt.
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
     /// Only jobs of this kind; repeatable [default: all kinds].
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
@@ -87,7 +106,8 @@ pub(crate) struct Work {
 /// Why the worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopCause {
-    Drained,
+    /// The queue is empty, apart from this many jobs that no worker handles.
+    Drained(u64),
     Signal,
     WorkerFailed,
 }
@@ -116,12 +136,24 @@ impl Work {
         let stopped = stop(worker, self.grace, &shell, &mut signals);
         // A command that outlived the grace no longer owns its job: another worker may have it.
         shell.kill_all();
-        report(&stopped?, cx)?;
+        let left = match cause {
+            StopCause::Drained(left) => left,
+            StopCause::Signal | StopCause::WorkerFailed => 0,
+        };
+        report(&stopped?, left, cx)?;
         Ok(Ending::Done)
     }
 
     fn start(&self, queue: &Queue, shell: &Arc<Shell>, registry: &Registry) -> Result<Worker> {
-        let mut builder = Worker::builder(queue).version(registry.attempt_version());
+        let version = self.app_version.clone();
+        let mut builder =
+            Worker::builder(queue).version(version.unwrap_or_else(|| registry.attempt_version()));
+        if let Some(backoff) = self.backoff {
+            builder = builder.backoff(backoff.backoff());
+        }
+        if let Some(guard) = self.flood_guard {
+            builder = builder.flood_guard(guard.letters, guard.per);
+        }
         if let Some(slots) = self.slots {
             builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
         }
@@ -152,6 +184,8 @@ impl Work {
     /// Waits until the worker must stop.
     fn watch(&self, worker: &Worker, queue: &Queue, signals: &mut Signals) -> StopCause {
         let mut checked = Instant::now();
+        let mut kinds_checked = Instant::now();
+        let mut left_before: Option<u64> = None;
         loop {
             if signals.pending().next().is_some() {
                 return StopCause::Signal;
@@ -161,7 +195,16 @@ impl Work {
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && worker.is_idle() {
                 match queue.is_drained() {
-                    Ok(true) => return StopCause::Drained,
+                    Ok(true) => return StopCause::Drained(0),
+                    Ok(false) if kinds_checked.elapsed() >= COUNT_KINDS_EVERY => {
+                        let left = self.left(queue);
+                        // One count may have missed a job that moved meanwhile.
+                        if let (Some(jobs), true) = (left, left == left_before) {
+                            return StopCause::Drained(jobs);
+                        }
+                        left_before = left;
+                        kinds_checked = Instant::now();
+                    }
                     Ok(false) => {}
                     // The worker logs that the database is unavailable.
                     Err(error) => log::debug!(
@@ -173,6 +216,31 @@ impl Work {
             }
             thread::sleep(CHECK_EVERY);
         }
+    }
+
+    /// Returns the number of live jobs if no live worker handles any of them.
+    fn left(&self, queue: &Queue) -> Option<u64> {
+        let stats = match queue.database().admin().stats(Some(queue.name())) {
+            Ok(stats) => stats.into_iter().next()?,
+            Err(error) => {
+                log::debug!("queue={}: could not count its jobs: {error}", self.queue);
+                return None;
+            }
+        };
+        let is_handled = |kind: &KindStats| {
+            let is_own = match (self.exec.is_some(), self.kinds.is_empty()) {
+                (true, true) => true,
+                (_, false) => self.kinds.contains(&kind.kind),
+                (false, true) => false,
+            };
+            is_own || kind.is_handled || kind.leased > 0
+        };
+        // Without a registration of this worker, its own kinds would seem to be unhandled.
+        if stats.workers == 0 || stats.kinds.iter().any(is_handled) {
+            return None;
+        }
+        let jobs = stats.kinds.iter().map(|kind| kind.ready + kind.delayed);
+        Some(jobs.sum()).filter(|jobs| *jobs > 0)
     }
 }
 
@@ -204,7 +272,7 @@ fn stop(
     }
 }
 
-fn report(stopped: &StopReport, cx: &mut Context<'_>) -> Result<()> {
+fn report(stopped: &StopReport, left: u64, cx: &mut Context<'_>) -> Result<()> {
     let counts = &stopped.stats;
     // The handler snoozes a job whose command was killed, which releases it.
     let released = stopped.released + counts.snoozed;
@@ -213,7 +281,7 @@ fn report(stopped: &StopReport, cx: &mut Context<'_>) -> Result<()> {
             cx.out,
             &json!({
                 "done": counts.done, "retried": counts.retried, "outages": counts.outages,
-                "dead": counts.dead, "released": released, "lost": counts.lost,
+                "dead": counts.dead, "released": released, "lost": counts.lost, "left": left,
             }),
         );
     }
@@ -235,5 +303,11 @@ fn report(stopped: &StopReport, cx: &mut Context<'_>) -> Result<()> {
     .map(|(name, count)| format!("{name} {}", grouped(*count)))
     .collect();
     cx.say(counts.join(", "));
+    if left > 0 {
+        cx.say(format!(
+            "left {} of kinds that no worker handles",
+            counted(left, "job")
+        ));
+    }
     Ok(())
 }

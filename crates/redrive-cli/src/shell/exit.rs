@@ -11,11 +11,14 @@ const REJECTED: i32 = 65;
 const OUTAGE: i32 = 69;
 /// The start of a line of stderr that gives the key of the failure group.
 const GROUP_KEY: &str = "redrive-group-key:";
+/// The start of a line of stderr that gives the error class.
+const ERROR_CLASS: &str = "redrive-error-class:";
 
 /// Exit status 0 is success, 65 rejects the job, 69 reports an outage, anything else retries.
 ///
 /// The last line of stderr is the error message, because programs report there what made them
-/// give up. A line `redrive-group-key: KEY` sets the key of the failure group instead.
+/// give up. A line `redrive-group-key: KEY` sets the key of the failure group instead, and a line
+/// `redrive-error-class: CLASS` the error class.
 pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Result<(), Failure> {
     if status.success() {
         if !stderr.is_empty() {
@@ -35,7 +38,17 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         (None, None) => ("unknown".to_owned(), format!("the command ended: {status}")),
     };
     let lines = || stderr.lines().rev().map(str::trim);
-    let last = lines().find(|line| !line.is_empty() && !line.starts_with(GROUP_KEY));
+    let told = |name: &str| {
+        lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
+    };
+    let is_message = |line: &&str| {
+        !line.is_empty() && !line.starts_with(GROUP_KEY) && !line.starts_with(ERROR_CLASS)
+    };
+    let last = lines().find(is_message);
+    let class = told(ERROR_CLASS).map_or(class, ToOwned::to_owned);
     let message = last.map_or(message, ToOwned::to_owned);
     log::info!("{subject}: failed: {class}: {message}");
     let failure = match status.code() {
@@ -43,7 +56,7 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         Some(OUTAGE) => Failure::outage(message),
         _ => Failure::retry(message),
     };
-    let failure = match lines().find_map(|line| line.strip_prefix(GROUP_KEY)) {
+    let failure = match told(GROUP_KEY) {
         Some(key) => failure.class(class).group_key(key),
         None => failure.class(class),
     };

@@ -262,6 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_stderr_gives_the_error_class() {
+        let classed = failure(
+            "echo 'redrive-error-class: SchemaError' >&2; echo 'field missing' >&2; exit 65",
+        );
+        assert!(
+            classed.contains("message: \"field missing\"")
+                && classed.contains("SchemaError")
+                && !classed.contains("exit:65"),
+            "{classed}"
+        );
+        let empty = failure("echo 'redrive-error-class: ' >&2; exit 1");
+        assert!(empty.contains("exit:1"), "{empty}");
+    }
+
+    #[test]
     fn a_background_process_does_not_hold_the_slot() {
         let begin = Instant::now();
         let failed = failure("sleep 20 >/dev/null & echo gone >&2; exit 3");
