@@ -227,7 +227,11 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "audit_counters",
             "capture",
             "capture_letters",
+            "capture_many",
             "compact",
+            "delete_archived",
+            "erasable",
+            "erase_batch",
             "fold_metrics",
             "letters_with_policy",
             "metric_totals",
@@ -236,6 +240,8 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "metrics_operations",
             "metrics_queues",
             "metrics_tables",
+            "prune_audit",
+            "restore_archived",
             "turn_ring"
         ]
     );

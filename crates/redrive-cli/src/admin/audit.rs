@@ -16,7 +16,7 @@ use lines::lines;
 
 /// Show the audit log: operations on letters with their operator and reason, newest first
 ///
-/// The log is append-only. Each record is written in the transaction of its operation. The records of a
+/// The log is append-only; `redrive prune --audit` deletes old records. Each record is written in the transaction of its operation. The records of a
 /// redrive run share a line; --json shows each of them.
 #[derive(Args, Debug)]
 #[command(

@@ -1,5 +1,6 @@
 //! The calls of the library, with their deadlines.
 
+mod archive;
 mod dlq;
 mod pipeline;
 
@@ -157,5 +158,8 @@ fn operator() -> Operator {
 
 /// Returns every call of the library that reaches the server.
 pub(super) fn calls() -> impl Iterator<Item = &'static Call> {
-    pipeline::CALLS.iter().chain(dlq::CALLS)
+    pipeline::CALLS
+        .iter()
+        .chain(dlq::CALLS)
+        .chain(archive::CALLS)
 }
