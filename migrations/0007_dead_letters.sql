@@ -86,7 +86,7 @@ COMMENT ON COLUMN redrive.dead_letters.policy_id IS 'The policy that redrove it 
 COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job. A letter does not hold the key: a redrive takes it again, or leaves the letter open.';
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
-COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened or edited it last since its last death; NULL: none.';
+COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened, restored or edited it last since its last death; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';

@@ -10,11 +10,17 @@ AS $$
 BEGIN
     INSERT INTO redrive.letter_deltas
         (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at), sum(a.deaths),
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
+           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
            count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
            count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
            count(*) FILTER (WHERE a.state = 'quarantined')
-    FROM added a
+    FROM (
+        SELECT n.group_id, n.state, n.deaths,
+               -- The deaths of a letter from the archive were counted when it died.
+               CASE WHEN n.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN n.died_at END AS died_at
+        FROM added n
+    ) a
     GROUP BY 1, 2;
     RETURN NULL;
 END

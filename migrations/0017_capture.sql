@@ -32,6 +32,8 @@ END;
 -- A source or kind of more than 100 characters and a position of more than 500 are shortened; the headers
 -- `redrive-source`, `redrive-kind` and `redrive-position` have the original.
 --
+-- `failure_key` decides the failure group instead of the message.
+--
 -- It runs with the owner's privileges, so that a source can capture without the privilege to read letters.
 CREATE FUNCTION redrive.capture(
     source        text,
@@ -45,6 +47,7 @@ CREATE FUNCTION redrive.capture(
     error_message text  DEFAULT '',
     error_detail  text  DEFAULT NULL,
     group_key     text  DEFAULT NULL,
+    failure_key   text  DEFAULT NULL,
     OUT id        bigint,
     OUT is_new    boolean,
     OUT is_reopened boolean
@@ -82,13 +85,14 @@ BEGIN
         IF NOT FOUND THEN
             INSERT INTO redrive.dead_letters AS l
                 (source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, enqueued_at)
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
             VALUES
                 (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
                  parsed, capture.content_type, capture.headers,
                  redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
                  redrive.clip(coalesce(capture.error_message, ''), 8192),
-                 redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
+                 redrive.clip(capture.error_detail, 65536), capture.group_key,
+                 nullif(left(capture.failure_key, 256), ''), clock_timestamp())
             ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
             RETURNING l.id INTO capture.id;
             capture.is_new := FOUND;
@@ -100,7 +104,7 @@ BEGIN
                 ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
                 ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
                 ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
-                ARRAY[capture.group_key]) c;
+                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
             EXIT;
         ELSE
             EXIT WHEN known_state = 'redriving';
@@ -120,7 +124,7 @@ $$;
 CREATE FUNCTION redrive.capture_letters(
     sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[],
     content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
-    group_keys text[]
+    group_keys text[], failure_keys text[] DEFAULT NULL
 ) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -154,9 +158,9 @@ BEGIN
             -- Assign ids in the given order, so that paging by id keeps it.
             SELECT g.*, nextval('redrive.job_id') AS id
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
                 AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
-                      error_class, error_message, error_detail, group_key, place)
+                      error_class, error_message, error_detail, group_key, failure_key, place)
         ),
         firsts AS (
             SELECT DISTINCT ON (g.source, g."position") g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
@@ -169,12 +173,13 @@ BEGIN
         captured AS (
             INSERT INTO redrive.dead_letters AS l
                 (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, enqueued_at, seen)
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
             SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                    coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
                    redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                    redrive.clip(coalesce(f.error_message, ''), 8192),
-                   redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+                   redrive.clip(f.error_detail, 65536), f.group_key,
+                   nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
             FROM firsts f
             -- In one order, so that two captures cannot deadlock.
             ORDER BY f.source, f."position"
@@ -212,18 +217,19 @@ BEGIN
         -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
         INSERT INTO redrive.dead_letters AS l
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, enqueued_at, seen)
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),
-               redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+               redrive.clip(f.error_detail, 65536), f.group_key,
+               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
                 AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
-                      error_class, error_message, error_detail, group_key, place)
+                      error_class, error_message, error_detail, group_key, failure_key, place)
             JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
             WHERE k.id = ANY (closed_ids)
             ORDER BY k.id, g.place

@@ -33,6 +33,17 @@ BEGIN
 END
 $$;
 
+-- Returns the headers of a captured failure's job: those of the failure, and `redrive-source` and
+-- `redrive-position`. Headers that would be too large do not change.
+CREATE FUNCTION redrive.captured_headers(headers jsonb, source text, "position" text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE captured_headers.headers END
+    -- Of a source or position that was shortened, the headers have the original.
+    FROM (SELECT json_build_object('redrive-source', captured_headers.source,
+        'redrive-position', captured_headers."position")::jsonb || coalesce(captured_headers.headers, '{}')) AS w (headers);
+END;
+
 -- The conditions for redriving letters of a queue. A queue without a row needs nothing. Only the owner of the
 -- schema can change it: an operator who could would not be bound by it.
 CREATE TABLE redrive.protections (
@@ -176,7 +187,10 @@ BEGIN
         FROM held h
         WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
         RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
-                  l.generation, l.enqueued_at, l.unique_key, l.headers, l.group_key
+                  l.generation, l.enqueued_at, l.unique_key, l.group_key,
+                  -- The cast keeps PostgreSQL from checking the headers of every letter.
+                  CASE WHEN l.cause <> 'captured' THEN l.headers
+                      ELSE redrive.captured_headers(l.headers, l.source, l."position")::redrive.headers END AS headers
     ),
     ready AS (
         INSERT INTO redrive.jobs

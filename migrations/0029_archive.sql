@@ -1,4 +1,4 @@
--- Purpose: Archiving and pruning letters.
+-- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -51,135 +51,226 @@ BEGIN
 END
 $$;
 
--- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first. One statement
--- deletes or archives them, so a letter is never in both places or in neither. Letters locked by another
--- session are skipped. Returns the number removed.
-CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+-- Returns the letter of an archived row, without its versions.
+CREATE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- The time from which `keep` counts.
-    since    text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
-    runs     bigint[];
-    members  bigint[];
-    taken    bigint;
+    letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
 BEGIN
-    EXECUTE format(
-        'WITH old AS MATERIALIZED ('
-        ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
-        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED),'
-        'gone AS ('
-        ' DELETE FROM redrive.dead_letters l USING old WHERE l.id = old.id AND l.state = %1$L'
-        ' RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter),'
-        'kept AS ('
-        ' INSERT INTO redrive.archived_letters (id, queue, letter)'
-        ' SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, ('
-        '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
-        '   ''person'', v.person, ''reason'', v.reason, ''payload'', v.payload::text,'
-        '   ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', ''''))) ORDER BY v.version)'
-        '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
-        ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
-        ' WHERE $4 = ''archive'')'
-        'SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),'
-        ' array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL) FROM gone g',
-        state, since)
-        INTO taken, runs, members
-        USING queue, keep, max_letters, action;
-    -- Finished runs keep their numbers, but not their members.
-    IF runs IS NOT NULL THEN
-        DELETE FROM redrive.run_letters m
-        USING unnest(runs, members) AS g (run_id, ordinal), redrive.redrive_runs r
-        WHERE m.run_id = g.run_id AND m.ordinal = g.ordinal
-            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled');
-    END IF;
-    RETURN taken;
+    -- jsonb_populate_record would turn a JSON null into NULL.
+    letter.payload := stored -> 'payload';
+    letter.raw := decode(stored ->> 'raw_base64', 'base64');
+    RETURN letter;
 END
 $$;
 
--- Applies the rules to up to `max_letters` letters, writes the audit and returns the number removed. Repeat it
--- while it returns `max_letters`. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
--- and the others get NULL.
-CREATE FUNCTION redrive.apply_retention(
-    max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+-- Returns the SQL condition for a filter of letters on the archive: on its row `a` and the letter `l` of that row.
+-- See `filter_letters`.
+CREATE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = on
 AS $$
 DECLARE
-    chosen record;
-    moved  bigint;
-    taken  bigint := 0;
+    classes    text[] := redrive.filter_values(filter -> 'class');
+    ids        bigint[] := redrive.filter_values(filter -> 'ids')::bigint[];
+    conditions text := redrive.filter_letters(
+        CASE jsonb_typeof(filter) WHEN 'object' THEN filter - 'class' ELSE filter END);
 BEGIN
-    IF if_busy IN ('wait', 'skip') IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: if_busy must be wait or skip, not %', coalesce(if_busy, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
+    -- The group of an archived letter may be gone.
+    IF classes IS NOT NULL THEN
+        conditions := conditions || ' AND l.error_class = ANY (' || quote_literal(classes) || '::text[])';
     END IF;
-    IF NOT EXISTS (SELECT FROM redrive.retention) THEN
-        RETURN 0;
+    -- For the indexes.
+    IF ids IS NOT NULL THEN
+        conditions := conditions || ' AND a.id = ANY (' || quote_literal(ids) || '::bigint[])';
     END IF;
-    IF if_busy = 'skip' THEN
-        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RETURN NULL;
-        END IF;
-    ELSE
-        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
+    IF filter ->> 'queue' IS NOT NULL THEN
+        conditions := conditions || ' AND a.queue = $1 ->> ''queue''';
     END IF;
-    -- In random order, so that no queue is always last.
-    FOR chosen IN SELECT r.* FROM redrive.retention_by_queue() r ORDER BY random() LOOP
-        EXIT WHEN taken >= max_letters;
-        moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
-        IF moved > 0 THEN
-            PERFORM redrive.record_act(
-                'apply_retention', person, reason, jsonb_build_object('queue', chosen.queue, 'state', chosen.state), moved,
-                jsonb_build_object('rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep));
-        END IF;
-        taken := taken + moved;
-    END LOOP;
-    IF taken BETWEEN 1 AND max_letters - 1 THEN
-        PERFORM redrive.prune_groups('90 days');
-    END IF;
-    RETURN taken;
+    RETURN conditions;
 END
 $$;
 
--- Deletes up to `max_letters` letters that were recovered or discarded more than `older_than` ago, regardless of
--- the rules, and writes the audit. Returns the number deleted.
-CREATE FUNCTION redrive.prune_letters(
-    older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+-- Lists archived letters in the order of their ids, after the id `after`.
+CREATE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
+    RETURNS TABLE (archived_at timestamptz, letter redrive.dead_letters)
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = on
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT a.archived_at, l FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ($2 IS NULL OR a.id > $2) AND ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$$;
+
+-- Counts the archived letters that match a filter.
+CREATE FUNCTION redrive.count_archived(filter jsonb) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    chosen record;
-    taken  bigint := 0;
+    letters bigint;
 BEGIN
-    IF older_than IS NULL OR older_than < '0' THEN
-        RAISE EXCEPTION 'redrive: prune needs an age, and it must not be negative' USING ERRCODE = 'invalid_parameter_value';
+    EXECUTE
+        'SELECT count(*) FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter)
+        INTO letters USING filter;
+    RETURN letters;
+END
+$$;
+
+-- Returns a restored or imported letter: open, or quarantined as before, with its history and counts.
+CREATE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF letter.state = 'recovered' THEN
+        letter.events := redrive.add_event(letter.events, jsonb_build_object(
+            'at', letter.changed_at, 'event', 'recovered'));
     END IF;
-    FOR chosen IN
-        SELECT q.queue, s.state
-        FROM redrive.queues_with_letters() AS q (queue)
-        CROSS JOIN (VALUES ('recovered'), ('discarded')) AS s (state)
-        ORDER BY 1, 2
+    letter.state := CASE
+        WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND letter.events -> -1 ->> 'was' = 'quarantined'
+        THEN 'quarantined' ELSE 'open' END;
+    letter.events := redrive.add_event(letter.events, event);
+    letter.discard_reason := NULL;
+    letter.run_ordinal := NULL;
+    letter.audit_id := audit;
+    letter.changed_at := clock_timestamp();
+    RETURN letter;
+END
+$$;
+
+-- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit.
+-- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id),
+-- `position_taken` (a letter has its source and position) or `key_taken` (a live job holds its unique key). A dry
+-- run returns the same and changes nothing. `audit` is the record of the first batch of the same operation; NULL:
+-- this is the first. No row: no letter is left.
+--
+-- It runs with the owner's privileges, so that no role can take letters out of the archive without a record.
+CREATE FUNCTION redrive.restore_archived(
+    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, result text, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    page    bigint[];
+    results text[];
+    free    bigint[];
+    act     bigint;
+    event   jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'restored',
+        'by', coalesce(restore_archived.person, session_user), 'reason', nullif(restore_archived.reason, '')));
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
+        || CASE WHEN dry_run THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
+        INTO page USING restore_archived.filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(c.result ORDER BY c.id), array_agg(c.id ORDER BY c.id) FILTER (WHERE c.result = 'restored')
+    INTO results, free
+    FROM (
+        SELECT a.id, CASE
+            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = a.id) THEN 'id_taken'
+            WHEN a.letter ? 'source' AND (
+                row_number() OVER (PARTITION BY a.letter -> 'source', a.letter -> 'position' ORDER BY a.id) > 1
+                OR EXISTS (SELECT FROM redrive.dead_letters k
+                    WHERE k.source = a.letter ->> 'source' AND k."position" = a.letter ->> 'position'))
+                THEN 'position_taken'
+            WHEN EXISTS (SELECT FROM redrive.unique_keys k
+                WHERE k.queue = a.queue AND k.key = a.letter ->> 'unique_key') THEN 'key_taken'
+            ELSE 'restored' END AS result
+        FROM redrive.archived_letters a
+        WHERE a.id = ANY (page)
+    ) c;
+    IF free IS NOT NULL AND NOT dry_run THEN
+        act := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
+            restore_archived.filter, cardinality(free),
+            CASE WHEN restore_archived.audit IS NOT NULL THEN jsonb_build_object('batch_of', restore_archived.audit) END);
+        INSERT INTO redrive.dead_letters
+        SELECT u.*
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL redrive.readmitted(
+            redrive.unarchived(a.letter), event, coalesce(restore_archived.audit, act)) u
+        WHERE a.id = ANY (free)
+        ORDER BY a.id;
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, at, role, person, reason)
+        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::jsonb,
+               decode(v.version ->> 'raw_base64', 'base64'), redrive.filter_values(v.version -> 'redacted'),
+               (v.version ->> 'at')::timestamptz, v.version ->> 'role', v.version ->> 'person', v.version ->> 'reason'
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
+        WHERE a.id = ANY (free);
+        PERFORM redrive.count_restored(free);
+        DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
+    END IF;
+    RETURN QUERY
+    SELECT u.id, u.result, coalesce(restore_archived.audit, act) FROM unnest(page, results) AS u (id, result);
+END
+$$;
+
+-- Counts the deaths of restored letters whose group was deleted; they are in a new group. A group that still exists
+-- has counted them. The letters are still in the archive.
+CREATE FUNCTION redrive.count_restored(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    added record;
+BEGIN
+    FOR added IN
+        SELECT l.group_id, sum(l.deaths) AS deaths, min(l.died_at) AS first_at, max(l.died_at) AS last_at
+        FROM redrive.dead_letters l
+        JOIN redrive.archived_letters a ON a.id = l.id
+        WHERE l.id = ANY (ids)
+            AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = (a.letter ->> 'group_id')::bigint)
+        GROUP BY l.group_id
     LOOP
-        EXIT WHEN taken >= max_letters;
-        taken := taken + redrive.remove_letters(chosen.queue, chosen.state, older_than, 'delete', max_letters - taken);
+        INSERT INTO redrive.letter_deltas
+            (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        VALUES (added.group_id, added.deaths, 0, 0, 0, 0, 0);
+        UPDATE redrive.groups g
+        SET first_seen = least(g.first_seen, added.first_at),
+            -- This statement may have created the group.
+            last_seen = CASE WHEN g.first_seen >= statement_timestamp() THEN added.last_at
+                ELSE greatest(g.last_seen, added.last_at) END
+        WHERE g.id = added.group_id;
     END LOOP;
-    IF taken > 0 THEN
-        PERFORM redrive.record_act(
-            'prune', person, reason, '{"state": ["recovered", "discarded"]}', taken,
-            jsonb_build_object('older_than', older_than));
+END
+$$;
+
+-- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. `audit` is the record of
+-- the first batch of the same operation; NULL: this is the first. Returns how many were deleted, and the record of
+-- the first batch; no row: none is left. It runs with the owner's privileges; see `restore_archived`.
+CREATE FUNCTION redrive.delete_archived(
+    filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
+    OUT letters bigint, OUT audit_id bigint
+) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE
+        'DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $2 FOR UPDATE OF a))'
+        USING filter, max_letters;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters > 0 THEN
+        audit_id := redrive.record_act('delete_archived', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+        audit_id := coalesce(audit, audit_id);
+        RETURN NEXT;
     END IF;
-    IF taken BETWEEN 1 AND max_letters - 1 THEN
-        PERFORM redrive.prune_groups('90 days');
-    END IF;
-    RETURN taken;
 END
 $$;
 

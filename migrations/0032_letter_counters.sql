@@ -26,9 +26,11 @@ BEGIN
                    left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
                    CASE WHEN a.cause <> 'captured'
                        THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
-                   END AS bucket
+                   END AS bucket,
+                   -- The deaths of a letter from the archive were counted when it died.
+                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored
             FROM added a
-            GROUP BY 1, 2, 3, 4, 5, 8
+            GROUP BY 1, 2, 3, 4, 5, 8, 9
         ) g
         CROSS JOIN LATERAL (VALUES
             ('letters', g.state, NULL::smallint, NULL::double precision),
@@ -37,7 +39,7 @@ BEGIN
             ('dead_class', g.class, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
-        WHERE x.label IS NOT NULL OR x.bucket IS NOT NULL
+        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
         GROUP BY 1, 2, 3, 4
     ) c
     CROSS JOIN redrive.metric_ring r

@@ -59,7 +59,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -74,7 +74,7 @@ DECLARE
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -87,7 +87,10 @@ DECLARE
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
         'INSERT, DELETE ON redrive.group_rules',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+            'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
+            'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
+            'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
@@ -116,6 +119,7 @@ DECLARE
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, redrive.filter_letters, redrive.filter_values, '
+            'redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '

@@ -10,11 +10,14 @@ mod runs;
 
 mod policy;
 
+mod archive;
 mod capture;
 mod deliver;
 mod discard;
 mod edit;
+mod erase;
 mod export;
+mod exported_past;
 mod interrupted;
 mod reopen;
 mod validate;

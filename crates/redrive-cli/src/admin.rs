@@ -1,13 +1,15 @@
-//! Commands that set up and maintain the database: migrate, breaker, prune, redact and audit.
+//! Commands that set up and maintain the database: migrate, breaker, prune, redact, erase and audit.
 
 mod migrate;
 mod breaker;
 mod prune;
 mod redact;
+mod erase;
 mod audit;
 
 pub(crate) use audit::AuditCommand;
 pub(crate) use breaker::BreakerCommand;
+pub(crate) use erase::Erase;
 pub(crate) use migrate::Migrate;
 pub(crate) use prune::Prune;
 pub(crate) use redact::RedactCommand;

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::admin::{AuditCommand, BreakerCommand, Migrate, Prune, RedactCommand};
+use crate::admin::{AuditCommand, BreakerCommand, Erase, Migrate, Prune, RedactCommand};
 use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Breaker(BreakerCommand),
     Prune(Prune),
     Redact(RedactCommand),
+    Erase(Erase),
     Audit(AuditCommand),
     #[command(hide = true)]
     Connection(Connection),
@@ -96,6 +97,7 @@ impl Command {
             Command::Breaker(command) => command.run(cx),
             Command::Prune(command) => command.run(cx),
             Command::Redact(command) => command.run(cx),
+            Command::Erase(command) => command.run(cx),
             Command::Audit(command) => command.run(cx),
             Command::Connection(Connection {}) => {
                 writeln!(cx.out, "{CONNECTION_HELP}")?;

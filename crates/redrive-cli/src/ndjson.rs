@@ -3,5 +3,5 @@
 mod lines;
 mod capture_line;
 
-pub(crate) use capture_line::{CaptureLine, OWN_SOURCE, present};
+pub(crate) use capture_line::CaptureLine;
 pub(crate) use lines::{BadLine, Lines};

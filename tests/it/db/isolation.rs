@@ -114,7 +114,10 @@ fn workers_and_operators_work_with_any_default() {
         let rule = RetentionRule::delete(LetterState::Open, Duration::from_hours(1)).even_open();
         retention.set(&rule, &operator).unwrap();
         client
-            .batch_execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours'")
+            .batch_execute(
+                "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', \
+                 changed_at = changed_at - interval '2 hours'",
+            )
             .unwrap();
         assert_eq!(retention.apply(&operator).unwrap(), 1);
         db.dlq().prune(Duration::from_hours(1), &operator).unwrap();

@@ -234,9 +234,13 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "audit_removed_events",
             "capture",
             "capture_letters",
+            "capture_many",
             "change_event",
             "compact",
+            "delete_archived",
             "delete_event",
+            "erasable",
+            "erase_batch",
             "fold_metrics",
             "letters_with_policy",
             "metric_totals",
@@ -245,6 +249,8 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "metrics_operations",
             "metrics_queues",
             "metrics_tables",
+            "prune_audit",
+            "restore_archived",
             "turn_ring"
         ]
     );

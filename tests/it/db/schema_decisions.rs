@@ -86,6 +86,8 @@ blocked_letters          invoker stable    pinned any       -
 bury_cancelled           invoker volatile  pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
+capture_many             definer volatile  pinned any       -
+captured_headers         invoker immutable parsed any       -
 change_event             definer volatile  pinned any       -
 change_jobs              invoker volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
@@ -102,14 +104,17 @@ close_breaker            invoker volatile  pinned any       -
 compact                  definer volatile  pinned committed enable_seqscan=on jit=off
 complete_letter          invoker volatile  pinned any       -
 count_added_letters      invoker volatile  pinned any       -
+count_archived           invoker stable    pinned any       -
 count_changed_letters    invoker volatile  pinned any       -
 count_jobs               invoker stable    pinned any       jit=off
 count_letters            invoker stable    pinned any       jit=off
 count_letters_by         invoker stable    pinned any       jit=off
 count_own_run            invoker volatile  pinned any       -
 count_removed_letters    invoker volatile  pinned any       -
+count_restored           invoker volatile  pinned any       -
 create_run               invoker volatile  pinned any       -
 cut_history              invoker immutable pinned any       -
+delete_archived          definer volatile  pinned rows      -
 delete_event             definer volatile  pinned any       -
 delete_versions          invoker volatile  pinned any       -
 detail_of                invoker volatile  pinned any       -
@@ -122,8 +127,15 @@ edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
 ends_with_jobs           invoker volatile  pinned any       -
 enqueue                  invoker volatile  pinned any       -
+erasable                 definer stable    pinned any       -
+erase                    invoker volatile  pinned any       -
+erase_batch              definer volatile  pinned rows      -
+erase_from_audit         invoker volatile  pinned any       -
 event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
+filter_archive           invoker stable    pinned any       -
+filter_erased_jobs       invoker immutable pinned any       -
+filter_erasure           invoker immutable pinned any       -
 filter_group_ids         invoker stable    pinned any       -
 filter_jobs              invoker stable    pinned any       -
 filter_letters           invoker stable    pinned any       -
@@ -140,6 +152,8 @@ group_of                 invoker volatile  pinned any       -
 has_refused_death        invoker volatile  pinned any       -
 headers_with_long        invoker immutable parsed any       -
 history_before           invoker immutable pinned any       -
+import_letters           invoker volatile  pinned any       -
+imported                 invoker volatile  pinned any       -
 is_compaction_due        invoker volatile  pinned any       -
 is_drained               invoker volatile  pinned committed enable_bitmapscan=off enable_seqscan=off jit=off
 is_gated                 invoker stable    pinned any       -
@@ -151,6 +165,7 @@ jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 letter_payload           invoker immutable pinned any       -
 letters_with_policy      definer stable    pinned any       -
+list_archived            invoker stable    pinned any       -
 list_jobs                invoker stable    pinned any       jit=off
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
 live_waits               invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
@@ -175,6 +190,7 @@ metrics_queues           definer stable    pinned any       enable_bitmapscan=of
 metrics_server           invoker stable    pinned any       jit=off
 metrics_tables           definer stable    pinned any       jit=off
 move_stragglers          invoker volatile  pinned rows      -
+names_payload            invoker immutable pinned any       -
 new_metric_slots         invoker stable    pinned any       -
 note_group               invoker volatile  pinned any       -
 open_breaker             invoker volatile  pinned any       -
@@ -189,11 +205,13 @@ pointer_paths            invoker immutable pinned any       -
 policy_wait              invoker immutable parsed any       -
 preview_redrive          invoker stable    pinned any       -
 protect_audit            invoker volatile  pinned any       -
+prune_audit              definer volatile  pinned any       -
 prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
 put_back                 invoker volatile  pinned any       -
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 queues_with_open_breaker invoker stable    pinned any       -
+readmitted               invoker volatile  pinned any       -
 record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -
 redact                   invoker stable    pinned any       -
@@ -219,6 +237,7 @@ reopen_captured          invoker volatile  pinned any       -
 reopen_discarded         invoker volatile  pinned any       -
 reopen_letters           invoker volatile  pinned any       -
 require_read_committed   invoker volatile  pinned any       -
+restore_archived         definer volatile  pinned rows      -
 restore_letter           invoker volatile  pinned any       -
 restore_letters          invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -
@@ -253,6 +272,7 @@ tally_removed_letters    invoker volatile  pinned any       -
 top_frame                invoker immutable pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
+unarchived               invoker stable    pinned any       -
 vacuum_threshold         invoker stable    pinned any       -
 waiting_query            invoker stable    pinned any       -
 wake                     invoker volatile  pinned any       -

@@ -1,8 +1,10 @@
 //! Captures: foreign failures as letters, byte for byte, once per position.
 
 mod bulk;
+mod delivered;
 mod reopened;
 mod single;
+mod sql;
 mod stream;
 
 use redrive::dlq::ForeignFailure;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::Operator;
 use redrive::admin::AuditFilter;
 use redrive::dlq::{GroupFilter, GroupState};
-use redrive_tests::{TestDatabase, letters};
+use redrive_tests::{TestDatabase, letters, ran};
 
 #[test]
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
@@ -132,5 +132,77 @@ fn a_rolled_back_operation_is_not_audited() {
             .expect("refused")
             .message()
             .contains("expected open, acknowledged")
+    );
+}
+
+/// Inserts a record that is this many days old.
+fn aged(client: &mut postgres::Client, verb: &str, days: i32) {
+    client
+        .execute(
+            "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')",
+            &[&verb, &f64::from(days)],
+        )
+        .unwrap();
+}
+
+#[test]
+fn old_audit_records_are_pruned_with_a_record() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for (verb, days) in [("old", 400), ("older", 500), ("young", 300)] {
+        aged(&mut client, verb, days);
+    }
+    let prune = ["prune", "--audit", "--older-than", "365d"];
+    let dry = ran(&test, &prune).exits_with(0);
+    assert!(
+        dry.out.contains("2 audit records, older than"),
+        "{}",
+        dry.out
+    );
+    let verbs = || -> Vec<String> {
+        let records = test.open().admin().audit(&AuditFilter::new()).unwrap();
+        records.into_iter().map(|record| record.verb).collect()
+    };
+    assert_eq!(verbs().len(), 3);
+    let done = ran(
+        &test,
+        &[&prune[..], &["--reason", "policy 9", "--yes"]].concat(),
+    )
+    .exits_with(0);
+    assert_eq!(done.out, "pruned 2 audit records\n");
+    assert_eq!(verbs(), ["prune_audit", "young"]);
+    let record = &test.open().admin().audit(&AuditFilter::new()).unwrap()[0];
+    assert_eq!(record.reason.as_deref(), Some("policy 9"));
+    assert!(
+        record
+            .about
+            .as_ref()
+            .unwrap()
+            .get()
+            .contains(r#""records": 2"#)
+    );
+    // The path is closed again.
+    client
+        .execute("DELETE FROM redrive.audit", &[])
+        .expect_err("append-only");
+}
+
+#[test]
+fn recent_audit_records_cannot_be_pruned() {
+    let test = TestDatabase::migrated();
+    aged(&mut test.client(), "young", 29);
+    for age in ["0s", "29d"] {
+        let command = ["prune", "--audit", "--older-than", age, "--yes"];
+        let refused = ran(&test, &command).exits_with(2);
+        assert!(refused.err.contains("after 30 days"), "{}", refused.err);
+    }
+    ran(&test, &["prune", "--audit", "--yes"]).exits_with(2);
+    assert_eq!(
+        test.open()
+            .admin()
+            .audit(&AuditFilter::new())
+            .unwrap()
+            .len(),
+        1
     );
 }

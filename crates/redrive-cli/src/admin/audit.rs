@@ -17,8 +17,9 @@ use lines::lines;
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
 ///
-/// The log is append-only. Each record is written in the transaction of its operation. The batches of an
-/// operation share a line, and so do the records of a redrive run; --json shows each of them.
+/// The log is append-only; `redrive prune --audit` deletes old records. Each record is written in the
+/// transaction of its operation. The batches of an operation share a line, and so do the records of a
+/// redrive run; --json shows each of them.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

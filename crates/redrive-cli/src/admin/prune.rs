@@ -1,4 +1,6 @@
-//! `redrive prune`: deletes or archives old letters.
+//! `redrive prune`: deletes or archives old letters, and deletes old audit records.
+
+mod audit;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -14,22 +16,25 @@ use crate::operator;
 use crate::stop::StopSignal;
 use crate::terminal::{Column, Progress, Table, counted, grouped, json_line};
 use crate::time::{self, exact, short};
+use audit::PruneAudit;
 
 /// The age without retention rules: 30 days.
 const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
 
-/// Delete old letters, or apply the retention rules
+/// Delete old letters or audit records, or apply the retention rules
 ///
 /// Without --yes this is a dry run. With --older-than, recovered and discarded letters of that age
 /// are deleted. Without it, the rules of `dlq retention` are applied; if there are none,
 /// --older-than 30d is the default. Open letters are deleted only by a rule. Workers apply the
-/// rules too.
+/// rules too. With --audit, audit records of that age are deleted, at least 30 days old; each batch
+/// leaves a record.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
 Examples:
   redrive prune
   redrive prune --older-than 90d --yes
+  redrive prune --audit --older-than 730d --yes
 ",
     after_help = "\
 The exit code is 0 even if nothing was deleted, so that this can run from a
@@ -39,6 +44,9 @@ pub(crate) struct Prune {
     /// Time since the letters were recovered or discarded, such as 12h or 30d.
     #[arg(long, value_name = "AGE", value_parser = time::parse, allow_hyphen_values = true)]
     older_than: Option<Duration>,
+    /// Delete audit records instead of letters.
+    #[arg(long, requires = "older_than")]
+    audit: bool,
     /// Change nothing; show the rules, and how many letters they affect now.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -62,6 +70,16 @@ impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let scope = match self.older_than {
+            Some(age) if self.audit => {
+                let prune = PruneAudit {
+                    older_than: age,
+                    reason: self.reason.as_deref(),
+                };
+                return match self.yes {
+                    true => prune.prune(&db, cx),
+                    false => prune.dry_run(&db, cx),
+                };
+            }
             Some(age) => Scope::OlderThan(age),
             None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
             None => Scope::Rules,

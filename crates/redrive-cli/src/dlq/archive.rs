@@ -1,24 +1,25 @@
 //! `redrive dlq archive`: letters that retention moved to the archive.
 
-use std::collections::BTreeMap;
+mod restore;
+mod delete;
 
 use clap::{Args, Subcommand};
-use redrive::dlq::ArchivedLetter;
+use redrive::dlq::{ArchivedLetter, LetterFilter};
 use redrive::{Database, JobId};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde::Serialize;
 
+use super::filter::FilterArgs;
 use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::ndjson::{CaptureLine, OWN_SOURCE, present};
+use crate::error::Result;
+use crate::letter::{LetterLine, print_letter};
+use crate::ndjson::CaptureLine;
 use crate::terminal::{Column, Table, json_line};
 use crate::time::{ago, rfc3339};
 
 /// How many letters are read at a time.
-const PAGE: u32 = 500;
+const PAGE: u64 = 500;
 
-/// List and export archived letters
+/// List, show, restore, delete and export archived letters
 #[derive(Args, Debug)]
 pub(super) struct ArchiveCommand {
     #[command(subcommand)]
@@ -28,6 +29,9 @@ pub(super) struct ArchiveCommand {
 #[derive(Debug, Subcommand)]
 enum ArchiveSubcommand {
     List(ListArchive),
+    Show(ShowArchived),
+    Restore(restore::RestoreArchived),
+    Delete(delete::DeleteArchived),
     Export(ExportArchive),
 }
 
@@ -35,80 +39,112 @@ enum ArchiveSubcommand {
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
-  redrive dlq archive list orders
-  redrive dlq archive list --json | jq .letter.history
+  redrive dlq archive list orders class=Timeout
+  redrive dlq archive list payload.customer=42 --json | jq .history
 ")]
 struct ListArchive {
-    /// Only letters of this queue.
+    /// Only letters of this queue. A condition may take its place.
+    #[arg(help_heading = "Selection")]
     queue: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// At most this many letters.
-    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    limit: u32,
+    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
     /// Only letters after this one: the next page.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
     after: Option<JobId>,
+}
+
+/// Show an archived letter: details, timeline, error and payload
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq archive show 42\n")]
+struct ShowArchived {
+    /// The id of the letter, which is the id of its job.
+    id: JobId,
 }
 
 /// Write archived letters as NDJSON for `dlq capture --file`
 ///
-/// Capturing the file creates new letters. Capturing it again creates none.
+/// Capturing the file creates new letters with the same history and counts. Capturing it again
+/// creates none. `redrive dlq archive restore` keeps the ids too.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Example:
   redrive dlq archive export orders > orders.ndjson
 ")]
 struct ExportArchive {
-    /// Only letters of this queue.
+    /// Only letters of this queue. A condition may take its place.
+    #[arg(help_heading = "Selection")]
     queue: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 impl ArchiveCommand {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
         match &self.subcommand {
-            ArchiveSubcommand::List(command) => command.run(&db, cx),
-            ArchiveSubcommand::Export(command) => command.run(&db, cx),
+            ArchiveSubcommand::List(command) => command.run(cx),
+            ArchiveSubcommand::Show(command) => command.run(cx),
+            ArchiveSubcommand::Restore(command) => command.run(cx),
+            ArchiveSubcommand::Delete(command) => command.run(cx),
+            ArchiveSubcommand::Export(command) => command.run(cx),
         }
     }
 }
 
-fn nothing_matched(cx: &mut Context<'_>) -> Ending {
-    cx.say("no archived letter matches");
+fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
+    cx.say(match filter.to_string().as_str() {
+        "" => "the archive is empty".to_owned(),
+        conditions => format!("no archived letter matches {conditions}"),
+    });
     Ending::NothingMatched
 }
 
+/// An archived letter as one line of JSON.
+#[derive(Serialize)]
+struct ArchivedLine<'a> {
+    archived_at: String,
+    #[serde(flatten)]
+    letter: LetterLine<'a>,
+}
+
+impl ArchivedLine<'_> {
+    fn of(archived: &ArchivedLetter) -> ArchivedLine<'_> {
+        ArchivedLine {
+            archived_at: rfc3339(archived.archived_at),
+            letter: LetterLine::of(&archived.letter),
+        }
+    }
+}
+
 impl ListArchive {
-    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let found = db
-            .dlq()
-            .archived(self.queue.as_deref(), self.after, self.limit)?;
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let matching = self.filter.letters(self.queue.as_deref())?;
+        let mut filter = matching.clone().limit(self.limit);
+        if let Some(after) = self.after {
+            filter = filter.after(after);
+        }
+        let found = cx.database()?.dlq().archived(&filter)?;
         let Some(last) = found.last() else {
-            return Ok(nothing_matched(cx));
+            return Ok(nothing_matched(&matching, cx));
         };
         if cx.global.json {
             for archived in &found {
-                json_line(
-                    cx.out,
-                    &json!({
-                        "id": archived.id.get(),
-                        "queue": archived.queue,
-                        "archived_at": rfc3339(archived.archived_at),
-                        "letter": archived.letter,
-                    }),
-                )?;
+                json_line(cx.out, &ArchivedLine::of(archived))?;
             }
         } else {
-            table(&found)?.write(cx.out)?;
+            table(&found).write(cx.out)?;
         }
-        if found.len() == self.limit as usize {
+        if found.len() as u64 == self.limit {
             cx.out.flush()?;
-            cx.say(format!("for more letters, add --after {}", last.id));
+            cx.say(format!("for more letters, add --after {}", last.letter.id));
         }
         Ok(Ending::Done)
     }
 }
 
-fn table(letters: &[ArchivedLetter]) -> Result<Table> {
+fn table(letters: &[ArchivedLetter]) -> Table {
     let mut table = Table::new([
         Column::Number("ID"),
         Column::Text("QUEUE"),
@@ -117,88 +153,67 @@ fn table(letters: &[ArchivedLetter]) -> Result<Table> {
         Column::Number("ARCHIVED"),
         Column::Text("ERROR"),
     ]);
-    for archived in letters {
-        let stored = StoredLetter::of(archived)?;
+    for ArchivedLetter {
+        archived_at,
+        letter,
+        ..
+    } in letters
+    {
         table.row([
-            archived.id.to_string(),
-            archived.queue.clone(),
-            stored.kind,
-            stored.state,
-            ago(archived.archived_at),
-            format!("{}: {}", stored.error_class, stored.error_message),
+            letter.id.to_string(),
+            letter.queue.clone(),
+            letter.kind.clone(),
+            letter.state.to_string(),
+            ago(*archived_at),
+            format!("{}: {}", letter.error_class, letter.error_message),
         ]);
     }
-    Ok(table)
+    table
+}
+
+impl ShowArchived {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        let Some(archived) = db.dlq().archived_letter(self.id)? else {
+            cx.say(match db.dlq().get(self.id)? {
+                Some(_) => format!(
+                    "letter {} is not archived: redrive dlq show {}",
+                    self.id, self.id
+                ),
+                None => format!("letter {} is not in the archive", self.id),
+            });
+            return Ok(Ending::NothingMatched);
+        };
+        if cx.global.json {
+            json_line(cx.out, &ArchivedLine::of(&archived))?;
+            return Ok(Ending::Done);
+        }
+        print_letter(cx.out, &archived.letter, &[])?;
+        writeln!(
+            cx.out,
+            "\nArchived {} ago. To restore it:\n  redrive dlq archive restore --id {}",
+            ago(archived.archived_at),
+            self.id
+        )?;
+        Ok(Ending::Done)
+    }
 }
 
 impl ExportArchive {
-    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut after: Option<JobId> = None;
-        loop {
-            let page = db.dlq().archived(self.queue.as_deref(), after, PAGE)?;
-            let Some(last) = page.last() else { break };
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = self.filter.letters(self.queue.as_deref())?;
+        let db: Database = cx.database()?;
+        let mut page = db.dlq().archived(&filter.clone().limit(PAGE))?;
+        if page.is_empty() {
+            return Ok(nothing_matched(&filter, cx));
+        }
+        while let Some(last) = page.last() {
             for archived in &page {
-                json_line(cx.out, &StoredLetter::of(archived)?.capture_line(archived))?;
+                json_line(cx.out, &CaptureLine::of(&archived.letter))?;
             }
-            after = Some(last.id);
+            let next = filter.clone().limit(PAGE).after(last.letter.id);
+            page = db.dlq().archived(&next)?;
         }
-        Ok(match after {
-            Some(_) => Ending::Done,
-            None => nothing_matched(cx),
-        })
-    }
-}
-
-/// The stored JSON of an archived letter.
-#[derive(Debug, Deserialize)]
-struct StoredLetter {
-    kind: String,
-    state: String,
-    error_class: String,
-    error_message: String,
-    error_detail: Option<String>,
-    source: Option<String>,
-    position: Option<String>,
-    content_type: Option<String>,
-    headers: Option<BTreeMap<String, Value>>,
-    group_key: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    payload: Option<Box<RawValue>>,
-    raw_base64: Option<String>,
-}
-
-impl StoredLetter {
-    fn of(archived: &ArchivedLetter) -> Result<StoredLetter> {
-        serde_json::from_str(archived.letter.get()).map_err(|error| {
-            let id = archived.id;
-            Error::caused_by(format!("could not read archived letter {id}"), error)
-        })
-    }
-
-    /// The letter as a line from which it can be captured.
-    fn capture_line(self, archived: &ArchivedLetter) -> CaptureLine {
-        let text = |value: &Value| {
-            let text = value.as_str().map(str::to_owned);
-            text.unwrap_or_else(|| value.to_string())
-        };
-        let headers = self.headers.unwrap_or_default().into_iter();
-        CaptureLine {
-            source: self.source.unwrap_or_else(|| OWN_SOURCE.to_owned()),
-            position: self.position.unwrap_or_else(|| archived.id.to_string()),
-            queue: archived.queue.clone(),
-            kind: self.kind,
-            payload: match self.raw_base64 {
-                Some(_) => None,
-                None => self.payload,
-            },
-            raw_base64: self.raw_base64,
-            content_type: self.content_type,
-            headers: headers.map(|(name, value)| (name, text(&value))).collect(),
-            error_class: Some(self.error_class),
-            error_message: Some(self.error_message),
-            error_detail: self.error_detail,
-            group_key: self.group_key,
-            ..CaptureLine::default()
-        }
+        Ok(Ending::Done)
     }
 }

@@ -15,8 +15,8 @@ const NAMED: usize = 5;
 /// Write letters as NDJSON for `dlq capture --file` or `enqueue --file`
 ///
 /// A captured letter keeps its source and position. Any other letter gets the source
-/// `redrive:letter` and its id as position. Captured bytes are written unchanged. Memory use does
-/// not depend on the number of letters.
+/// `redrive:letter` and its id as position. Captured bytes are written unchanged. A captured line
+/// keeps the history, generation, counts and redacted values of the letter. Memory use does not depend on the number of letters.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:

@@ -17,6 +17,7 @@ const RUNS: u32 = 100;
 Examples:
   redrive dlq show 42
   redrive dlq show 42 --full
+  redrive dlq show 42 --raw > event.bin
 ")]
 pub(super) struct ShowLetter {
     /// The id of the letter, which is the id of its job.
@@ -24,11 +25,23 @@ pub(super) struct ShowLetter {
     /// Print all frames of a backtrace.
     #[arg(long)]
     full: bool,
+    /// Write only the captured bytes, unchanged. A handler of `redrive work --exec` passes
+    /// `$REDRIVE_JOB_ID`.
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 impl ShowLetter {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
+        if self.raw {
+            let Some(bytes) = db.dlq().captured_bytes(self.id)? else {
+                cx.say(format!("letter {} has no captured bytes", self.id));
+                return Ok(Ending::NothingMatched);
+            };
+            cx.out.write_all(&bytes)?;
+            return Ok(Ending::Done);
+        }
         let Some(letter) = db.dlq().get(self.id)? else {
             cx.say(match db.admin().job(self.id)? {
                 Some(job) => format!(

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redrive::dlq::{ForeignFailure, Letter};
+use redrive::dlq::{ForeignFailure, Letter, LetterPast};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// The source of letters that were not captured.
-pub(crate) const OWN_SOURCE: &str = "redrive:letter";
+const OWN_SOURCE: &str = "redrive:letter";
 /// The error class of a line without one.
 const DEFAULT_ERROR_CLASS: &str = "captured";
 
@@ -47,6 +47,11 @@ pub(crate) struct CaptureLine {
     pub(crate) error_detail: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure_key: Option<String>,
+    /// The past of an exported letter: its history, generation and counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) letter: Option<LetterPast>,
 }
 
 impl CaptureLine {
@@ -73,6 +78,7 @@ impl CaptureLine {
             error_message: Some(letter.error_message.clone()),
             error_detail: letter.error_detail.clone(),
             group_key: letter.group_key.clone(),
+            letter: Some(LetterPast::of(letter)),
             ..CaptureLine::default()
         };
         match (&letter.raw, &letter.payload) {
@@ -114,6 +120,12 @@ impl CaptureLine {
         if let Some(key) = line.group_key {
             captured = captured.group_key(key);
         }
+        if let Some(key) = line.failure_key {
+            captured = captured.failure_key(key);
+        }
+        if let Some(past) = line.letter {
+            captured = captured.past(past);
+        }
         captured
             .check()
             .map_err(|error| crate::error::Error::from(error).one_line())?;
@@ -122,9 +134,7 @@ impl CaptureLine {
 }
 
 /// Deserializes a member so that `null` is a value and not an absent member.
-pub(crate) fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<RawValue>>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 

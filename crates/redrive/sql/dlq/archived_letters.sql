@@ -1,13 +1,17 @@
 -- Purpose: returns one page of the archive, in the order of the ids.
 -- Called by: dlq/archive.rs.
--- $1 text      queue; NULL: all
+-- $1 jsonb     filter; see redrive.filter_archive
 -- $2 bigint    last id of the previous page; NULL: first page
 -- $3 bigint    maximum number of letters
 -- Locks: none.
 -- Index relied on: the primary key of archived_letters, or archived_letters_by_queue.
 -- Rows: the letters. Zero rows: there are no more pages.
-SELECT a.id, a.queue::text AS queue, a.archived_at, a.letter
-FROM redrive.archived_letters a
-WHERE ($1::text IS NULL OR a.queue = $1) AND ($2::bigint IS NULL OR a.id > $2)
-ORDER BY a.id
-LIMIT $3
+SELECT x.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
+       l.error_detail, l.detail_id, l.group_id, l.payload, l.raw, l.content_type, l.headers,
+       l.group_key, l.failure_key, l.unique_key, l.crashes,
+       l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts, l.max_attempts, l.generation,
+       l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id, l.policy_id, l.worker_id,
+       l.host, l.version, l.pid, l.discard_reason, l.audit_id, l.redacted, l.enqueued_at, l.died_at, l.changed_at
+FROM redrive.list_archived($1, $2, $3) x
+CROSS JOIN LATERAL (SELECT (x.letter).*) l
+ORDER BY l.id

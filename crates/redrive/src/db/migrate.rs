@@ -80,11 +80,12 @@ migrations! {
     37 "0037_metrics_server";
     38 "0038_roles";
     39 "0039_compaction";
-    40 "0040_redact_letters";
+    40 "0040_redact_and_erase";
     41 "0041_fingerprint";
     42 "0042_dlq_events";
     43 "0043_event_changes";
     44 "0044_live_jobs";
+    45 "0045_capture_many";
 }
 
 /// The ledger of applied migrations.

@@ -77,6 +77,8 @@ statements! {
     CLOSE_BREAKER = "pipeline" / "close_breaker";
     CAPTURE = "dlq" / "capture";
     CAPTURE_LETTERS = "dlq" / "capture_letters";
+    CAPTURED_BYTES = "dlq" / "captured_bytes";
+    IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
     COUNT_LETTERS = "dlq" / "count_letters";
     COUNT_LETTERS_BY = "dlq" / "count_letters_by";
@@ -114,6 +116,11 @@ statements! {
     RETENTION = "dlq" / "retention";
     RETENTION_DUE = "dlq" / "retention_due";
     ARCHIVED_LETTERS = "dlq" / "archived_letters";
+    COUNT_ARCHIVED = "dlq" / "count_archived";
+    RESTORE_ARCHIVED = "dlq" / "restore_archived";
+    DELETE_ARCHIVED = "dlq" / "delete_archived";
+    ERASABLE = "dlq" / "erasable";
+    ERASE_BATCH = "dlq" / "erase_batch";
     ADD_REDACTION = "dlq" / "add_redaction";
     REMOVE_REDACTION = "dlq" / "remove_redaction";
     REDACTIONS = "dlq" / "redactions";
@@ -144,6 +151,8 @@ statements! {
     CHANGE_JOBS = "inspect" / "change_jobs";
     PAGE_WAITING = "inspect" / "page_waiting";
     AUDIT = "inspect" / "audit";
+    COUNT_PRUNABLE_AUDIT = "inspect" / "count_prunable_audit";
+    PRUNE_AUDIT = "inspect" / "prune_audit";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
     STATS = "inspect" / "stats";
     QUEUE_NAMES = "inspect" / "queue_names";

@@ -1,59 +1,71 @@
 //! The archive: letters that retention moved out of the table.
 
+mod restore;
+mod delete;
+
 use std::time::SystemTime;
 
-use serde_json::value::RawValue;
-
 use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
+use crate::dlq::letter::{Letter, letter};
 use crate::error::Result;
 use crate::job::job::JobId;
-use crate::job::payload::JsonText;
+
+pub use restore::{NotRestored, Restored};
 
 /// A letter in the archive.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ArchivedLetter {
-    /// The id of the letter, and of its job.
-    pub id: JobId,
-    /// The queue.
-    pub queue: String,
     /// When retention archived the letter.
     pub archived_at: SystemTime,
-    /// The whole row of `redrive.dead_letters` as a JSON object; captured bytes are base64
-    /// in `raw_base64`.
-    pub letter: Box<RawValue>,
+    /// The letter as it was then.
+    pub letter: Letter,
 }
 
 impl Dlq<'_> {
-    /// Returns archived letters of a queue, or of all queues, in the order of ids: at most
-    /// `limit`, after `after`.
+    /// Returns archived letters that match, in the order of ids. The limit defaults to 50;
+    /// [`LetterFilter::after`] selects the next page.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn archived(
-        &self,
-        queue: Option<&str>,
-        after: Option<JobId>,
-        limit: u32,
-    ) -> Result<Vec<ArchivedLetter>> {
-        let queue = queue.map(str::to_owned);
-        let after = after.map(JobId::get);
-        self.db.call_bulk("read the archive", move |session| {
-            let rows = session.query(
-                "read the archive",
-                &sql::ARCHIVED_LETTERS,
-                &[&queue, &after, &i64::from(limit)],
-            )?;
+    pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<ArchivedLetter>> {
+        const DOING: &str = "read the archive";
+        let (after, limit) = (filter.after.map(JobId::get), filter.most(50));
+        let filter = filter.parameter()?;
+        self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(DOING, &sql::ARCHIVED_LETTERS, &[&filter, &after, &limit])?;
             let archived = |row: &postgres::Row| {
                 Ok(ArchivedLetter {
-                    id: JobId::new(row.get("id")),
-                    queue: row.get("queue"),
                     archived_at: row.get("archived_at"),
-                    letter: row.get::<_, JsonText>("letter").raw_value()?,
+                    letter: letter(row)?,
                 })
             };
             rows.iter().map(archived).collect()
+        })
+    }
+
+    /// Returns one archived letter.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn archived_letter(&self, id: JobId) -> Result<Option<ArchivedLetter>> {
+        Ok(self.archived(&LetterFilter::new().ids([id]))?.pop())
+    }
+
+    /// Counts archived letters that match, ignoring the limit.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
+    /// statement or does not answer within a minute.
+    pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
+        const DOING: &str = "count archived letters";
+        filter.refuse_after()?;
+        let filter = filter.parameter()?;
+        self.db.call_bulk(DOING, move |session| {
+            let row = session.query_one(DOING, &sql::COUNT_ARCHIVED, &[&filter])?;
+            Ok(row.get::<_, i64>("letters").unsigned_abs())
         })
     }
 }

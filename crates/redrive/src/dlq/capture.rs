@@ -1,13 +1,14 @@
 //! Captures failures from outside redrive, such as a Kafka event or a webhook, as dead letters.
 
+mod batch;
+
 use std::collections::BTreeMap;
 
 use postgres::Row;
-use postgres::error::SqlState;
 
-use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::dlq::handle::Dlq;
+use crate::dlq::past::LetterPast;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
 use crate::job::job::JobId;
@@ -23,11 +24,6 @@ const MAX_GROUP_KEY_BYTES: usize = 200;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
 const KEPT_CHARS: usize = 67;
-
-/// How many captures one statement writes.
-const BATCH: usize = 1000;
-/// The approximate bytes per statement.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// A failure outside redrive, to be stored as a dead letter with the cause `captured`.
 ///
@@ -57,6 +53,8 @@ pub struct ForeignFailure {
     pub(crate) error_message: String,
     pub(crate) error_detail: Option<String>,
     pub(crate) group_key: Option<String>,
+    pub(crate) failure_key: Option<String>,
+    pub(crate) past: Option<Box<LetterPast>>,
 }
 
 /// The outcome of a capture.
@@ -123,6 +121,8 @@ impl ForeignFailure {
             error_message: String::new(),
             error_detail: None,
             group_key: None,
+            failure_key: None,
+            past: None,
         }
     }
 
@@ -134,6 +134,9 @@ impl ForeignFailure {
     }
 
     /// Adds a header of the event.
+    ///
+    /// The job of the letter carries the headers, and `redrive-source` and `redrive-position` with
+    /// where the event came from, if all fit into 64 KiB.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ForeignFailure {
         self.headers
@@ -163,12 +166,27 @@ impl ForeignFailure {
         self
     }
 
+    /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
+    #[must_use]
+    pub fn failure_key(mut self, key: impl Into<String>) -> ForeignFailure {
+        self.failure_key = Some(key.into());
+        self
+    }
+
+    /// Sets the past of an exported letter. A new letter keeps it; a position that was captured
+    /// before ignores it. Requires the role `operator`.
+    #[must_use]
+    pub fn past(mut self, past: LetterPast) -> ForeignFailure {
+        self.past = Some(Box::new(past));
+        self
+    }
+
     /// Checks the failure without sending it.
     ///
     /// # Errors
     /// *Invalid* when a name is invalid, the source or position contains a NUL character, the bytes
-    /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, or the group key is not 1 to 200
-    /// bytes. A long source, position or kind is no error.
+    /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, the group key is not 1 to 200
+    /// bytes, or the past has a value out of range. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
         name::check("queue", &self.queue)?;
         match self.kind.char_indices().nth(name::MAX_NAME_CHARS) {
@@ -203,7 +221,7 @@ impl ForeignFailure {
                     key.len()
                 )))
             }
-            _ => Ok(()),
+            _ => self.past.as_ref().map_or(Ok(()), |past| past.check()),
         }
     }
 }
@@ -218,6 +236,12 @@ impl Dlq<'_> {
     /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database rejects the
     /// statement or does not answer. Repeating the call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
+        if foreign.past.is_some() {
+            let mut outcomes = self.capture_many([foreign])?;
+            return outcomes
+                .pop()
+                .ok_or_else(|| Error::unavailable("could not capture a failure: no answer"));
+        }
         foreign.check()?;
         let headers = Json::of(&foreign.headers)?;
         let foreign = foreign.clone();
@@ -241,56 +265,27 @@ impl Dlq<'_> {
                     &foreign.error_message,
                     &foreign.error_detail,
                     &foreign.group_key,
+                    &foreign.failure_key,
                 ],
             )?;
             Ok(CaptureOutcome::of(&row))
         })
     }
 
-    /// Captures many failures and returns the outcome of each, in order.
+    /// Returns the unchanged bytes of a captured failure, by the id of its letter or of its
+    /// job; `None`: there are none.
+    ///
+    /// A handler that needs a payload byte for byte calls this with [`Job::id`](crate::Job::id):
+    /// the payload of a job keeps its values, but not its spaces, the order of its members, or
+    /// a member that occurs twice. An edit and a redaction drop the bytes.
     ///
     /// # Errors
-    /// As [`capture`](Dlq::capture). All failures are checked before the first is sent.
-    /// Each batch of at most 1,000 is one transaction, and repeating the call is safe.
-    pub fn capture_many<'a>(
-        &self,
-        foreign: impl IntoIterator<Item = &'a ForeignFailure>,
-    ) -> Result<Vec<CaptureOutcome>> {
-        let foreign: Vec<&ForeignFailure> = foreign.into_iter().collect();
-        for captured in &foreign {
-            captured.check()?;
-        }
-        let mut captures = Vec::with_capacity(foreign.len());
-        let mut columns = CaptureColumns::default();
-        for captured in foreign {
-            columns.push(captured)?;
-            if columns.raws.len() == BATCH || columns.bytes > BATCH_BYTES {
-                captures.extend(self.capture_batch(std::mem::take(&mut columns))?);
-            }
-        }
-        if !columns.raws.is_empty() {
-            captures.extend(self.capture_batch(columns)?);
-        }
-        Ok(captures)
-    }
-
-    fn capture_batch(self, mut columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
-        self.db.call_bulk("capture failures", move |session| {
-            match columns.send(session) {
-                // The server rejects some JSON that passes here, such as a
-                // thousand nested brackets. Without the parsed form it decides
-                // for each capture.
-                Err(error) if error.is_invalid() => {
-                    columns.parsed.fill(None);
-                    columns.send(session)
-                }
-                // A concurrent capture of the same new failures won a deadlock.
-                // Nothing was written.
-                Err(error) if error.sql_state() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
-                    columns.send(session)
-                }
-                answer => answer,
-            }
+    /// If the database rejects the statement or does not answer.
+    pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
+        self.db.call_bulk("read captured bytes", move |session| {
+            let doing = format!("read the captured bytes of letter {id}");
+            let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
+            Ok(rows.first().and_then(|row| row.get("raw")))
         })
     }
 }
@@ -307,70 +302,5 @@ fn char_bytes(c: char) -> usize {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..='\u{1f}' => 6,
         _ => c.len_utf8(),
-    }
-}
-
-/// Captures in the form of the statement's parameters.
-#[derive(Default)]
-struct CaptureColumns {
-    sources: Vec<String>,
-    positions: Vec<String>,
-    queues: Vec<String>,
-    kinds: Vec<String>,
-    raws: Vec<Vec<u8>>,
-    parsed: Vec<Option<Json>>,
-    content_types: Vec<String>,
-    headers: Vec<Json>,
-    error_classes: Vec<String>,
-    error_messages: Vec<String>,
-    error_details: Vec<Option<String>>,
-    group_keys: Vec<Option<String>>,
-    bytes: usize,
-}
-
-impl CaptureColumns {
-    fn push(&mut self, captured: &ForeignFailure) -> Result<()> {
-        self.bytes += captured.raw.len();
-        self.sources.push(captured.source.clone());
-        self.positions.push(captured.position.clone());
-        self.queues.push(captured.queue.clone());
-        self.kinds.push(captured.kind.clone());
-        self.raws.push(captured.raw.clone());
-        self.parsed.push(
-            std::str::from_utf8(&captured.raw)
-                .ok()
-                .and_then(|text| Json::parse(text).ok()),
-        );
-        self.content_types.push(captured.content_type.clone());
-        self.headers.push(Json::of(&captured.headers)?);
-        self.error_classes.push(captured.error_class.clone());
-        self.error_messages.push(captured.error_message.clone());
-        self.error_details.push(captured.error_detail.clone());
-        self.group_keys.push(captured.group_key.clone());
-        Ok(())
-    }
-
-    fn send(&self, session: &mut Session) -> Result<Vec<CaptureOutcome>> {
-        let parameters: [Parameter<'_>; 12] = [
-            &self.sources,
-            &self.positions,
-            &self.queues,
-            &self.kinds,
-            &self.raws,
-            &self.parsed,
-            &self.content_types,
-            &self.headers,
-            &self.error_classes,
-            &self.error_messages,
-            &self.error_details,
-            &self.group_keys,
-        ];
-        let rows = session.query("capture failures", &sql::CAPTURE_LETTERS, &parameters)?;
-        if rows.len() != self.raws.len() {
-            return Err(Error::unavailable(
-                "could not capture failures: the database returned a wrong number of rows",
-            ));
-        }
-        Ok(rows.iter().map(CaptureOutcome::of).collect())
     }
 }

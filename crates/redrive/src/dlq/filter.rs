@@ -1,6 +1,6 @@
 //! Filters that select dead letters. A command acts on exactly what `list` shows.
 
-mod moment;
+pub(in crate::dlq) mod moment;
 pub(crate) mod payload;
 pub(crate) mod value;
 pub(crate) mod syntax;
@@ -277,7 +277,7 @@ impl LetterFilter {
         self
     }
 
-    /// Selects the letters that an operation was the last to discard, reopen or edit, by the id
+    /// Selects the letters that an operation was the last to discard, reopen, restore or edit, by the id
     /// of its audit record.
     #[must_use]
     pub fn audit(mut self, record: i64) -> LetterFilter {

@@ -108,7 +108,7 @@ pub struct Letter {
     /// The JSON pointers of payload values that were redacted and that no edit has replaced. An
     /// empty pointer stands for the captured bytes.
     pub redacted: Vec<String>,
-    /// The audit record of the operation that was the last to discard, reopen or edit the
+    /// The audit record of the operation that was the last to discard, reopen, restore or edit the
     /// letter since its last death.
     pub audit: Option<i64>,
     /// The operator's reason for discarding the letter.
@@ -182,7 +182,8 @@ pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter
     rows.first().map(letter).transpose()
 }
 
-fn letter(row: &Row) -> Result<Letter> {
+/// Returns the letter of a row.
+pub(crate) fn letter(row: &Row) -> Result<Letter> {
     let payload: Option<JsonText> = row.get("payload");
     let history: JsonText = row.get("history");
     let headers: Option<JsonText> = row.get("headers");

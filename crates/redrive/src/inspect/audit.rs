@@ -1,5 +1,6 @@
 //! The audit log: manual changes, their operators and reasons.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
@@ -8,9 +9,14 @@ use crate::db::admin::Admin;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::job::milliseconds;
+use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
 
-/// A manual change, recorded in its own transaction. The audit log is append-only.
+/// The records per prune statement.
+const PRUNE_BATCH: i64 = 5000;
+
+/// A manual change, recorded in its own transaction. The audit log is append-only, except for
+/// [`Admin::prune_audit`] and [`Dlq::erase`](crate::dlq::Dlq::erase).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AuditRecord {
@@ -109,5 +115,57 @@ impl Admin<'_> {
                 })
                 .collect()
         })
+    }
+
+    /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn count_prunable_audit(&self, older_than: Duration) -> Result<u64> {
+        const DOING: &str = "count audit records to prune";
+        let age_ms = milliseconds(older_than);
+        self.db.call_bulk(DOING, move |session| {
+            let row = session.query_one(DOING, &sql::COUNT_PRUNABLE_AUDIT, &[&age_ms])?;
+            Ok(row.get::<_, i64>("records").unsigned_abs())
+        })
+    }
+
+    /// Deletes audit records that are older than `older_than`, at least 30 days, in batches.
+    /// Returns their number, and leaves a record for each batch.
+    ///
+    /// Calls `go_on` after each batch with the number deleted so far, and stops when it breaks.
+    ///
+    /// # Errors
+    /// *Invalid* for an age below 30 days; otherwise if the database rejects a statement or
+    /// does not answer.
+    pub fn prune_audit(
+        &self,
+        older_than: Duration,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        const DOING: &str = "prune the audit log";
+        let age_ms = milliseconds(older_than);
+        let mut pruned = 0;
+        loop {
+            let operator = operator.clone();
+            let batch = self.db.call_bulk(DOING, move |session| {
+                let row = session.query_one(
+                    DOING,
+                    &sql::PRUNE_AUDIT,
+                    &[
+                        &age_ms,
+                        &PRUNE_BATCH,
+                        &operator.by(),
+                        &operator.given_reason(),
+                    ],
+                )?;
+                Ok(row.get::<_, i64>("pruned").unsigned_abs())
+            })?;
+            pruned += batch;
+            if batch == 0 || go_on(pruned).is_break() {
+                return Ok(pruned);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The calls of the library, with their deadlines.
 
+mod archive;
 mod dlq;
 mod groups;
 mod pipeline;
@@ -162,4 +163,5 @@ pub(super) fn calls() -> impl Iterator<Item = &'static Call> {
         .iter()
         .chain(dlq::CALLS)
         .chain(groups::CALLS)
+        .chain(archive::CALLS)
 }

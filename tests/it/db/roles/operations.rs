@@ -1,5 +1,6 @@
 //! The operations of the library and of SQL, and the roles that may use them.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postgres::Client;
@@ -7,8 +8,9 @@ use postgres::error::SqlState;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter, LetterProperty,
-    LetterState, Policy, PolicyMode, Redaction, RedriveOptions, RetentionRule, Validators,
+    Comparison, Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter,
+    LetterPast, LetterProperty, LetterState, Policy, PolicyMode, Redaction, RedriveOptions,
+    RetentionRule, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Finish, Order, SOON, worker};
@@ -232,6 +234,14 @@ pub(super) const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("capture from SQL", CAPTURERS, |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
+    verb("capture many from SQL", CAPTURERS, |on| on.sql(
+        r#"SELECT redrive.capture_many('[{"source": "s", "position": "9", "queue": "orders", "kind": "order", "raw": "x"}]')"#)),
+    verb("capture an exported letter", &[Profession::Operator], |on| {
+        let past = LetterPast::of(&on.owner.dlq().get(letter(&on.owner))?.expect("the letter"));
+        on.db.dlq().capture(&ForeignFailure::new("a", "exported", "orders", "order", "{}").past(past))?;
+        Ok(())
+    }),
+    verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
     verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
     verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
     verb("restore a version", &[Profession::Operator], |on| {
@@ -310,7 +320,14 @@ pub(super) const VERBS: &[Verb] = &[
     verb("count what is due", VIEWERS, |on| { on.db.dlq().retention().due()?; Ok(()) }),
     verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&operator())?; Ok(()) }),
     verb("remove a rule of retention", &[Profession::Operator], |on| { on.db.dlq().retention().remove(None, LetterState::Recovered, &operator())?; Ok(()) }),
-    verb("read the archive", VIEWERS, |on| { on.db.dlq().archived(None, None, 10)?; Ok(()) }),
+    verb("read the archive", VIEWERS, |on| { on.db.dlq().archived(&LetterFilter::new())?; Ok(()) }),
+    verb("restore from the archive", &[Profession::Operator], |on| { on.db.dlq().restore(&LetterFilter::new(), &operator())?; Ok(()) }),
+    verb("delete from the archive", &[Profession::Operator], |on| { on.db.dlq().delete_archived(&LetterFilter::new(), &operator())?; Ok(()) }),
+    verb("count what to erase", &[Profession::Operator], |on| { on.db.dlq().erasable(&nobody())?; Ok(()) }),
+    verb("erase a tenant", &[Profession::Operator], |on| { on.db.dlq().erase(&nobody(), &operator())?; Ok(()) }),
+    verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
+    verb("prune the audit", &[Profession::Operator], |on| { on.db.admin().prune_audit(30 * day(), &operator(), |_| ControlFlow::Continue(()))?; Ok(()) }),
+    verb("erase from the audit by hand", NOBODY, |on| on.sql("SELECT redrive.erase_from_audit('$.a == 1')")),
     verb("list redactions", READERS, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
     verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?; Ok(()) }),
     verb("remove a redaction", &[Profession::Operator], |on| {
@@ -384,6 +401,12 @@ pub(super) const VERBS: &[Verb] = &[
     verb("grant a profession", NOBODY, |on| on.sql("SELECT redrive.grant_role(current_user::text, 'operator')")),
     verb("grant the metrics", NOBODY, |on| on.sql("SELECT redrive.grant_metrics(current_user::text)")),
 ];
+
+/// A tenant without a job or letter.
+fn nobody() -> LetterFilter {
+    let filter = LetterFilter::new().payload("tenant", Comparison::Equal, -1);
+    filter.expect("a filter")
+}
 
 fn merge() -> Edit {
     Edit::merge(r#"{"currency": "EUR"}"#).expect("a merge patch")

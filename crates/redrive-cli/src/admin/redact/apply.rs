@@ -17,7 +17,7 @@ use crate::terminal::{Progress, counted, json_line};
 /// Apply the redactions to letters that exist already
 ///
 /// Without --yes this is a dry run. The earlier payloads of edited letters and the texts of failure
-/// groups are redacted too. This cannot be undone. The archive does not change.
+/// groups are redacted too. This cannot be undone. The archive does not change; see `redrive erase`.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\

@@ -39,7 +39,7 @@ const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, ge
 /// | `payload.customer.id=42` `payload.tags[0]="x y"` | by a value of the payload: `=` `!=` `<` `<=` `>` `>=`, and `~` for text that contains a text |
 /// | `message~"card declined"` | whose message contains this text, ignoring case |
 /// | `version=1.4` `host=web-1` `source=kafka:orders` `run=7` | by program version, host, capture source, redrive run |
-/// | `audit=412` | that an operation was the last to discard, reopen or edit, by its audit record |
+/// | `audit=412` | that an operation was the last to discard, reopen, restore or edit, by its audit record |
 ///
 /// An age is a duration such as `90s`, `1h30m`, `1.5h` or `7d`; months and years are not accepted.
 /// A time without `Z` or an offset is UTC.

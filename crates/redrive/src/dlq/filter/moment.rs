@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 /// Parses a timestamp: `2026-11-20`, `2026-11-20T10:00`, with or without seconds, with `Z` or an
 /// offset. Without either it is UTC. Returns it in UTC, or `None` if it does not parse.
-pub(super) fn moment(text: &str) -> Option<String> {
+pub(in crate::dlq) fn moment(text: &str) -> Option<String> {
     let timestamp = match text.parse::<Timestamp>() {
         Ok(timestamp) => timestamp,
         // A time zone in brackets would be ignored.
@@ -22,7 +22,7 @@ pub(super) fn moment(text: &str) -> Option<String> {
 }
 
 /// Writes a time to the microsecond, limited to the years 1 to 9999.
-pub(super) fn written(moment: SystemTime) -> String {
+pub(in crate::dlq) fn written(moment: SystemTime) -> String {
     let timestamp = Timestamp::try_from(moment).unwrap_or(match moment < UNIX_EPOCH {
         true => Timestamp::MIN,
         false => Timestamp::MAX,

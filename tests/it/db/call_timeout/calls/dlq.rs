@@ -331,7 +331,4 @@ pub(super) const CALLS: &[Call] = &[
     bulk("RetentionRules::apply", |scene| {
         scene.db.dlq().retention().apply(&operator()).map(drop)
     }),
-    bulk("Dlq::archived", |scene| {
-        scene.db.dlq().archived(None, None, 10).map(drop)
-    }),
 ];

@@ -1,0 +1,186 @@
+//! `redrive erase`: erases everything about a person or tenant.
+
+use std::ops::ControlFlow;
+
+use clap::Args;
+use redrive::Database;
+use redrive::dlq::{Erasure, LetterFilter};
+use serde_json::{Value, json};
+
+use crate::context::{Context, Ending};
+use crate::dlq::FilterArgs;
+use crate::error::Result;
+use crate::operator;
+use crate::stop::StopSignal;
+use crate::terminal::{Column, Progress, Table, counted, grouped, json_line};
+
+/// Erase everything about a person or tenant: jobs, letters and their traces
+///
+/// Without --yes this is a dry run. The conditions select by payload or id, and perhaps by queue and
+/// kind. Waiting jobs, letters with their versions, and archived letters are deleted. Samples and
+/// details of their failure groups, and conditions in the audit log and in ended runs that name the
+/// values, become `[erased]`. The audit log keeps who erased, when and how much, but not the
+/// conditions. This cannot be undone.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive erase payload.tenant=42
+  redrive erase payload.tenant=42 --reason 'request 1207' --yes
+  redrive erase orders id=42,43 --yes
+",
+    after_help = "\
+Leased jobs stay, with their letters. Repeat the command once they have ended, or cancel
+them with `redrive job cancel`. Captured bytes that are not JSON match only by id. The texts
+of policies, and reasons given by operators, do not change. Ctrl-C stops after the current
+batch; repeat the command for the rest. The exit code is 1 then, if a leased job stays, and
+if nothing matches."
+)]
+pub(crate) struct Erase {
+    /// Only in this queue. A condition may take its place.
+    #[arg(help_heading = "Selection", required = true)]
+    queue: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// The reason, for the audit log. Do not name the person.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Change nothing; count what would be erased.
+    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
+    dry_run: bool,
+    /// Erase everything that matches.
+    #[arg(long, help_heading = "Action")]
+    yes: bool,
+}
+
+impl Erase {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = self.filter.letters(self.queue.as_deref())?;
+        let db = cx.database()?;
+        let found = db.dlq().erasable(&filter)?;
+        if self.yes {
+            return self.erase(&filter, &found, &db, cx);
+        }
+        if cx.global.json {
+            let mut line = counts_json(&found);
+            line["dry_run"] = true.into();
+            json_line(cx.out, &line)?;
+        }
+        if found.is_empty() && found.leased == 0 {
+            return Ok(nothing_matched(cx));
+        }
+        if !cx.global.json {
+            table(&found, "WOULD ERASE").write(cx.out)?;
+            write_leased(found.leased, cx)?;
+            writeln!(
+                cx.out,
+                "\nThis cannot be undone. Nothing was changed. To act, repeat the command with --yes."
+            )?;
+        }
+        Ok(Ending::Done)
+    }
+
+    /// Erases in batches, until a signal arrives.
+    fn erase(
+        &self,
+        filter: &LetterFilter,
+        found: &Erasure,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let mut stop = StopSignal::listen()?;
+        let progress = Progress::of("erasing", rows(found));
+        let operator = operator::current(self.reason.as_deref());
+        let (mut erased, mut course) = (Erasure::default(), ControlFlow::Continue(()));
+        let done = db.dlq().erase_while(filter, &operator, |so_far| {
+            erased = *so_far;
+            progress.at(rows(&erased));
+            course = stop.check();
+            course
+        });
+        drop(progress);
+        if done.is_err() && !erased.is_empty() {
+            cx.say(format!(
+                "erased {} before the error; repeat the command for the rest",
+                counted(rows(&erased), "row")
+            ));
+        }
+        done?;
+        // A claim may have taken more jobs.
+        erased.leased = db.dlq().erasable(filter)?.leased;
+        if cx.global.json {
+            json_line(cx.out, &counts_json(&erased))?;
+        }
+        if erased.is_empty() && erased.leased == 0 {
+            return Ok(nothing_matched(cx));
+        }
+        if !cx.global.json {
+            table(&erased, "ERASED").write(cx.out)?;
+            write_leased(erased.leased, cx)?;
+        }
+        if course.is_break() {
+            cx.out.flush()?;
+            cx.say("stopped; repeat the command for the rest");
+        }
+        Ok(match course.is_break() || erased.leased > 0 {
+            true => Ending::NothingMatched,
+            false => Ending::Done,
+        })
+    }
+}
+
+fn nothing_matched(cx: &mut Context<'_>) -> Ending {
+    cx.say("nothing matches");
+    Ending::NothingMatched
+}
+
+/// The deleted rows, which take almost all of the time.
+fn rows(erasure: &Erasure) -> u64 {
+    erasure.jobs + erasure.letters + erasure.versions + erasure.archived
+}
+
+fn table(erasure: &Erasure, heading: &'static str) -> Table {
+    let mut table = Table::new([Column::Text("PLACE"), Column::Number(heading)]);
+    for (place, entries) in [
+        ("waiting jobs", erasure.jobs),
+        ("letters", erasure.letters),
+        ("earlier payloads of other letters", erasure.versions),
+        ("archived letters", erasure.archived),
+        ("samples of failure groups", erasure.groups),
+        ("conditions in the audit log", erasure.audit),
+        ("conditions of ended runs", erasure.runs),
+    ] {
+        // A dry run does not count the samples.
+        if entries > 0 || place != "samples of failure groups" {
+            table.row([place.to_owned(), grouped(entries)]);
+        }
+    }
+    table
+}
+
+fn write_leased(leased: u64, cx: &mut Context<'_>) -> Result<()> {
+    if leased > 0 {
+        writeln!(
+            cx.out,
+            "\n{} running now and not erased: repeat the command once they have ended, or cancel them",
+            match leased {
+                1 => "1 job is".to_owned(),
+                many => format!("{} jobs are", grouped(many)),
+            }
+        )?;
+    }
+    Ok(())
+}
+
+fn counts_json(erasure: &Erasure) -> Value {
+    json!({
+        "jobs": erasure.jobs,
+        "leased": erasure.leased,
+        "letters": erasure.letters,
+        "versions": erasure.versions,
+        "archived": erasure.archived,
+        "groups": erasure.groups,
+        "audit": erasure.audit,
+        "runs": erasure.runs,
+    })
+}

@@ -1,0 +1,211 @@
+//! `redrive dlq archive restore`: moves archived letters back.
+
+use std::ops::ControlFlow;
+
+use clap::{ArgGroup, Args};
+use redrive::Database;
+use redrive::dlq::{LetterFilter, NotRestored, Restored};
+use serde_json::{Map, Value, json};
+
+use super::nothing_matched;
+use crate::context::{Context, Ending};
+use crate::dlq::selection::Selection;
+use crate::dlq::stopped::Stopped;
+use crate::error::Result;
+use crate::operator;
+use crate::stop::StopSignal;
+use crate::terminal::{Progress, counted, grouped, json_line};
+
+/// Move archived letters back, with their ids, history and counts
+///
+/// Without --yes this is a dry run. Letters given by --id are restored at once. A restored letter is
+/// open, or quarantined if it was. A letter stays in the archive if another letter has its id or
+/// its source and position, or if a live job holds its unique key.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("which").required(true)),
+    override_usage = "redrive dlq archive restore <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
+    before_help = "\
+Examples:
+  redrive dlq archive restore orders class=Timeout
+  redrive dlq archive restore --id 42 --reason 'the customer asked again'
+",
+    after_help = "\
+Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, if a
+letter stays in the archive, and if nothing matches."
+)]
+pub(super) struct RestoreArchived {
+    #[command(flatten)]
+    selection: Selection,
+    /// The reason, for the letters and the audit log.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Change nothing; count the letters.
+    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
+    dry_run: bool,
+    /// Restore all letters that match.
+    #[arg(long, help_heading = "Action")]
+    yes: bool,
+}
+
+impl RestoreArchived {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = self.selection.letters()?;
+        let db = cx.database()?;
+        match self.yes || !self.dry_run && !self.selection.ids().is_empty() {
+            true => self.restore(&filter, &db, cx),
+            false => self.preview(&filter, &db, cx),
+        }
+    }
+
+    fn preview(
+        &self,
+        filter: &LetterFilter,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let preview = db.dlq().preview_restore(filter)?;
+        let restorable = preview.letters.len() as u64;
+        if cx.global.json {
+            json_line(
+                cx.out,
+                &json!({
+                    "dry_run": true,
+                    "matching": restorable + preview.left.len() as u64,
+                    "would_change": restorable,
+                    "left_out": left_json(&preview),
+                }),
+            )?;
+        }
+        if restorable == 0 && preview.left.is_empty() {
+            return Ok(nothing_matched(filter, cx));
+        }
+        if cx.global.json {
+            return Ok(Ending::Done);
+        }
+        writeln!(
+            cx.out,
+            "{} would be restored.",
+            counted(restorable, "letter")
+        )?;
+        for line in left_lines(&preview) {
+            writeln!(cx.out, "{line}")?;
+        }
+        if restorable > 0 {
+            writeln!(
+                cx.out,
+                "Nothing was changed. To act:\n  redrive dlq archive restore {} --yes",
+                self.selection.words()
+            )?;
+        }
+        Ok(Ending::Done)
+    }
+
+    /// Restores letters in batches, until a signal arrives.
+    fn restore(
+        &self,
+        filter: &LetterFilter,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let mut stop = StopSignal::listen()?;
+        let total = self.selection.limited(db.dlq().count_archived(filter)?);
+        let progress = Progress::of("restoring", total);
+        let operator = operator::current(self.reason.as_deref());
+        let (mut so_far, mut course) = (Restored::default(), ControlFlow::Continue(()));
+        let restored = db.dlq().restore_while(filter, &operator, |restored| {
+            so_far = restored.clone();
+            progress.at((restored.letters.len() + restored.left.len()) as u64);
+            course = stop.check();
+            course
+        });
+        drop(progress);
+        let done = so_far.letters.len() as u64;
+        let stopped = Stopped {
+            done,
+            total,
+            participle: "restored",
+            undo: so_far.audit.map(|audit| {
+                format!("the restored letters: redrive dlq list audit={audit} --state any")
+            }),
+        };
+        if let Err(error) = restored {
+            stopped.say_after_error(cx);
+            return Err(error.into());
+        }
+        if cx.global.json {
+            json_line(
+                cx.out,
+                &json!({
+                    "restored": done,
+                    "left_out": left_json(&so_far),
+                    "audit": so_far.audit,
+                }),
+            )?;
+        } else if done > 0 || !so_far.left.is_empty() {
+            writeln!(cx.out, "{} restored", counted(done, "letter"))?;
+        }
+        for line in left_lines(&so_far) {
+            cx.say(line);
+        }
+        if course.is_break() && done < total {
+            stopped.say(cx)?;
+            return Ok(Ending::NothingMatched);
+        }
+        let missing: Vec<String> = self
+            .selection
+            .ids()
+            .iter()
+            .filter(|id| {
+                !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == *id)
+            })
+            .map(ToString::to_string)
+            .collect();
+        if !missing.is_empty() {
+            cx.say(format!("not in the archive: {}", missing.join(", ")));
+        } else if done == 0 && so_far.left.is_empty() {
+            return Ok(nothing_matched(filter, cx));
+        }
+        Ok(match so_far.left.is_empty() && missing.is_empty() {
+            true => Ending::Done,
+            false => Ending::NothingMatched,
+        })
+    }
+}
+
+/// The letters that stay, by reason.
+fn left(restored: &Restored, reason: NotRestored) -> u64 {
+    let same = restored.left.iter().filter(|(_, why)| *why == reason);
+    same.count() as u64
+}
+
+fn left_json(restored: &Restored) -> Map<String, Value> {
+    NotRestored::ALL
+        .into_iter()
+        .map(|reason| (reason.as_str().to_owned(), left(restored, reason).into()))
+        .collect()
+}
+
+/// One line for each reason, with an example.
+fn left_lines(restored: &Restored) -> Vec<String> {
+    let line = |reason: NotRestored| {
+        let (example, _) = restored.left.iter().find(|(_, why)| *why == reason)?;
+        let because = match reason {
+            NotRestored::IdTaken => "another letter has the id",
+            NotRestored::PositionTaken => "the failure was captured again",
+            NotRestored::KeyTaken => "a live job holds the unique key",
+            _ => reason.as_str(),
+        };
+        let letters = left(restored, reason);
+        let stay = if letters == 1 { "stays" } else { "stay" };
+        Some(format!(
+            "{} {stay} in the archive, because {because}; for example {}",
+            match letters {
+                1 => "1 letter".to_owned(),
+                many => format!("{} letters", grouped(many)),
+            },
+            example
+        ))
+    };
+    NotRestored::ALL.into_iter().filter_map(line).collect()
+}

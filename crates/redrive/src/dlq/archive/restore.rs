@@ -1,0 +1,202 @@
+//! Moves archived letters back into the table.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::error::{Error, Result};
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+
+/// The letters per statement.
+const PAGE: u64 = 500;
+
+/// The letters that a restore moved back, and those that it left in the archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// The restored letters.
+    pub letters: Vec<JobId>,
+    /// The letters that stay in the archive, and why.
+    pub left: Vec<(JobId, NotRestored)>,
+    /// The audit record of the operation, by which [`LetterFilter::audit`] selects the
+    /// restored letters; `None`: it restored none.
+    pub audit: Option<i64>,
+}
+
+/// The reason why a letter stays in the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NotRestored {
+    /// A letter has its id.
+    IdTaken,
+    /// A letter has its source and position: the failure was captured again.
+    PositionTaken,
+    /// A live job holds its unique key.
+    KeyTaken,
+}
+
+impl NotRestored {
+    /// All reasons.
+    pub const ALL: [NotRestored; 3] = [
+        NotRestored::IdTaken,
+        NotRestored::PositionTaken,
+        NotRestored::KeyTaken,
+    ];
+
+    /// Returns the name used in the database and by the CLI.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NotRestored::IdTaken => "id_taken",
+            NotRestored::PositionTaken => "position_taken",
+            NotRestored::KeyTaken => "key_taken",
+        }
+    }
+}
+
+impl fmt::Display for NotRestored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Whether to move letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RestoreMode {
+    Preview,
+    Move,
+}
+
+impl Dlq<'_> {
+    /// Returns what [`restore`](Dlq::restore) would do. Changes nothing.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
+    /// or does not answer.
+    pub fn preview_restore(&self, filter: &LetterFilter) -> Result<Restored> {
+        let nobody = Operator::default();
+        self.restore_pages(filter, RestoreMode::Preview, &nobody, |_| {
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Moves archived letters back into the table. A restored letter has its id, history,
+    /// versions and counts, and is open, or quarantined if it was.
+    ///
+    /// A letter stays in the archive if its id, position or unique key is taken. Each batch of
+    /// 500 is one transaction with its audit row.
+    ///
+    /// # Errors
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
+    /// or does not answer.
+    pub fn restore(&self, filter: &LetterFilter, operator: &Operator) -> Result<Restored> {
+        self.restore_while(filter, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Restores letters as [`restore`](Dlq::restore) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 500 with everything restored so far.
+    ///
+    /// # Errors
+    /// Those of [`restore`](Dlq::restore). Letters restored before the error stay restored.
+    pub fn restore_while(
+        &self,
+        filter: &LetterFilter,
+        operator: &Operator,
+        go_on: impl FnMut(&Restored) -> ControlFlow<()>,
+    ) -> Result<Restored> {
+        self.restore_pages(filter, RestoreMode::Move, operator, go_on)
+    }
+
+    fn restore_pages(
+        self,
+        filter: &LetterFilter,
+        mode: RestoreMode,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
+    ) -> Result<Restored> {
+        const DOING: &str = "restore archived letters";
+        filter.refuse_after()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut after = i64::MIN;
+        let mut restored = Restored::default();
+        while left > 0 {
+            let most = i64::try_from(left.min(PAGE)).unwrap_or(i64::MAX);
+            let (filter, operator) = (filter.parameter()?, operator.clone());
+            let audit = restored.audit;
+            let page: Vec<(i64, String, Option<i64>)> =
+                self.db.call_bulk(DOING, move |session| {
+                    let rows = session.query(
+                        DOING,
+                        &sql::RESTORE_ARCHIVED,
+                        &[
+                            &filter,
+                            &after,
+                            &most,
+                            &(mode == RestoreMode::Preview),
+                            &operator.by(),
+                            &operator.given_reason(),
+                            &audit,
+                        ],
+                    )?;
+                    let result = |row: &postgres::Row| {
+                        (row.get("id"), row.get("result"), row.get("audit_id"))
+                    };
+                    Ok(rows.iter().map(result).collect())
+                })?;
+            let Some((last, _, audit)) = page.last() else {
+                break;
+            };
+            (after, restored.audit) = (*last, *audit);
+            left = left.saturating_sub(PAGE);
+            for (id, result, _) in &page {
+                restored.add(JobId::new(*id), result)?;
+            }
+            if go_on(&restored).is_break() {
+                break;
+            }
+        }
+        Ok(restored)
+    }
+}
+
+impl Restored {
+    fn add(&mut self, id: JobId, result: &str) -> Result<()> {
+        let reason = NotRestored::ALL
+            .into_iter()
+            .find(|reason| reason.as_str() == result);
+        match (result, reason) {
+            ("restored", _) => self.letters.push(id),
+            (_, Some(reason)) => self.left.push((id, reason)),
+            (unknown, None) => {
+                return Err(Error::invalid(format!(
+                    "letter {id} was not restored: {unknown}; a newer version of redrive knows this reason"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_result_has_its_place() {
+        let mut restored = Restored::default();
+        let letter = JobId::new(7);
+        restored.add(letter, "restored").expect("a known result");
+        for reason in NotRestored::ALL {
+            restored
+                .add(letter, reason.as_str())
+                .expect("a known reason");
+        }
+        assert_eq!(restored.letters, [letter]);
+        let reasons: Vec<_> = restored.left.iter().map(|(_, reason)| *reason).collect();
+        assert_eq!(reasons, NotRestored::ALL);
+        assert!(restored.add(letter, "painted").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! Erases everything about a person or tenant: jobs, letters and the traces they left.
+
+use std::ops::ControlFlow;
+
+use crate::db::sql;
+use crate::dlq::filter::LetterFilter;
+use crate::dlq::handle::Dlq;
+use crate::error::Result;
+use crate::job::operator::Operator;
+
+/// The rows per place and statement.
+const BATCH: i64 = 2000;
+
+/// The rows that an erasure removed or changed, or would remove or change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Erasure {
+    /// Deleted jobs that were ready or delayed.
+    pub jobs: u64,
+    /// Leased jobs, which stay: cancel them, or erase again once they have ended.
+    pub leased: u64,
+    /// Deleted letters.
+    pub letters: u64,
+    /// Deleted earlier payloads of letters that stay.
+    pub versions: u64,
+    /// Deleted letters of the archive.
+    pub archived: u64,
+    /// Failure groups with another sample. A preview does not count them.
+    pub groups: u64,
+    /// Audit records whose filter no longer names the values.
+    pub audit: u64,
+    /// Ended redrive runs whose filter no longer names the values.
+    pub runs: u64,
+}
+
+impl Erasure {
+    /// Returns whether the erasure changes nothing. Leased jobs do not count.
+    pub fn is_empty(&self) -> bool {
+        Erasure { leased: 0, ..*self } == Erasure::default()
+    }
+
+    fn add(&mut self, place: &str, entries: i64) {
+        let entries = entries.unsigned_abs();
+        match place {
+            "jobs" => self.jobs += entries,
+            "leased" => self.leased += entries,
+            "letters" => self.letters += entries,
+            "versions" => self.versions += entries,
+            "archive" => self.archived += entries,
+            "groups" => self.groups += entries,
+            "audit" => self.audit += entries,
+            "runs" => self.runs += entries,
+            // A newer version of the schema erases from a further place.
+            _ => {}
+        }
+    }
+}
+
+impl Dlq<'_> {
+    /// Counts what [`erase`](Dlq::erase) would remove, and the leased jobs that it would leave.
+    /// Changes nothing. It reads every job and letter.
+    ///
+    /// # Errors
+    /// Those of [`erase`](Dlq::erase).
+    pub fn erasable(&self, filter: &LetterFilter) -> Result<Erasure> {
+        const DOING: &str = "count what to erase";
+        filter.refuse_after()?;
+        let filter = filter.parameter()?;
+        self.db.call_bulk(DOING, move |session| {
+            let rows = session.query(DOING, &sql::ERASABLE, &[&filter])?;
+            let mut found = Erasure::default();
+            for row in &rows {
+                found.add(row.get("place"), row.get("entries"));
+            }
+            Ok(found)
+        })
+    }
+
+    /// Erases everything that matches: waiting jobs, letters with their versions, and archived
+    /// letters. Returns the numbers.
+    ///
+    /// The filter selects by payload or ids, and perhaps by queue and kind. Failure groups of
+    /// erased letters get the message of another letter as sample, or `[erased]`; their stored
+    /// details, and the payload conditions of audit records and ended runs that name the values,
+    /// become `[erased]`. The audit keeps a record with the operator and the numbers, but not
+    /// the filter.
+    ///
+    /// A leased job stays, and so does its letter; see [`Erasure::leased`]. Captured bytes that
+    /// are not JSON match only by id. This cannot be undone. Each batch is one transaction, and
+    /// repeating the call is safe.
+    ///
+    /// # Errors
+    /// *Invalid* with another condition, without a condition on the payload or ids, or with
+    /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
+    /// answer.
+    pub fn erase(&self, filter: &LetterFilter, operator: &Operator) -> Result<Erasure> {
+        self.erase_while(filter, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Erases as [`erase`](Dlq::erase) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch with everything erased so far.
+    ///
+    /// # Errors
+    /// Those of [`erase`](Dlq::erase). Rows erased before the error stay erased.
+    pub fn erase_while(
+        &self,
+        filter: &LetterFilter,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Erasure) -> ControlFlow<()>,
+    ) -> Result<Erasure> {
+        const DOING: &str = "erase";
+        filter.refuse_after()?;
+        let mut erased = Erasure::default();
+        let mut audit: Option<i64> = None;
+        loop {
+            let (parameter, operator) = (filter.parameter()?, operator.clone());
+            let batch: Vec<(String, i64, i64)> = self.db.call_bulk(DOING, move |session| {
+                let rows = session.query(
+                    DOING,
+                    &sql::ERASE_BATCH,
+                    &[
+                        &parameter,
+                        &BATCH,
+                        &operator.by(),
+                        &operator.given_reason(),
+                        &audit,
+                    ],
+                )?;
+                let place = |row: &postgres::Row| {
+                    (row.get("place"), row.get("entries"), row.get("audit_id"))
+                };
+                Ok(rows.iter().map(place).collect())
+            })?;
+            let Some((_, _, first)) = batch.first() else {
+                break;
+            };
+            audit = Some(*first);
+            for (place, entries, _) in &batch {
+                erased.add(place, *entries);
+            }
+            if go_on(&erased).is_break() {
+                break;
+            }
+        }
+        Ok(erased)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_erasure_counts_each_place() {
+        let places = [
+            "jobs", "leased", "letters", "versions", "archive", "groups", "audit", "runs",
+        ];
+        let mut erasure = Erasure::default();
+        for (place, entries) in places.iter().zip(1..) {
+            erasure.add(place, entries);
+        }
+        let counted = [
+            erasure.jobs,
+            erasure.leased,
+            erasure.letters,
+            erasure.versions,
+            erasure.archived,
+            erasure.groups,
+            erasure.audit,
+            erasure.runs,
+        ];
+        assert_eq!(counted, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn leased_jobs_alone_are_nothing_to_erase() {
+        let mut erasure = Erasure::default();
+        erasure.add("leased", 3);
+        assert!(erasure.is_empty());
+        erasure.add("audit", 1);
+        assert!(!erasure.is_empty());
+    }
+}

@@ -1,0 +1,222 @@
+//! The past of an exported letter, which a capture of its line keeps.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::dlq::event::LetterEvent;
+use crate::dlq::filter::moment;
+use crate::dlq::history::AttemptRecord;
+use crate::dlq::letter::Letter;
+use crate::dlq::state::LetterState;
+use crate::error::{Error, Result};
+use crate::job::death_cause::DeathCause;
+use crate::job::job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_priority};
+
+/// The longest key of a failure group, in bytes.
+const MAX_FAILURE_KEY_BYTES: usize = 1024;
+
+/// The parts of a letter that a capture of its exported line keeps: its history, events,
+/// generation, counts, times, cause, keys and redacted values.
+///
+/// It is serialized as the member `letter` of an exported line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LetterPast {
+    state: String,
+    cause: String,
+    seen: u32,
+    priority: i16,
+    attempts: u32,
+    earlier_attempts: u32,
+    max_attempts: u32,
+    generation: u32,
+    crashes: u32,
+    deaths: u32,
+    alike: u32,
+    failed_redrives: u32,
+    enqueued_at: String,
+    died_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worker_id: Option<uuid::Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    redacted: Vec<String>,
+    history: Vec<Value>,
+    events: Vec<Value>,
+    /// Whether the letter had captured bytes besides its payload.
+    has_raw: bool,
+}
+
+impl LetterPast {
+    /// Returns the past of a letter.
+    pub fn of(letter: &Letter) -> LetterPast {
+        LetterPast {
+            state: letter.state.as_str().to_owned(),
+            cause: letter.cause.as_str().to_owned(),
+            seen: u32::try_from(letter.seen).unwrap_or(u32::MAX),
+            priority: letter.priority,
+            attempts: letter.attempts,
+            earlier_attempts: letter.earlier_attempts,
+            max_attempts: letter.max_attempts,
+            generation: letter.generation,
+            crashes: letter.crashes,
+            deaths: letter.deaths,
+            alike: letter.alike,
+            failed_redrives: letter.failed_redrives,
+            enqueued_at: moment::written(letter.enqueued_at),
+            died_at: moment::written(letter.died_at),
+            worker_id: letter.worker,
+            host: letter.host.clone(),
+            version: letter.version.clone(),
+            pid: letter.pid,
+            unique_key: letter.unique_key.clone(),
+            failure_key: letter.failure_key.clone(),
+            redacted: letter.redacted.clone(),
+            history: letter.history.iter().map(attempt).collect(),
+            events: letter.events.iter().map(event).collect(),
+            has_raw: letter.raw.is_some(),
+        }
+    }
+
+    /// Checks what the schema would reject.
+    ///
+    /// # Errors
+    /// *Invalid* if a value is unknown or out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.state.parse::<LetterState>()?;
+        self.cause.parse::<DeathCause>()?;
+        check_priority(self.priority)?;
+        for (name, value, most) in [
+            ("attempts", self.attempts, i32::MAX.unsigned_abs()),
+            (
+                "earlier_attempts",
+                self.earlier_attempts,
+                i32::MAX.unsigned_abs(),
+            ),
+            ("max_attempts", self.max_attempts, MAX_ATTEMPTS),
+            ("generation", self.generation, i32::MAX.unsigned_abs() - 1),
+            ("deaths", self.deaths, i32::MAX.unsigned_abs() - 1),
+            ("pid", self.pid.unwrap_or(0), i32::MAX.unsigned_abs()),
+            ("crashes", self.crashes, u32::from(i16::MAX.unsigned_abs())),
+            ("alike", self.alike, u32::from(i16::MAX.unsigned_abs())),
+            (
+                "failed_redrives",
+                self.failed_redrives,
+                u32::from(i16::MAX.unsigned_abs()),
+            ),
+        ] {
+            if value > most {
+                return Err(Error::invalid(format!(
+                    "`{name}` of an exported letter is {value}; the limit is {most}"
+                )));
+            }
+        }
+        for (name, value) in [
+            ("seen", self.seen),
+            ("max_attempts", self.max_attempts),
+            ("deaths", self.deaths),
+        ] {
+            if value == 0 {
+                return Err(Error::invalid(format!(
+                    "`{name}` of an exported letter is 0; it must be at least 1"
+                )));
+            }
+        }
+        for (name, at) in [
+            ("enqueued_at", &self.enqueued_at),
+            ("died_at", &self.died_at),
+        ] {
+            if moment::moment(at).is_none() {
+                return Err(Error::invalid(format!(
+                    "`{name}` of an exported letter is not a timestamp"
+                )));
+            }
+        }
+        for (name, key, most) in [
+            ("unique_key", &self.unique_key, MAX_UNIQUE_KEY_BYTES),
+            ("failure_key", &self.failure_key, MAX_FAILURE_KEY_BYTES),
+        ] {
+            if key
+                .as_ref()
+                .is_some_and(|key| !(1..=most).contains(&key.len()))
+            {
+                return Err(Error::invalid(format!(
+                    "`{name}` of an exported letter must be 1 to {most} bytes"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns an attempt as the history of a letter stores it, with every value.
+fn attempt(record: &AttemptRecord) -> Value {
+    json!({
+        "generation": record.generation,
+        "attempt": record.attempt,
+        "outcome": record.outcome,
+        "run_ms": record.run_ms,
+        "ended_at": record.ended_at,
+        "error_class": record.error_class,
+        "error_message": record.error_message,
+        "worker": record.worker,
+        "host": record.host,
+        "version": record.version,
+        "pid": record.pid,
+    })
+}
+
+/// Returns an event as a letter stores it.
+fn event(event: &LetterEvent) -> Value {
+    let mut members: Map<String, Value> = event.about.clone();
+    members.insert("at".to_owned(), json!(event.at));
+    members.insert("event".to_owned(), json!(event.event));
+    Value::Object(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(change: &Value) -> Result<()> {
+        let mut line = json!({
+            "state": "open", "cause": "rejected", "seen": 1, "priority": 0, "attempts": 1,
+            "earlier_attempts": 0, "max_attempts": 5, "generation": 2, "crashes": 0, "deaths": 3,
+            "alike": 1, "failed_redrives": 2, "enqueued_at": "2026-11-20T10:00:00Z",
+            "died_at": "2026-11-20T11:00:00Z", "history": [], "events": [], "has_raw": false,
+        });
+        for (key, value) in change.as_object().expect("an object") {
+            line[key] = value.clone();
+        }
+        let past: LetterPast = serde_json::from_value(line).expect("a past");
+        past.check()
+    }
+
+    #[test]
+    fn a_past_that_the_schema_would_reject_is_invalid() {
+        past(&json!({ "redacted": ["/card"], "host": "web-1", "newer": 1 })).expect("valid");
+        for change in [
+            json!({ "state": "lost" }),
+            json!({ "cause": "boredom" }),
+            json!({ "priority": 1001 }),
+            json!({ "max_attempts": 0 }),
+            json!({ "max_attempts": 1001 }),
+            json!({ "generation": 2_147_483_647_u32 }),
+            json!({ "alike": 40_000 }),
+            json!({ "deaths": 0 }),
+            json!({ "died_at": "yesterday" }),
+            json!({ "unique_key": "" }),
+            json!({ "failure_key": "x".repeat(1025) }),
+        ] {
+            assert!(past(&change).is_err(), "{change}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+-- Purpose: Removing data that is stored already: redacting letters, and erasing everything about a person or tenant.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- Applies the redaction rules to one page of letters and their versions, in the order of ids, after the letter
+-- `after`, and writes the audit. Redriving letters are left out: they are redacted when their job dies. A dry
+-- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.
+-- Returns the last letter of the page, the number of changed letters, and the record of the first batch; no row:
+-- no letter is left.
+CREATE FUNCTION redrive.redact_letters(
+    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text,
+    audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
+) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    page    bigint[];
+    letter  redrive.dead_letters;
+    version redrive.letter_versions;
+    act     bigint;
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3) p'
+        INTO page USING filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    last_id := page[cardinality(page)];
+    IF dry_run THEN
+        SELECT count(*) INTO letters FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND redrive.redact(l) IS DISTINCT FROM l;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (page) ORDER BY l.id FOR UPDATE;
+    FOR letter IN
+        SELECT l.* FROM redrive.dead_letters l WHERE l.id = ANY (page) AND l.edits > 0 ORDER BY l.id
+    LOOP
+        FOR version IN SELECT v.* FROM redrive.letter_versions v WHERE v.letter_id = letter.id LOOP
+            letter.payload := version.payload;
+            letter.raw := version.raw;
+            letter.redacted := version.redacted;
+            letter := redrive.redact(letter);
+            UPDATE redrive.letter_versions v
+            SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
+            WHERE v.letter_id = version.letter_id AND v.version = version.version
+                AND (letter.payload, letter.raw) IS DISTINCT FROM (version.payload, version.raw);
+        END LOOP;
+    END LOOP;
+    WITH redone AS MATERIALIZED (
+        SELECT l.id, redrive.redact(l) AS new, l AS old
+        FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.state <> 'redriving'
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
+        error_message = (r.new).error_message, error_detail = (r.new).error_detail,
+        history = (r.new).history, redacted = (r.new).redacted,
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
+            'reason', nullif(redact_letters.reason, ''))))
+    FROM redone r
+    WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters > 0 THEN
+        act := redrive.record_act('redact', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+    END IF;
+    audit_id := coalesce(audit, act);
+    RETURN NEXT;
+END
+$$;
+
+-- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
+-- Returns how many texts changed.
+CREATE FUNCTION redrive.redact_groups() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rule    record;
+    texts   bigint;
+    changed bigint := 0;
+BEGIN
+    FOR rule IN
+        SELECT r.queue, r.kind, p.pattern
+        FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)
+        ORDER BY r.id
+    LOOP
+        UPDATE redrive.groups g
+        SET sample = redrive.redact_text(g.sample, rule.pattern), title = redrive.redact_text(g.title, rule.pattern)
+        WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND (redrive.redact_text(g.sample, rule.pattern), redrive.redact_text(g.title, rule.pattern))
+                IS DISTINCT FROM (g.sample, g.title);
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+        UPDATE redrive.details d
+        SET detail = redrive.redact_text(d.detail, rule.pattern)
+        FROM redrive.groups g
+        WHERE g.id = d.group_id
+            AND (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND redrive.redact_text(d.detail, rule.pattern) <> d.detail;
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+    END LOOP;
+    RETURN changed;
+END
+$$;
+
+-- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
+-- other letters), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or
+-- erase again once they have ended. Redriving letters go with their job. It runs with the owner's privileges, as
+-- `erase_batch` does.
+CREATE FUNCTION redrive.erasable(filter jsonb) RETURNS TABLE (place text, entries bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    letters text := redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
+    jobs    text := redrive.filter_erased_jobs(filter);
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT ''jobs'', (SELECT count(*) FROM redrive.jobs j WHERE ' || jobs || ')'
+        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE ' || jobs || ')'
+        ' UNION ALL SELECT ''leased'', count(*) FROM redrive.leases s, LATERAL ('
+        '  SELECT o.id, s.queue, o.kind, o.payload, o.generation FROM redrive.jobs_of(s) o WHERE o.id <> ALL (s.done)) j'
+        '  WHERE ' || jobs
+        || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.dead_letters l'
+        '   WHERE l.state <> ''redriving'' AND ' || letters || ')'
+        '  + (SELECT count(*) FROM redrive.jobs j WHERE j.generation > 0 AND ' || jobs || ')'
+        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE j.generation > 0 AND ' || jobs || ')'
+        || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
+        '  JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
+        || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
+        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE '
+        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
+        '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
+        ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
+        '  WHERE redrive.names_payload(r.filter ->> ''payload'', $1 ->> ''payload'')'
+        '   AND r.state IN (''finished'', ''cancelled'')'
+        USING filter;
+END
+$$;
+
+-- Removes up to `max_rows` rows of each place that match a filter, and writes the audit without the filter. It
+-- deletes waiting jobs, letters, versions and archived letters; replaces the sample of their failure groups by the
+-- message of another letter or by `[erased]`, their stored details by `[erased]`, and the payload conditions of
+-- audit records and ended runs that name the values by `[erased]`. `audit` is the record of the first batch of the
+-- same operation; NULL: this is the first. Returns how many rows changed in each place, and the record of the first
+-- batch; no row: nothing is left. `erasable` tells what stays.
+--
+-- It runs with the owner's privileges, because no other role may change the audit or the archive.
+CREATE FUNCTION redrive.erase_batch(filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL)
+    RETURNS TABLE (place text, entries bigint, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    letters    text := redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
+    predicate  text := erase_batch.filter ->> 'payload';
+    each_table text;
+    gone       bigint[];
+    job_ids    bigint[] := '{}';
+    letter_ids bigint[];
+    group_ids  bigint[];
+    old_groups bigint[];
+    detail_ids bigint[];
+    old_details text[];
+    changed    bigint;
+    counts     jsonb;
+    act        bigint;
+BEGIN
+    FOREACH each_table IN ARRAY '{jobs,jobs_delayed}'::text[] LOOP
+        EXECUTE format(
+            'WITH chosen AS MATERIALIZED ('
+            ' SELECT j.id FROM redrive.%1$I j WHERE %2$s LIMIT $2 FOR UPDATE SKIP LOCKED),'
+            'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue),'
+            'counted AS ('
+            ' INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)'
+            ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
+            ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
+            'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter))
+            INTO gone USING erase_batch.filter, max_rows;
+        job_ids := job_ids || gone;
+    END LOOP;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
+    counts := jsonb_build_object('jobs', cardinality(job_ids));
+
+    EXECUTE
+        'SELECT array_agg(k.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.id = ANY ($3) OR l.state <> ''redriving'' AND ' || letters
+        || ' ORDER BY l.id LIMIT $2 + cardinality($3) FOR UPDATE) k'
+        INTO letter_ids USING erase_batch.filter, max_rows, job_ids;
+    DELETE FROM redrive.run_letters m
+    USING redrive.redrive_runs r
+    WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
+    WITH deleted AS (
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids) RETURNING l.group_id, l.detail_id
+    )
+    SELECT count(*), array_agg(DISTINCT d.group_id), array_agg(DISTINCT d.detail_id) INTO changed, group_ids, detail_ids
+    FROM deleted d;
+    counts := counts || jsonb_build_object('letters', changed);
+
+    EXECUTE
+        'DELETE FROM redrive.letter_versions v USING redrive.dead_letters l WHERE l.id = v.letter_id AND '
+        || redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
+        USING erase_batch.filter;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    counts := counts || jsonb_build_object('versions', changed);
+
+    EXECUTE
+        'WITH deleted AS ('
+        ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
+        '  SELECT a.id FROM redrive.archived_letters a WHERE '
+        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || ' ORDER BY a.id LIMIT $2)) RETURNING d.letter)'
+        'SELECT count(*), array_agg(DISTINCT (d.letter ->> ''group_id'')::bigint), array_agg(d.letter ->> ''error_detail'')'
+        ' FROM deleted d'
+        INTO changed, old_groups, old_details USING erase_batch.filter, max_rows;
+    counts := counts || jsonb_build_object('archive', changed);
+
+    -- Every batch chooses again, so no sample is left of a letter that a later batch deletes.
+    UPDATE redrive.groups g
+    SET sample = coalesce((
+        SELECT left(l.error_message, 2048) FROM redrive.dead_letters l
+        WHERE l.group_id = g.id AND l.state <> 'redriving' LIMIT 1), '[erased]')
+    WHERE g.id = ANY (group_ids || old_groups);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    UPDATE redrive.details d SET detail = '[erased]'
+    WHERE d.id = ANY (detail_ids) OR d.group_id = ANY (old_groups) AND d.detail = ANY (old_details);
+    counts := counts || jsonb_build_object('groups', changed);
+
+    UPDATE redrive.redrive_runs r
+    SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')
+    WHERE redrive.names_payload(r.filter ->> 'payload', predicate) AND r.state IN ('finished', 'cancelled');
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    counts := counts || jsonb_build_object('runs', changed,
+        'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
+
+    IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
+        act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
+            counts || jsonb_strip_nulls(jsonb_build_object('batch_of', erase_batch.audit)));
+        RETURN QUERY
+        SELECT c.key, c.value::bigint, coalesce(erase_batch.audit, act) FROM jsonb_each_text(counts) c;
+    END IF;
+END
+$$;
+
+-- Erases everything that matches a filter, in the transaction of the caller; see `erase_batch`. Returns how many
+-- rows changed in each place.
+CREATE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
+    RETURNS TABLE (place text, entries bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    batch  record;
+    act    bigint;
+    done   boolean;
+    totals jsonb := '{}';
+BEGIN
+    LOOP
+        done := true;
+        FOR batch IN SELECT b.* FROM redrive.erase_batch(erase.filter, 5000, erase.person, erase.reason, act) b LOOP
+            done := false;
+            act := batch.audit_id;
+            totals := totals || jsonb_build_object(
+                batch.place, batch.entries + coalesce((totals ->> batch.place)::bigint, 0));
+        END LOOP;
+        EXIT WHEN done;
+    END LOOP;
+    RETURN QUERY SELECT t.key, t.value::bigint FROM jsonb_each_text(totals) t;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
