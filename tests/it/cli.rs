@@ -3,6 +3,7 @@
 mod setup;
 
 mod jobs;
+mod json;
 
 mod dlq;
 

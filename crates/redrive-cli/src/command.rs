@@ -191,7 +191,7 @@ mod tests {
             filtering += usize::from(takes_conditions);
             let is_option =
                 |line: &&str| line.starts_with("  ") && line.trim_start().starts_with('-');
-            let last = help.lines().filter(is_option).next_back();
+            let last = help.lines().rfind(is_option);
             let is_global = last.is_none_or(|line| line.contains("--verbose"));
             assert!(is_global || command.get_name() == "connection", "{help}");
         });

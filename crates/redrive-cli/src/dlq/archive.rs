@@ -101,8 +101,7 @@ impl ListArchive {
             table(&found)?.write(cx.out)?;
         }
         if found.len() == self.limit as usize {
-            cx.out.flush()?;
-            cx.say(format!("for more letters, add --after {}", last.id));
+            cx.say_more("letters", &format!("--after {}", last.id))?;
         }
         Ok(Ending::Done)
     }

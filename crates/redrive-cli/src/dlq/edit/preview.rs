@@ -51,7 +51,15 @@ pub(super) fn preview(
         cx.say("no open or quarantined letter matches");
         return Ok(Ending::NothingMatched);
     }
-    if !cx.global.json {
+    if cx.global.json {
+        json_line(
+            cx.out,
+            &json!({
+                "dry_run": true, "action": "edit", "letters": changed,
+                "unchanged": unchanged, "invalid": invalid,
+            }),
+        )?;
+    } else {
         if changed > SHOWN {
             writeln!(cx.out, "... and {} more.\n", grouped(changed - SHOWN))?;
         }
