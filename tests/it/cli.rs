@@ -3,6 +3,7 @@
 mod setup;
 
 mod jobs;
+mod json;
 mod live_jobs;
 
 mod dlq;

@@ -5,11 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::{ConnectOptions, Database, Queue};
+use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::registry::Registry;
-use crate::terminal::clean;
+use crate::terminal::{clean, json_line};
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -40,10 +41,26 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Writes a message for the operator to stderr.
+    /// Writes a message for the operator to stderr, as an object with --json.
     pub(crate) fn say(&mut self, message: impl AsRef<str>) {
+        let message = message.as_ref();
         // A closed stderr must not fail the command.
-        _ = writeln!(self.err, "{}", clean(message.as_ref()));
+        _ = match self.global.json {
+            true => json_line(self.err, &json!({ "message": message })),
+            false => writeln!(self.err, "{}", clean(message)).map_err(Error::from),
+        };
+    }
+
+    /// Says that there are more items than were printed, and which option prints them.
+    pub(crate) fn say_more(&mut self, items: &str, option: &str) -> Result<()> {
+        self.out.flush()?;
+        match self.global.json {
+            true => json_line(self.err, &json!({ "more": option })),
+            false => {
+                self.say(format!("for more {items}, add {option}"));
+                Ok(())
+            }
+        }
     }
 
     /// Opens the database, and waits up to a minute for it unless `--no-wait` is given.

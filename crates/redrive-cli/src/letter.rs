@@ -19,7 +19,7 @@ pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// How much of a backtrace is printed.
+/// The frames of a backtrace that are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backtrace {
     /// The topmost frame of the application.

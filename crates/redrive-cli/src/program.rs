@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::FromArgMatches as _;
 use redrive::dlq::{Sink, Validators};
 use redrive::{Failure, HandlerOptions, Handlers, Job, Payload};
+use serde_json::json;
 
 use crate::command::{self, Cli};
 use crate::context::{Context, Ending};
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::logging;
 use crate::registry::Registry;
 use crate::suggestion::corrected;
-use crate::terminal::{Style, clean};
+use crate::terminal::{Style, clean, json_line};
 
 /// A command line with every command of `redrive` and the handlers of your program.
 ///
@@ -175,12 +176,13 @@ impl Program {
                     Error::BrokenPipe | Error::Failed(..) => error.one_line(),
                 };
                 // If stderr is closed too, the exit code still reports the error.
-                _ = writeln!(
-                    cx.err,
-                    "{} {}",
-                    Style::of_stderr().error("error:"),
-                    clean(&message)
-                );
+                _ = match cli.global.json {
+                    true => json_line(cx.err, &json!({ "error": message })),
+                    false => {
+                        let label = Style::of_stderr().error("error:");
+                        writeln!(cx.err, "{label} {}", clean(&message)).map_err(Error::from)
+                    }
+                };
                 ExitCode::from(2)
             }
         }

@@ -39,7 +39,7 @@ fn breakers_are_opened_listed_and_closed() {
         .exits_with(0)
         .lines();
     assert_eq!(
-        (&lines[1]["name"], &lines[1]["probe_at"]),
+        (&lines[1]["id"], &lines[1]["probe_at"]),
         (&Value::from("queue:orders"), &Value::Null)
     );
     assert_eq!(

@@ -34,7 +34,7 @@ fn a_bad_line_is_reported_and_rejects_or_skips_as_asked() {
     )
     .exits_with(1);
     assert!(skipped.err.contains("line 70001: "), "{}", skipped.err);
-    assert_eq!(skipped.lines()[0]["enqueued"], 79_999);
+    assert_eq!(skipped.lines()[0]["jobs"], 79_999);
     assert_eq!(ready(&queue), 79_999);
 }
 

@@ -27,7 +27,7 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
             assert!(dry.out.contains(text), "{}", dry.out);
         }
         let json = redrive(&db, &[&["prune", "--json"], options].concat()).exits_with(0);
-        assert_eq!(json.lines()[0]["would_change"], 2);
+        assert_eq!(json.lines()[0]["letters"], 2);
         assert_eq!(discarded(), 2);
     }
     // Without rules, the age is 30 days, and nothing is that old.

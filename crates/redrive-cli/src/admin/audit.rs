@@ -98,8 +98,7 @@ impl AuditCommand {
                 return Ok(Ending::NothingMatched);
             }
             Some(last) if records.len() as u64 == self.limit => {
-                cx.out.flush()?;
-                cx.say(format!("for more records, add --before {}", last.id));
+                cx.say_more("records", &format!("--before {}", last.id))?;
             }
             Some(_) => {}
         }

@@ -108,7 +108,7 @@ impl BreakerCommand {
                 db.admin()
                     .open_breaker(name, *duration, &operator::current(reason.as_deref()))?;
                 if cx.global.json {
-                    json_line(cx.out, &json!({ "name": name, "state": "open" }))?;
+                    json_line(cx.out, &json!({ "id": name, "state": "open" }))?;
                     return Ok(Ending::Done);
                 }
                 let until = match duration {
@@ -166,7 +166,7 @@ fn close(db: &Database, name: &str, reason: Option<&str>, cx: &mut Context<'_>) 
         return Ok(Ending::NothingMatched);
     }
     if cx.global.json {
-        json_line(cx.out, &json!({ "name": name, "state": "closed" }))?;
+        json_line(cx.out, &json!({ "id": name, "state": "closed" }))?;
     } else {
         writeln!(cx.out, "breaker {} is closed", one_line(name))?;
     }
@@ -228,7 +228,7 @@ fn probe_in(breaker: &Breaker) -> String {
 
 fn breaker_json(breaker: &Breaker) -> serde_json::Value {
     json!({
-        "name": breaker.name, "state": breaker.state.as_str(), "cause": breaker.cause.as_str(),
+        "id": breaker.name, "state": breaker.state.as_str(), "cause": breaker.cause.as_str(),
         "message": breaker.message, "kinds": breaker.kinds, "outages": breaker.outages,
         "openings": breaker.openings, "probes": breaker.probes,
         "wait_ms": u64::try_from(breaker.wait.as_millis()).unwrap_or(u64::MAX),

@@ -41,10 +41,15 @@ impl Migrate {
         }
         let applied = db.migrate()?;
         for migration in &applied {
-            let json = json!({ "version": migration.version, "applied": migration.name });
+            let json = json!({ "id": migration.version, "applied": migration.name });
             print(&json, &format!("applied {}", migration.name), cx)?;
         }
-        if applied.is_empty() && !cx.global.json {
+        if cx.global.json {
+            json_line(
+                cx.out,
+                &json!({ "up_to_date": true, "migrations": applied.len() }),
+            )?;
+        } else if applied.is_empty() {
             writeln!(cx.out, "the schema is up to date")?;
         }
         for drift in db.admin().schema_drift()? {

@@ -133,7 +133,7 @@ impl Prune {
         };
         done.inspect_err(|_| stopped.say_after_error(cx))?;
         if cx.global.json {
-            json_line(cx.out, &json!({ "pruned": pruned }))?;
+            json_line(cx.out, &json!({ "action": "prune", "letters": pruned }))?;
         } else {
             writeln!(cx.out, "{participle} {}", counted(pruned, "letter"))?;
         }
@@ -150,7 +150,12 @@ fn dry_run_by_age(age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<
     if cx.global.json {
         json_line(
             cx.out,
-            &json!({ "dry_run": true, "older_than_ms": age.as_millis(), "would_change": letters }),
+            &json!({
+                "dry_run": true,
+                "action": "prune",
+                "older_than_ms": u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+                "letters": letters,
+            }),
         )?;
         return Ok(Ending::Done);
     }
@@ -170,6 +175,7 @@ fn dry_run_of_rules(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
         for due in &due {
             let mut line = rule_json(&due.rule);
+            line["dry_run"] = true.into();
             line["letters"] = due.letters.into();
             json_line(cx.out, &line)?;
         }

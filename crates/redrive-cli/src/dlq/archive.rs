@@ -137,8 +137,7 @@ impl ListArchive {
             table(&found).write(cx.out)?;
         }
         if found.len() as u64 == self.limit {
-            cx.out.flush()?;
-            cx.say(format!("for more letters, add --after {}", last.letter.id));
+            cx.say_more("letters", &format!("--after {}", last.letter.id))?;
         }
         Ok(Ending::Done)
     }

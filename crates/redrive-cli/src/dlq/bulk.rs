@@ -134,9 +134,10 @@ impl BulkSelection {
                 cx.out,
                 &json!({
                     "dry_run": true,
+                    "action": action.command,
+                    "letters": affected,
                     "matching": count.letters,
-                    "would_change": affected,
-                    "left_out": left_out_json(&left_out),
+                    "skipped": left_out_json(&left_out),
                 }),
             )?;
         } else if let Some(taken) = taken

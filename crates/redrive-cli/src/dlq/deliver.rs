@@ -13,7 +13,7 @@ use serde_json::json;
 use super::filter::quoted;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
-use super::not_done::say_not_done;
+use super::not_done::{say_not_done, skipped_json};
 use super::selection::Selection;
 use super::stopped::Stopped;
 use crate::context::{Context, Ending};
@@ -167,7 +167,10 @@ impl Deliver {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         if cx.global.json {
-            json_line(cx.out, &json!({ "dry_run": true, "would_deliver": total }))?;
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "action": "deliver", "letters": total }),
+            )?;
         }
         if total == 0 {
             let none = NoneMatched {
@@ -253,7 +256,17 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         for id in &done.redacted {
             json_line(cx.out, &json!({ "id": id.get(), "outcome": "redacted" }))?;
         }
-        return Ok(());
+        let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
+        let redacted = done.redacted.iter().map(|id| (*id, "redacted"));
+        return json_line(
+            cx.out,
+            &json!({
+                "action": "deliver",
+                "letters": done.delivered.len(),
+                "failed": done.failed.len(),
+                "skipped": skipped_json(skipped.chain(redacted)),
+            }),
+        );
     }
     writeln!(
         cx.out,

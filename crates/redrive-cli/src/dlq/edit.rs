@@ -8,7 +8,7 @@ use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::edit_preview::Preview;
-use super::not_done::say_not_done;
+use super::not_done::{say_not_done, skipped_json};
 use super::payload_edit::PayloadEdit;
 use super::selection::Selection;
 use super::stopped::Stopped;
@@ -170,7 +170,10 @@ impl Edit {
     ) -> Result<Ending> {
         let letters = self.editable(filter, db)?;
         if cx.global.json {
-            json_line(cx.out, &json!({ "dry_run": true, "matching": letters }))?;
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "action": "restore", "letters": letters }),
+            )?;
         } else if letters > 0 {
             let version = match self.change.restore {
                 Some(version) => format!("version {version} of their payload"),
@@ -216,7 +219,10 @@ impl Edit {
         let done = done.inspect_err(|_| stopped.say_after_error(cx))?;
         let letters = done.letters.len() as u64;
         if cx.global.json {
-            json_line(cx.out, &json!({ "restored": letters, "audit": done.audit }))?;
+            json_line(
+                cx.out,
+                &json!({ "action": "restore", "letters": letters, "audit": done.audit }),
+            )?;
         } else {
             writeln!(cx.out, "{} restored", counted(letters, "letter"))?;
         }
@@ -266,13 +272,13 @@ fn stopped((done, audit): (u64, Option<i64>), total: u64, participle: &'static s
 fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
     let invalid: u64 = done.refused.iter().map(|error| error.letters).sum();
     if cx.global.json {
-        let skipped: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
+        let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
         json_line(
             cx.out,
             &json!({
-                "edited": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
+                "action": "edit", "letters": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
                 "errors": done.refused.iter().map(error_json).collect::<Vec<_>>(),
-                "skipped": skipped, "audit": done.audit,
+                "skipped": skipped_json(skipped), "audit": done.audit,
             }),
         )?;
     } else {

@@ -67,7 +67,15 @@ impl Preview {
             cx.say(none);
             return Ok(Ending::NothingMatched);
         }
-        if !cx.global.json {
+        if cx.global.json {
+            json_line(
+                cx.out,
+                &json!({
+                    "dry_run": true, "action": "edit", format!("{}s", self.noun): self.changed,
+                    "unchanged": self.unchanged, "invalid": self.invalid,
+                }),
+            )?;
+        } else {
             if self.changed > SHOWN {
                 writeln!(cx.out, "... and {} more.\n", grouped(self.changed - SHOWN))?;
             }

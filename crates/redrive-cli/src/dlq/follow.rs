@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use super::patience::{Patience, Stall};
 use super::run_progress::Reports;
-use super::run_report::{RunLine, print_end};
+use super::run_report::{RunLine, print_end, skips};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
@@ -251,10 +251,11 @@ fn print(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
     let Some(run) = db.dlq().runs().get(id)? else {
         return Err(Error::new(format!("run {id} no longer exists")));
     };
+    let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run))?;
+        json_line(cx.out, &RunLine::of(&run, &skips))?;
     } else {
-        print_end(&run, &db.dlq().runs().skips(id)?, cx.out)?;
+        print_end(&run, &skips, cx.out)?;
     }
     cx.out.flush()?;
     Ok(run)

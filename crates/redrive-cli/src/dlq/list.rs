@@ -77,8 +77,7 @@ impl ListLetters {
                 return none.say(&db, cx);
             }
             Some(last) if letters.len() as u64 == self.limit => {
-                cx.out.flush()?;
-                cx.say(format!("for more letters, add --after {}", last.id));
+                cx.say_more("letters", &format!("--after {}", last.id))?;
             }
             Some(_) => {}
         }

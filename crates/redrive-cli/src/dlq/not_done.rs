@@ -2,6 +2,7 @@
 //! many.
 
 use redrive::JobId;
+use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::terminal::counted;
@@ -14,6 +15,21 @@ pub(super) fn say_not_done(letters: &[(JobId, String)], participle: &str, cx: &m
     for line in lines(letters, participle) {
         cx.say(line);
     }
+}
+
+/// The letters that were not changed as JSON, by reason.
+pub(super) fn skipped_json<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) -> Vec<Value> {
+    let mut reasons: Vec<(&str, Vec<i64>)> = Vec::new();
+    for (id, reason) in letters {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, ids)) => ids.push(id.get()),
+            None => reasons.push((reason, vec![id.get()])),
+        }
+    }
+    let reasons = reasons.iter();
+    reasons
+        .map(|(reason, ids)| json!({ "reason": reason, "letters": ids.len(), "ids": ids }))
+        .collect()
 }
 
 fn lines(letters: &[(JobId, String)], participle: &str) -> Vec<String> {
@@ -53,6 +69,19 @@ fn naming(cause: &str, id: JobId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reasons_are_counted_as_json() {
+        let letters = [(7, "not_open"), (8, "missing"), (9, "not_open")];
+        let letters = letters.map(|(id, reason)| (JobId::new(id), reason));
+        assert_eq!(
+            skipped_json(letters.into_iter()),
+            [
+                json!({"reason": "not_open", "letters": 2, "ids": [7, 9]}),
+                json!({"reason": "missing", "letters": 1, "ids": [8]}),
+            ]
+        );
+    }
 
     #[test]
     fn many_letters_are_counted_by_cause() {

@@ -36,7 +36,7 @@ const INDENT: &str = "        ";
 /// The fewest hours of which bars are shown beside a command.
 const MIN_HOURS: usize = 8;
 
-/// The screen as it is printed.
+/// The style and the width of the screen.
 #[derive(Clone, Copy)]
 struct Layout {
     style: Style,

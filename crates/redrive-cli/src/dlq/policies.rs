@@ -6,7 +6,7 @@ mod set;
 
 use clap::{Args, Subcommand};
 use redrive::dlq::PolicyMode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -76,7 +76,13 @@ impl PoliciesCommand {
             PoliciesSubcommand::Remove(ChangePolicy { name, reason }) => {
                 let operator = operator::current(reason.as_deref());
                 let exists = cx.database()?.dlq().policies().remove(name, &operator)?;
-                report(exists, name, "removed", cx)
+                report(
+                    exists,
+                    name,
+                    "removed",
+                    &json!({ "id": name, "removed": true }),
+                    cx,
+                )
             }
             PoliciesSubcommand::Pause(change) => change.run(PolicyMode::Paused, "paused", cx),
             PoliciesSubcommand::Resume(ResumePolicy { change, dry_run }) => match dry_run {
@@ -95,17 +101,24 @@ impl ChangePolicy {
             .dlq()
             .policies()
             .set_mode(&self.name, mode, &operator)?;
-        report(exists, &self.name, state, cx)
+        let json = json!({ "id": self.name, "mode": mode.as_str() });
+        report(exists, &self.name, state, &json, cx)
     }
 }
 
-fn report(exists: bool, name: &str, state: &str, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(
+    exists: bool,
+    name: &str,
+    state: &str,
+    json: &Value,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
     if !exists {
         cx.say(format!("policy `{name}` does not exist"));
         return Ok(Ending::NothingMatched);
     }
     if cx.global.json {
-        json_line(cx.out, &json!({ "policy": name, "now": state }))?;
+        json_line(cx.out, json)?;
     } else {
         writeln!(cx.out, "policy `{}` is {state}", one_line(name))?;
     }

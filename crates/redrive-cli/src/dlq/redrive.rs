@@ -8,9 +8,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use redrive::Database;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
-use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
@@ -18,9 +18,9 @@ use super::bulk::{BulkPlan, BulkSelection};
 use super::filter::quoted;
 use super::follow::follow;
 use super::none_matched::{NoneMatched, words};
-use super::not_done::{ID, say_not_done};
+use super::not_done::{ID, say_not_done, skipped_json};
 use super::patience::WaitArgs;
-use super::run_report::RunLine;
+use super::run_report::{RunLine, skips};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
@@ -342,7 +342,7 @@ fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Res
     let stored = db.dlq().runs().get(run.id)?;
     if cx.global.json {
         if let Some(run) = stored {
-            json_line(cx.out, &RunLine::of(&run))?;
+            json_line(cx.out, &RunLine::of(&run, &skips(&run, db)?))?;
         }
     } else if stored.is_some_and(|run| run.state == RunState::Unapproved) {
         writeln!(
@@ -367,12 +367,13 @@ fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Res
 fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<()> {
     let redriven = done.redriven.len() as u64;
     if cx.global.json {
-        let skipped: Vec<i64> = done.skipped.iter().map(|(id, _)| JobId::get(*id)).collect();
+        let skipped = done.skipped.iter().map(|(id, skip)| (*id, skip.as_str()));
         return json_line(
             cx.out,
             &json!({
-                "redriven": redriven,
-                "skipped": skipped,
+                "action": "redrive",
+                "letters": redriven,
+                "skipped": skipped_json(skipped),
                 "unserved": unserved_json(&done.unserved),
                 "gated": gated_json(&done.gated),
             }),

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use redrive::Database;
 use redrive::dlq::runs::{Rate, RedriveRun, RunState};
 use redrive::dlq::{Blocked, Skip};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::blocked::{gated_json, unserved_json};
 use super::stored_filter::StoredFilter;
@@ -17,7 +18,7 @@ use crate::time::{ago, rfc3339, short};
 /// A run as one line of JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct RunLine<'a> {
-    run: i64,
+    id: i64,
     state: &'static str,
     filter: &'a RawValue,
     person: Option<&'a str>,
@@ -34,8 +35,8 @@ pub(super) struct RunLine<'a> {
     is_driven: bool,
     letters: u64,
     tried: u64,
-    redriven: u64,
-    skipped: u64,
+    sent: u64,
+    skipped: Vec<Value>,
     recovered: u64,
     died_alike: u64,
     died_differently: u64,
@@ -60,9 +61,9 @@ impl RunLine<'_> {
         self
     }
 
-    pub(super) fn of(run: &RedriveRun) -> RunLine<'_> {
+    pub(super) fn of<'a>(run: &'a RedriveRun, skips: &[(Skip, u64)]) -> RunLine<'a> {
         RunLine {
-            run: run.id.get(),
+            id: run.id.get(),
             state: run.state.as_str(),
             filter: &run.filter,
             person: run.person.as_deref(),
@@ -81,8 +82,8 @@ impl RunLine<'_> {
             is_driven: run.is_driven,
             letters: run.total,
             tried: run.tried,
-            redriven: run.sent,
-            skipped: run.skipped,
+            sent: run.sent,
+            skipped: skips_json(skips),
             recovered: run.recovered,
             died_alike: run.died_alike,
             died_differently: run.died_differently,
@@ -97,6 +98,21 @@ impl RunLine<'_> {
             gated: None,
         }
     }
+}
+
+/// The letters that a run skipped, by reason.
+pub(super) fn skips(run: &RedriveRun, db: &Database) -> redrive::Result<Vec<(Skip, u64)>> {
+    match run.skipped {
+        0 => Ok(Vec::new()),
+        _ => db.dlq().runs().skips(run.id),
+    }
+}
+
+fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
+    let reasons = skips.iter();
+    reasons
+        .map(|(skip, letters)| json!({ "reason": skip.as_str(), "letters": letters }))
+        .collect()
 }
 
 fn per_second(rate: Rate) -> Option<u32> {

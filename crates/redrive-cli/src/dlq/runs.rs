@@ -8,7 +8,7 @@ use redrive::dlq::runs::{RunChange, RunId, RunState};
 
 use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
-use super::run_report::RunLine;
+use super::run_report::{RunLine, skips};
 use super::stored_filter::StoredFilter;
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -135,7 +135,7 @@ impl ListRuns {
         }
         if cx.global.json {
             for run in &runs {
-                json_line(cx.out, &RunLine::of(run))?;
+                json_line(cx.out, &RunLine::of(run, &skips(run, db)?))?;
             }
             return Ok(Ending::Done);
         }

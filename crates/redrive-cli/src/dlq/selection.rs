@@ -18,7 +18,7 @@ pub(super) struct Selection {
     /// Letters of this queue. A condition or the id of a letter may take its place.
     #[arg(group = "which")]
     queue: Option<String>,
-    /// The letter that stands in the place of the queue.
+    /// The letter whose id takes the place of the queue.
     #[arg(skip)]
     named: OnceCell<JobId>,
     #[command(flatten)]

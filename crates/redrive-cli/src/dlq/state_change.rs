@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::bulk::{BulkAction, BulkPlan, BulkSelection};
 use super::none_matched::{NoneMatched, words};
-use super::not_done::say_not_done;
+use super::not_done::{say_not_done, skipped_json};
 use super::stopped::Stopped;
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -135,18 +135,20 @@ impl StateChange<'_> {
         };
         let ids = selection.ids().iter().copied();
         let skipped: Vec<JobId> = ids.filter(|id| !changed.letters.contains(id)).collect();
-        self.report(changed.letters.len() as u64, &skipped, changed.audit, cx)?;
-        let mut not_done = Vec::new();
+        let (mut not_done, mut reasons) = (Vec::new(), Vec::new());
         for id in &skipped {
-            let cause = match db.dlq().get(*id)? {
-                None => "it does not exist".to_owned(),
-                Some(letter) if self.takes.contains(&letter.state) => {
-                    format!("it is {} and does not match the conditions", letter.state)
-                }
-                Some(letter) => format!("it is {}", letter.state),
+            let (reason, cause) = match db.dlq().get(*id)? {
+                None => ("missing", "it does not exist".to_owned()),
+                Some(letter) if self.takes.contains(&letter.state) => (
+                    "conditions",
+                    format!("it is {} and does not match the conditions", letter.state),
+                ),
+                Some(letter) => (letter.state.as_str(), format!("it is {}", letter.state)),
             };
+            reasons.push((*id, reason));
             not_done.push((*id, cause));
         }
+        self.report(changed.letters.len() as u64, &reasons, changed.audit, cx)?;
         say_not_done(&not_done, self.action.participle, cx);
         Ok(if skipped.is_empty() {
             Ending::Done
@@ -158,16 +160,20 @@ impl StateChange<'_> {
     fn report(
         &self,
         changed: u64,
-        skipped: &[JobId],
+        skipped: &[(JobId, &str)],
         audit: Option<i64>,
         cx: &mut Context<'_>,
     ) -> Result<()> {
         let participle = self.action.participle;
         if cx.global.json {
-            let skipped: Vec<i64> = skipped.iter().map(|id| id.get()).collect();
             return json_line(
                 cx.out,
-                &json!({ participle: changed, "skipped": skipped, "audit": audit }),
+                &json!({
+                    "action": self.action.command,
+                    "letters": changed,
+                    "skipped": skipped_json(skipped.iter().copied()),
+                    "audit": audit,
+                }),
             );
         }
         Ok(writeln!(

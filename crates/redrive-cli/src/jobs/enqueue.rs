@@ -168,7 +168,7 @@ impl Enqueue {
             return json_line(
                 cx.out,
                 &json!({
-                    "queue": self.queue, "kind": self.kind, "enqueued": enqueued.jobs,
+                    "queue": self.queue, "kind": self.kind, "jobs": enqueued.jobs,
                     "bad_lines": enqueued.bad_lines, "seconds": seconds, "jobs_per_second": rate,
                 }),
             );

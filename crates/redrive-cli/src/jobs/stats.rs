@@ -168,7 +168,7 @@ fn queue_json(queue: &QueueStats) -> serde_json::Value {
                 "cause": failure.cause.as_str(),
                 "error_class": failure.error_class,
                 "letters": failure.letters,
-                "sample": failure.sample,
+                "newest": failure.sample,
                 "first_at": rfc3339(failure.first_at),
                 "last_at": rfc3339(failure.last_at),
             })

@@ -41,7 +41,7 @@ const FOREIGN: [&str; 34] = [
     "_start",
 ];
 
-/// Returns the text with its backtrace folded to one frame, or `None` if there is nothing to fold.
+/// Returns the text with its backtrace folded to one frame; `None`: it has no long backtrace.
 pub(super) fn folded(text: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> = text.lines().collect();
     let frames: Vec<(usize, String)> = lines

@@ -41,7 +41,7 @@ fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     ];
     let created = redrive(&db, &canary).exits_with(0);
     warns(&created.err, "2 letters");
-    let run = created.lines()[0]["run"].to_string();
+    let run = created.lines()[0]["id"].to_string();
     let show = || {
         redrive(&db, &["dlq", "runs", "show", &run])
             .exits_with(0)

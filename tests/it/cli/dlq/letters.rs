@@ -44,7 +44,7 @@ fn bulk_commands_change_nothing_without_yes() {
     );
     redrive(&db, &["dlq", "redrive", "orders", "--yes"]).exits_with(1);
     let pruned = redrive(&db, &["prune", "--older-than", "0s", "--yes", "--json"]).exits_with(0);
-    assert_eq!(pruned.lines()[0]["pruned"], 7);
+    assert_eq!(pruned.lines()[0]["letters"], 7);
 }
 
 #[test]

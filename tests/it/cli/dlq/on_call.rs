@@ -1,8 +1,8 @@
 //! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
 //! kinds, in windows of 60, 80 and 200 columns.
 //!
-//! With `REDRIVE_TEST_TRANSCRIPT=FILE` the test in the window of 80 columns writes what it types and
-//! reads to this file.
+//! With `REDRIVE_TEST_TRANSCRIPT=FILE` each test writes what it types and reads to this file, followed
+//! by the width: `FILE.80`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -102,6 +102,32 @@ fn furnish(test: &TestDatabase) {
     }
 }
 
+/// Looks at two letters, redrives one and discards the other, as suggested.
+fn look_at_letters(terminal: &mut Terminal<'_>) {
+    let letters = terminal.types("redrive dlq ls Timeout 2");
+    let ids: Vec<&str> = letters
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.parse::<i64>().is_ok())
+        .collect();
+    assert_eq!(ids.len(), 2, "{letters}");
+    let shown = terminal.types(&format!("redrive dlq show {}", ids[0]));
+    assert!(
+        shown.contains("at shop::pay (frame 3 of 5; --full)"),
+        "{shown}"
+    );
+    let next = suggested(&shown);
+    let [list, redrive, discard] = &*next else {
+        panic!("{next:?}")
+    };
+    terminal.types(list);
+    terminal.types(redrive);
+    let discard = discard
+        .replace(ids[0], ids[1])
+        .replace("TEXT", "'paid by hand'");
+    terminal.types(&discard);
+}
+
 /// Walks from the screen to resolved groups. Returns what was typed and read.
 fn walk(columns: usize) -> String {
     let test = TestDatabase::migrated();
@@ -150,29 +176,7 @@ fn walk(columns: usize) -> String {
     terminal.types("redrive dlq groups ack class=Timeout");
     terminal.types("redrive dlq groups ack class=Timeout --reason INC-42 --yes");
 
-    // One letter: its payload, its frame, and what to do with it.
-    let letters = terminal.types("redrive dlq ls Timeout 2");
-    let ids: Vec<&str> = letters
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.parse::<i64>().is_ok())
-        .collect();
-    assert_eq!(ids.len(), 2, "{letters}");
-    let shown = terminal.types(&format!("redrive dlq show {}", ids[0]));
-    assert!(
-        shown.contains("at shop::pay (frame 3 of 5; --full)"),
-        "{shown}"
-    );
-    let next = suggested(&shown);
-    let [list, redrive, discard] = &*next else {
-        panic!("{next:?}")
-    };
-    terminal.types(list);
-    terminal.types(redrive);
-    let discard = discard
-        .replace(ids[0], ids[1])
-        .replace("TEXT", "'paid by hand'");
-    terminal.types(&discard);
+    look_at_letters(&mut terminal);
 
     // The cause is fixed: validate, redrive a few, then the others.
     let schema = std::env::temp_dir().join(format!("{}.json", test.name()));
@@ -207,6 +211,10 @@ fn walk(columns: usize) -> String {
         letters_in(queue.database(), "orders", LetterState::Recovered),
         599
     );
+    if let Some(mut file) = std::env::var_os("REDRIVE_TEST_TRANSCRIPT") {
+        file.push(format!(".{columns}"));
+        fs::write(file, &terminal.transcript).expect("the transcript");
+    }
     terminal.transcript
 }
 
@@ -217,10 +225,7 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_60_columns() {
 
 #[test]
 fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
-    let transcript = walk(80);
-    if let Some(file) = std::env::var_os("REDRIVE_TEST_TRANSCRIPT") {
-        fs::write(file, transcript).expect("the transcript");
-    }
+    walk(80);
 }
 
 #[test]

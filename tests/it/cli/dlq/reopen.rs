@@ -19,7 +19,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
     let first = discard(&["--id", &ids[0].to_string()]);
     let second = discard(&["orders", "--yes"]);
     assert_eq!(
-        (&first["discarded"], &second["discarded"]),
+        (&first["letters"], &second["letters"]),
         (&1.into(), &4.into())
     );
 
@@ -32,7 +32,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
         assert!(dry.out.contains(text), "{}", dry.out);
     }
     let dry = redrive(&db, &["dlq", "reopen", "orders", "--dry-run", "--json"]).exits_with(0);
-    assert_eq!(dry.lines()[0]["would_change"], 5);
+    assert_eq!(dry.lines()[0]["letters"], 5);
     assert_eq!(count(LetterState::Discarded), 5);
 
     // By audit record, which the audit prints.

@@ -35,15 +35,10 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     let listed = redrive(&db, &["dlq", "runs", "list", "--json"]).exits_with(0);
     let run = listed.lines().remove(0);
     assert_eq!(
-        (
-            &run["state"],
-            &run["letters"],
-            &run["redriven"],
-            &run["canary"]
-        ),
+        (&run["state"], &run["letters"], &run["sent"], &run["canary"]),
         (&"running".into(), &12.into(), &0.into(), &3.into())
     );
-    let id = run["run"].to_string();
+    let id = run["id"].to_string();
     assert!(
         redrive(&db, &["dlq", "runs", "list"])
             .exits_with(0)
@@ -206,10 +201,7 @@ fn the_screen_shows_halted_runs_apart_from_those_in_progress() {
     );
     let json = redrive(&db, &["dlq", "--json"]).exits_with(0).lines();
     assert_eq!(
-        (
-            &json[0]["halted_runs"][0]["run"],
-            &json[0]["runs"][0]["run"]
-        ),
+        (&json[0]["halted_runs"][0]["id"], &json[0]["runs"][0]["id"]),
         (&1.into(), &2.into())
     );
 }

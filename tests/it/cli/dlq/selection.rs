@@ -85,7 +85,7 @@ fn a_quarantined_group_is_visible_and_each_suggested_command_works() {
         let words = suggested(&refused.err);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let dry = redrive(&db, &[&words[..], &["--json"]].concat()).exits_with(0);
-        assert_eq!(dry.lines()[0]["would_change"], 4);
+        assert_eq!(dry.lines()[0]["letters"], 4);
     }
     for verb in ["discard", "validate"] {
         let option = match verb {
@@ -216,11 +216,11 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
         .exits_with(0)
         .lines();
     assert_eq!(
-        (&json[0]["matching"], &json[0]["would_change"]),
+        (&json[0]["matching"], &json[0]["letters"]),
         (&Value::from(1), &Value::from(1))
     );
     assert_eq!(
-        json[0]["left_out"],
+        json[0]["skipped"],
         json!([{ "reason": "not_open", "state": "discarded", "letters": 2, "include": null }])
     );
     // Nothing discards a discarded letter again.

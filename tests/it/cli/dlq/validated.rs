@@ -92,8 +92,8 @@ fn a_redrive_with_validation_sends_only_the_letters_that_pass() {
     let line = &dry.lines()[0];
     assert_eq!(
         (
-            &line["would_change"],
-            &line["left_out"][0]["reason"],
+            &line["letters"],
+            &line["skipped"][0]["reason"],
             &line["errors"][0]["letters"]
         ),
         (&2.into(), &"invalid".into(), &3.into())

@@ -103,7 +103,8 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     assert_eq!(
         lines,
         [
-            json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" })
+            json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" }),
+            json!({ "action": "deliver", "letters": 0, "failed": 1, "skipped": [] })
         ]
     );
     let slow = [

@@ -74,7 +74,11 @@ fn the_command_shows_the_difference_before_it_acts() {
     let lines = ran(&test, &[&edit[..], &["--json"]].concat())
         .exits_with(0)
         .lines();
-    assert_eq!(lines.len(), 7);
+    assert_eq!(lines.len(), 8);
+    assert_eq!(
+        lines[7],
+        json!({ "dry_run": true, "action": "edit", "letters": 7, "unchanged": 1, "invalid": 0 })
+    );
     assert_eq!(
         lines[0],
         json!({ "id": ids[0].get(), "before": { "number": 1 }, "after": { "number": 3 } })

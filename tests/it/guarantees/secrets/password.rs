@@ -45,6 +45,7 @@ const COMMANDS: &[&[&str]] = &[
     &["job", "set", "1", "--priority", "3"],
     &["dlq"],
     &["dlq", "list"],
+    &["dlq", "ls"],
     &["dlq", "groups"],
     &["dlq", "groups", "list"],
     &["dlq", "groups", "show", "1"],

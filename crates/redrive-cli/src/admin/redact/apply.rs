@@ -52,7 +52,10 @@ impl ApplyRedactions {
         let db = cx.database()?;
         let letters = db.dlq().redactions().preview(&filter)?;
         if letters == 0 && cx.global.json {
-            json_line(cx.out, &json!({ "dry_run": !self.yes, "would_change": 0 }))?;
+            json_line(
+                cx.out,
+                &json!({ "dry_run": !self.yes, "action": "redact", "letters": 0 }),
+            )?;
         }
         if letters == 0 {
             cx.say("no letter would change: its redactions apply already, or there are none");
@@ -62,7 +65,10 @@ impl ApplyRedactions {
             return self.apply(&filter, letters, &db, cx);
         }
         if cx.global.json {
-            json_line(cx.out, &json!({ "dry_run": true, "would_change": letters }))?;
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "action": "redact", "letters": letters }),
+            )?;
             return Ok(Ending::Done);
         }
         writeln!(
@@ -106,7 +112,7 @@ impl ApplyRedactions {
         };
         done.inspect_err(|_| stopped.say_after_error(cx))?;
         if cx.global.json {
-            json_line(cx.out, &json!({ "redacted": redacted }))?;
+            json_line(cx.out, &json!({ "action": "redact", "letters": redacted }))?;
         } else {
             writeln!(cx.out, "{} redacted", counted(redacted, "letter"))?;
         }

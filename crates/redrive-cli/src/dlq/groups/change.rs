@@ -111,7 +111,12 @@ impl ChangeGroup {
             let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
             json_line(
                 cx.out,
-                &json!({ "dry_run": true, "groups": groups.len(), "letters": letters }),
+                &json!({
+                    "dry_run": true,
+                    "state": state.as_str(),
+                    "groups": groups.len(),
+                    "letters": letters,
+                }),
             )?;
             return Ok(Ending::Done);
         }

@@ -61,9 +61,8 @@ impl ListGroups {
             table(rows, Charset::of_locale()).write(cx.out)?;
         }
         if !is_complete {
-            cx.out.flush()?;
             let limit = (self.limit * 10).min(MAX_GROUPS);
-            cx.say(format!("for more groups, add --limit {limit}"));
+            cx.say_more("groups", &format!("--limit {limit}"))?;
         }
         Ok(Ending::Done)
     }

@@ -132,9 +132,7 @@ impl ShowGroup {
             }
         }
         if counts.len() > limit {
-            cx.out.flush()?;
-            let values = counts.len();
-            cx.say(format!("for all {values} values, add --limit {values}"));
+            cx.say_more("values", &format!("--limit {}", counts.len()))?;
         }
         Ok(Ending::Done)
     }

@@ -6,7 +6,7 @@ use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
 use crate::dlq::filter::quoted;
-use crate::dlq::run_report::RunLine;
+use crate::dlq::run_report::{RunLine, skips};
 use crate::error::{Error, Result};
 use crate::terminal::grouped;
 use crate::time::{ago, rfc3339};
@@ -28,9 +28,9 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     let (mut halted, mut in_progress) = (Vec::new(), Vec::new());
     for run in &db.dlq().runs().list(RUNS)? {
         match run.state {
-            RunState::Halted => halted.push(activity(run)?),
+            RunState::Halted => halted.push(activity(run, db)?),
             RunState::Unapproved | RunState::Running | RunState::Paused => {
-                in_progress.push(activity(run)?);
+                in_progress.push(activity(run, db)?);
             }
             RunState::Cancelled | RunState::Finished | _ => {}
         }
@@ -38,7 +38,7 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     Ok((halted, in_progress))
 }
 
-fn activity(run: &RedriveRun) -> Result<Activity> {
+fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
     let line = format!(
         "run {} {}: {} of {} sent, {} recovered, {} died again",
         run.id,
@@ -51,7 +51,7 @@ fn activity(run: &RedriveRun) -> Result<Activity> {
     Ok(Activity {
         line,
         next: format!("redrive dlq runs show {}", run.id),
-        json: serde_json::to_value(RunLine::of(run))
+        json: serde_json::to_value(RunLine::of(run, &skips(run, db)?))
             .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
     })
 }
@@ -74,7 +74,7 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
             ),
             next: format!("redrive breaker close {}", quoted(&breaker.name)),
             json: json!({
-                "name": breaker.name,
+                "id": breaker.name,
                 "state": breaker.state.as_str(),
                 "cause": breaker.cause.as_str(),
                 "message": breaker.message,

@@ -113,12 +113,12 @@ fn filter_text(filter: &str) -> String {
 
 fn policy_json(policy: &PolicyStatus) -> Value {
     json!({
-        "policy": policy.name,
+        "id": policy.name,
         "mode": policy.mode.as_str(),
         "filter": serde_json::from_str::<Value>(policy.filter.get()).unwrap_or_default(),
-        "every_ms": policy.every.as_millis(),
+        "every_ms": u64::try_from(policy.every.as_millis()).unwrap_or(u64::MAX),
         "growth": policy.growth,
-        "longest_delay_ms": policy.longest_delay.as_millis(),
+        "longest_delay_ms": u64::try_from(policy.longest_delay.as_millis()).unwrap_or(u64::MAX),
         "batch": policy.batch,
         "generations": policy.generations,
         "hours": policy.hours.map(|hours| hours.to_string()),

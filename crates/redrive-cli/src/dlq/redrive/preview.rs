@@ -66,9 +66,10 @@ pub(super) fn preview(
             cx.out,
             &json!({
                 "dry_run": true,
+                "action": ACTION.command,
+                "letters": affected,
                 "matching": matching_letters,
-                "would_change": affected,
-                "left_out": left_out_json(&left_out),
+                "skipped": left_out_json(&left_out),
                 "errors": dry_run.validated.map(|validated| {
                     validated.validation.errors.iter().map(error_json).collect::<Vec<_>>()
                 }),

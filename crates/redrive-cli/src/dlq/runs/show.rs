@@ -9,7 +9,7 @@ use serde_json::json;
 use super::no_run;
 use crate::context::{Context, Ending};
 use crate::dlq::run_progress::run_waits;
-use crate::dlq::run_report::{RunLine, print_run};
+use crate::dlq::run_report::{RunLine, print_run, skips};
 use crate::error::Result;
 use crate::letter::skip_reason;
 use crate::terminal::{Column, Table, clean, json_line, write_labelled};
@@ -67,8 +67,7 @@ impl ShowRun {
                 return Ok(Ending::NothingMatched);
             }
             Some(last) if letters.len() as u64 == u64::from(limit) => {
-                cx.out.flush()?;
-                cx.say(format!("for more letters, add --after {}", last.place));
+                cx.say_more("letters", &format!("--after {}", last.place))?;
             }
             Some(_) => {}
         }
@@ -118,10 +117,11 @@ pub(super) fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<End
         0 => Blocked::default(),
         _ => db.dlq().runs().blocked(id)?,
     };
+    let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run).with(&blocked))?;
+        json_line(cx.out, &RunLine::of(&run, &skips).with(&blocked))?;
     } else {
-        print_run(&run, &db.dlq().runs().skips(id)?, cx.out)?;
+        print_run(&run, &skips, cx.out)?;
         for wait in run_waits(&run, &blocked) {
             let label = format!("  {:<16} ", "waiting for");
             write_labelled(cx.out, &label, &clean(&wait))?;

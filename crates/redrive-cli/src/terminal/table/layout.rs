@@ -1,7 +1,7 @@
 //! Places the columns of a table in a window. Pure.
 //!
 //! The last column holds the message and gets at least half of the window. Bars shrink first, then
-//! texts. If that is not enough, the message moves to a line of its own; then the other columns
+//! texts. If that is not enough, the message moves to the next line; then the other columns
 //! continue on further lines.
 
 use super::Column;
