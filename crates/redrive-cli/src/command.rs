@@ -82,7 +82,9 @@ impl Command {
             Command::Job(command) => command.profession(),
             Command::Dlq(command) => command.profession(),
             Command::Audit(command) => command.profession(),
-            Command::Breaker(_) | Command::Prune(_) | Command::Redact(_) => Profession::Operator,
+            Command::Breaker(_) | Command::Erase(_) | Command::Prune(_) | Command::Redact(_) => {
+                Profession::Operator
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::filter::FilterArgs;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{LetterLine, print_letter};
+use crate::letter::{Backtrace, LetterLine, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::terminal::{Column, Table, json_line};
 use crate::time::{ago, rfc3339};
@@ -187,7 +187,7 @@ impl ShowArchived {
             json_line(cx.out, &ArchivedLine::of(&archived))?;
             return Ok(Ending::Done);
         }
-        print_letter(cx.out, &archived.letter, &[])?;
+        print_letter(cx.out, &archived.letter, &[], Backtrace::Full)?;
         writeln!(
             cx.out,
             "\nArchived {} ago. To restore it:\n  redrive dlq archive restore --id {}",
