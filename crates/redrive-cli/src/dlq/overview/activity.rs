@@ -29,7 +29,9 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     for run in &db.dlq().runs().list(RUNS)? {
         match run.state {
             RunState::Halted => halted.push(activity(run)?),
-            RunState::Unapproved | RunState::Running | RunState::Paused => in_progress.push(activity(run)?),
+            RunState::Unapproved | RunState::Running | RunState::Paused => {
+                in_progress.push(activity(run)?)
+            }
             RunState::Cancelled | RunState::Finished | _ => {}
         }
     }
