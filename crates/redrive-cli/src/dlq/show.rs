@@ -27,7 +27,7 @@ pub(super) struct ShowLetter {
     full: bool,
     /// Write only the captured bytes, unchanged. A handler of `redrive work --exec` passes
     /// `$REDRIVE_JOB_ID`.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     raw: bool,
 }
 
