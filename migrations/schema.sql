@@ -560,19 +560,44 @@ BEGIN
 END
 $_$;
 
--- Name: bury_cancelled(redrive.waiting_job[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: bury_unhandled(text, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.bury_cancelled(jobs redrive.waiting_job[], audit bigint) RETURNS void
+CREATE FUNCTION redrive.bury_unhandled(queue text, kind text, error_message text, max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    jobs redrive.waiting_job[];
+BEGIN
+    IF EXISTS (
+        SELECT FROM redrive.workers w
+        WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds))
+    ) THEN
+        RETURN 0;
+    END IF;
+    jobs := ARRAY(
+        SELECT t FROM redrive.take_waiting(
+            jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t);
+    PERFORM redrive.bury_waiting(jobs, 'unhandled', 'unhandled', error_message);
+    RETURN cardinality(jobs);
+END
+$$;
+
+-- Name: bury_waiting(redrive.waiting_job[], text, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.bury_waiting(jobs redrive.waiting_job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL::bigint) RETURNS void
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
-    SELECT j.id, j.queue, j.kind, 'manual', 'cancelled', 'cancelled by an operator', p.payload, p.raw,
+    SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
+           p.payload, p.raw,
            j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
            coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
-    FROM unnest(bury_cancelled.jobs) j
+    FROM unnest(bury_waiting.jobs) j
     CROSS JOIN LATERAL redrive.letter_payload(j.payload) p
     ORDER BY j.id
     ON CONFLICT (id) DO UPDATE
@@ -587,14 +612,14 @@ CREATE FUNCTION redrive.bury_cancelled(jobs redrive.waiting_job[], audit bigint)
         group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at;
-    UPDATE redrive.dead_letters l SET audit_id = bury_cancelled.audit
-    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_cancelled.jobs) j));
+    UPDATE redrive.dead_letters l SET audit_id = bury_waiting.audit
+    WHERE bury_waiting.audit IS NOT NULL AND l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j));
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
-        SELECT j.id FROM unnest(bury_cancelled.jobs) j WHERE j.unique_key IS NOT NULL));
+        SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.unique_key IS NOT NULL));
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
-    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_cancelled.jobs) j GROUP BY j.queue) c
+    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
 $$;
 
@@ -829,7 +854,7 @@ BEGIN
         operation := coalesce(operation, act);
     END IF;
     IF action = 'cancel' THEN
-        PERFORM redrive.bury_cancelled(jobs, operation);
+        PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator', operation);
     ELSE
         PERFORM redrive.put_back(ARRAY(
             SELECT ROW(CASE action WHEN 'run_now' THEN '{"state": "ready"}' ELSE j.place END, j.id,
@@ -2591,7 +2616,8 @@ DECLARE
         'SELECT ON redrive.compactions',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.filter_values, redrive.filter_jobs, '
+            'redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled'];
     capturer CONSTANT text[] := ARRAY['EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
@@ -2617,7 +2643,7 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.put_back, redrive.bury_cancelled, redrive.change_jobs'];
+            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
     -- No payload, error text or note, and no lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',

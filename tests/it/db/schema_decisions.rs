@@ -77,7 +77,8 @@ archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
 blocked_letters          invoker stable    pinned any       -
-bury_cancelled           invoker volatile  pinned any       -
+bury_unhandled           invoker volatile  pinned any       -
+bury_waiting             invoker volatile  pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 change_jobs              invoker volatile  pinned any       -
