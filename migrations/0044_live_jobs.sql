@@ -1,4 +1,4 @@
--- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit.
+-- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit; the death of unhandled jobs.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -119,18 +119,21 @@ AS $$
     WHERE j.place ->> 'state' = 'delayed';
 $$;
 
--- Makes letters of cancelled jobs that were waiting, and frees their unique keys.
-CREATE FUNCTION redrive.bury_cancelled(jobs redrive.waiting_job[], audit bigint) RETURNS void
+-- Makes letters of jobs that died while they waited, and frees their unique keys.
+CREATE FUNCTION redrive.bury_waiting(
+    jobs redrive.waiting_job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
+) RETURNS void
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
-    SELECT j.id, j.queue, j.kind, 'manual', 'cancelled', 'cancelled by an operator', p.payload, p.raw,
+    SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
+           p.payload, p.raw,
            j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
            coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
-    FROM unnest(bury_cancelled.jobs) j
+    FROM unnest(bury_waiting.jobs) j
     CROSS JOIN LATERAL redrive.letter_payload(j.payload) p
     ORDER BY j.id
     ON CONFLICT (id) DO UPDATE
@@ -145,14 +148,14 @@ AS $$
         group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
         group_id = excluded.group_id, detail_id = excluded.detail_id,
         died_at = excluded.died_at, changed_at = excluded.changed_at;
-    UPDATE redrive.dead_letters l SET audit_id = bury_cancelled.audit
-    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_cancelled.jobs) j));
+    UPDATE redrive.dead_letters l SET audit_id = bury_waiting.audit
+    WHERE bury_waiting.audit IS NOT NULL AND l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j));
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
-        SELECT j.id FROM unnest(bury_cancelled.jobs) j WHERE j.unique_key IS NOT NULL));
+        SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.unique_key IS NOT NULL));
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
-    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_cancelled.jobs) j GROUP BY j.queue) c
+    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
 $$;
 
@@ -193,7 +196,7 @@ BEGIN
         operation := coalesce(operation, act);
     END IF;
     IF action = 'cancel' THEN
-        PERFORM redrive.bury_cancelled(jobs, operation);
+        PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator', operation);
     ELSE
         PERFORM redrive.put_back(ARRAY(
             SELECT ROW(CASE action WHEN 'run_now' THEN '{"state": "ready"}' ELSE j.place END, j.id,
@@ -211,6 +214,30 @@ BEGIN
     END IF;
     RETURN QUERY SELECT j.id, operation, j.place FROM unnest(jobs) WITH ORDINALITY j
         WHERE j.id = ANY (changed) ORDER BY j.ordinality;
+END
+$$;
+
+-- Makes letters of up to `max_jobs` ready jobs of a kind, with the cause `unhandled`, unless a live worker of the
+-- queue handles the kind. Returns their number.
+CREATE FUNCTION redrive.bury_unhandled(queue text, kind text, error_message text, max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    jobs redrive.waiting_job[];
+BEGIN
+    IF EXISTS (
+        SELECT FROM redrive.workers w
+        WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds))
+    ) THEN
+        RETURN 0;
+    END IF;
+    jobs := ARRAY(
+        SELECT t FROM redrive.take_waiting(
+            jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t);
+    PERFORM redrive.bury_waiting(jobs, 'unhandled', 'unhandled', error_message);
+    RETURN cardinality(jobs);
 END
 $$;
 

@@ -50,6 +50,8 @@ const STILL = {
   'redrive_run_letters_unsettled': 'over within a second without a backlog',
   'redrive_chore_seconds chore=policies': 'no policy is set',
   'redrive_chore_seconds chore=compact': 'no table fills with dead rows in a minute',
+  'redrive_chore_seconds chore=unhandled': 'no worker buries unhandled jobs',
+  'redrive_chore_failures_total chore=unhandled': 'no chore fails',
   'redrive_chore_failures_total chore=look': 'no chore fails',
   'redrive_chore_failures_total chore=compact': 'no chore fails',
   'redrive_chore_failures_total chore=reap': 'no chore fails',

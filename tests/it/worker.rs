@@ -10,4 +10,5 @@ mod stop;
 mod stop_in_transaction;
 mod threads;
 mod transaction;
+mod unhandled;
 pub(crate) mod wake;

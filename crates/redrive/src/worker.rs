@@ -29,6 +29,7 @@ mod second_fetcher;
 mod fetcher;
 mod chore;
 mod chore_tallies;
+mod unhandled_kinds;
 mod chores;
 mod renewer;
 mod builder;

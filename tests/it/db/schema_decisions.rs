@@ -83,7 +83,8 @@ assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
 audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
-bury_cancelled           invoker volatile  pinned any       -
+bury_unhandled           invoker volatile  pinned any       -
+bury_waiting             invoker volatile  pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 capture_many             definer volatile  pinned any       -

@@ -365,7 +365,7 @@ fn every_death_replaces_the_same_columns_of_a_letter() {
     for name in ["release", "reap", "cancel"] {
         assert_eq!(replaced(statement(name)), settle, "{name}");
     }
-    let bulk = "SELECT prosrc FROM pg_proc WHERE oid = 'redrive.bury_cancelled'::regproc";
+    let bulk = "SELECT prosrc FROM pg_proc WHERE oid = 'redrive.bury_waiting'::regproc";
     let row = TestDatabase::migrated().client().query_one(bulk, &[]);
-    assert_eq!(replaced(row.unwrap().get(0)), settle, "bury_cancelled");
+    assert_eq!(replaced(row.unwrap().get(0)), settle, "bury_waiting");
 }

@@ -169,6 +169,8 @@ statements! {
     CHORES = "worker" / "chores";
     COMPACT = "worker" / "compact";
     TURN_RING = "worker" / "turn_ring";
+    UNHANDLED_KINDS = "worker" / "unhandled_kinds";
+    BURY_UNHANDLED = "worker" / "bury_unhandled";
     FOLD_LETTERS = "worker" / "fold_letters";
     FOLD_RUNS = "worker" / "fold_runs";
     FOLD_METRICS = "worker" / "fold_metrics";

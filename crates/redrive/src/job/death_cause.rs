@@ -15,7 +15,8 @@ pub enum DeathCause {
     Rejected,
     /// The payload does not match the type of its handler.
     Undecodable,
-    /// A worker without a handler for the kind received the job.
+    /// A worker without a handler for the kind received the job, or no live worker handled the kind
+    /// for the [configured time](crate::WorkerBuilder::unhandled_after).
     Unhandled,
     /// The last attempt exceeded its deadline.
     Timeout,

@@ -137,6 +137,7 @@ pub(super) const CHORE: Label = Label {
         "retention",
         "runs",
         "ring",
+        "unhandled",
     ],
 };
 pub(super) const METHOD: Label = open("method");

@@ -43,6 +43,7 @@ pub struct WorkerBuilder {
     redact: Option<Redact>,
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
+    unhandled_after: Option<Duration>,
     first_error: Option<Error>,
 }
 
@@ -61,6 +62,7 @@ impl WorkerBuilder {
             redact: None,
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
+            unhandled_after: None,
             first_error: None,
         }
     }
@@ -119,6 +121,20 @@ impl WorkerBuilder {
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
         self.backoff = backoff;
+        self
+    }
+
+    /// Makes letters of ready jobs whose kind no live worker of the queue has handled for this long,
+    /// with the cause [`Unhandled`](crate::dlq::DeathCause::Unhandled).
+    ///
+    /// Off by default: such jobs wait. Accepts 1 second to 30 days. Choose a time that is longer
+    /// than a deployment.
+    ///
+    /// The time counts while this worker runs and no other handles the kind. Of a long queue, it
+    /// considers the 10,000 jobs that are next in line. The jobs are not charged an attempt.
+    #[must_use]
+    pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
+        self.unhandled_after = Some(time);
         self
     }
 

@@ -30,11 +30,13 @@ pub(crate) enum Chore {
     Runs,
     /// Turns the ring of job segments.
     Ring,
+    /// Buries jobs whose kind no live worker handles, if the worker is configured to.
+    Unhandled,
 }
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 10] = [
+    pub(crate) const ALL: [Chore; 11] = [
         Chore::Look,
         Chore::Compact,
         Chore::Reap,
@@ -45,6 +47,7 @@ impl Chore {
         Chore::Retention,
         Chore::Runs,
         Chore::Ring,
+        Chore::Unhandled,
     ];
 
     /// Returns its name in `chores.sql`, in metrics and in log lines.
@@ -60,6 +63,7 @@ impl Chore {
             Chore::Retention => "retention",
             Chore::Runs => "runs",
             Chore::Ring => "ring",
+            Chore::Unhandled => "unhandled",
         }
     }
 
@@ -73,7 +77,8 @@ impl Chore {
             | Chore::Policies
             | Chore::Retention
             | Chore::Runs
-            | Chore::Ring => MAX_CHORE_PAUSE,
+            | Chore::Ring
+            | Chore::Unhandled => MAX_CHORE_PAUSE,
         }
     }
 }

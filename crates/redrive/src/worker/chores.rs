@@ -1,12 +1,15 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
 //! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, run policies and apply retention. Each chore is a statement that locks what it
+//! without a driver, run policies, apply retention, and bury jobs that no worker handles. Each chore is a statement that locks what it
 //! takes, so two workers may do it at once. One query every third of a lease returns the chores
 //! that are due; idle workers send no other.
 //!
 //! Chores have a separate thread and connection, so that a slow one delays no renewal and no
 //! notification. One that fails is logged, counted and [backs off](super::chore) alone.
+
+mod reap;
+mod unhandled;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +23,6 @@ use crate::dlq::retention::retain_a_batch;
 use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
 use crate::job::job::milliseconds;
-use crate::pipeline::reap::{ReapBounds, Reaped, reap};
 use crate::sync::Instant;
 use crate::sync::channel::{RecvTimeoutError, Sender};
 use crate::worker::chore::{Chore, ChoreHealth, next_tick};
@@ -29,6 +31,7 @@ use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
 use crate::worker::recovery_bounds::check_interval;
 use crate::worker::state::State;
+use crate::worker::unhandled_kinds::UnhandledKinds;
 use crate::worker::wake_mode::Wake;
 
 /// How often a busy and an idle worker check the ring.
@@ -83,6 +86,7 @@ struct Chores<'a> {
     retain_at: Instant,
     /// When the next tick of a policy is due that this worker ran last.
     policies_at: Option<Instant>,
+    unhandled: UnhandledKinds,
     /// The redrive run driven here and when its next step is due.
     run: Option<(Found, Instant)>,
 }
@@ -104,6 +108,7 @@ impl<'a> Chores<'a> {
             worked_at_last_turn: 0,
             retain_at: now + first,
             policies_at: None,
+            unhandled: UnhandledKinds::default(),
             run: None,
         }
     }
@@ -131,6 +136,9 @@ impl<'a> Chores<'a> {
                 if due.iter().any(|name| name == chore.name()) {
                     self.attempt(chore, |chores| chores.perform(chore));
                 }
+            }
+            if let Some(limit) = self.state.config.unhandled_after {
+                self.attempt(Chore::Unhandled, |chores| chores.bury_unhandled(limit));
             }
         }
         if self.policies_at.is_some_and(|at| now >= at) {
@@ -204,8 +212,8 @@ impl<'a> Chores<'a> {
             Chore::Policies => self.run_policies(),
             Chore::Retention => self.retain(),
             Chore::Runs => self.find_run(),
-            // Neither is in the answer of a look.
-            Chore::Look | Chore::Ring => Ok(()),
+            // These are not in the answer of a look.
+            Chore::Look | Chore::Ring | Chore::Unhandled => Ok(()),
         }
     }
 
@@ -223,42 +231,6 @@ impl<'a> Chores<'a> {
             }
         }
         Ok(())
-    }
-
-    fn reap(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        if !self.state.trust.may_reap(begun) {
-            return Ok(());
-        }
-        let bounds = ReapBounds::default();
-        let bounds = ReapBounds {
-            leases: self.health(Chore::Reap).bound(bounds.leases),
-            jobs: self.health(Chore::Reap).bound(bounds.jobs),
-            bytes: self.health(Chore::Reap).bound(bounds.bytes),
-        };
-        let (me, lease) = (self.state.identity.id, self.state.config.lease);
-        let mut all = Reaped::default();
-        let reaped = loop {
-            match self.call("reap the jobs of lost workers", move |session| {
-                reap(session, me, lease, bounds)
-            }) {
-                Ok(reaped) => all += reaped,
-                Err(error) => break Err(error),
-            }
-            if all.is_complete || begun.elapsed() >= CHORE_BUDGET {
-                break Ok(());
-            }
-        };
-        if all.back + all.dead > 0 {
-            log::warn!(
-                "{}: reaped lost workers: {} jobs released, {} dead",
-                self.state,
-                all.back,
-                all.dead
-            );
-            self.wake();
-        }
-        reaped
     }
 
     /// Folds rows into totals until none are left or the time is used up.

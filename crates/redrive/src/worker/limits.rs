@@ -30,6 +30,10 @@ pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_mins(15);
 pub(crate) const MIN_DEADLINE: Duration = Duration::from_millis(1);
 pub(crate) const MAX_DEADLINE: Duration = Duration::from_hours(24);
 
+/// How long no live worker must have handled a kind before its jobs may die.
+pub(crate) const MIN_UNHANDLED_TIME: Duration = Duration::from_secs(1);
+pub(crate) const MAX_UNHANDLED_TIME: Duration = Duration::from_hours(30 * 24);
+
 /// How many outages in a row open a breaker.
 pub(crate) const DEFAULT_BREAKER_THRESHOLD: u32 = 5;
 pub(crate) const MAX_BREAKER_THRESHOLD: u32 = 1000;

@@ -46,6 +46,8 @@ pub(crate) struct Config {
     /// Outages in a row that open a breaker.
     pub(crate) breaker_threshold: u32,
     pub(crate) flood: Option<FloodGuard>,
+    /// How long no live worker must have handled a kind before its ready jobs die. `None`: they wait.
+    pub(crate) unhandled_after: Option<Duration>,
 }
 
 /// A hook that redacts an error text.

@@ -71,6 +71,13 @@ impl WorkerBuilder {
                 "has a flood guard of {letters} letters within {per:?}; it must be 1 to 1,000,000 within 1 s to 24 h"
             ));
         }
+        if let Some(time) = &self.unhandled_after
+            && !within(time, limits::MIN_UNHANDLED_TIME, limits::MAX_UNHANDLED_TIME)
+        {
+            return reject(format!(
+                "buries unhandled jobs after {time:?}; it must be 1 s to 30 days"
+            ));
+        }
         for dependency in self.handlers.dependencies().values() {
             name::check("dependency", dependency)?;
             if dependency.starts_with("queue:") {

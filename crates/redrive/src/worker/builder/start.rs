@@ -79,9 +79,8 @@ impl WorkerBuilder {
             redact: self.redact,
             segment_bytes: SEGMENT_BYTES,
             breaker_threshold: self.breaker_threshold,
-            flood: self
-                .flood
-                .map(|(letters, per)| FloodGuard::new(letters, per)),
+            flood: self.flood.map(|(most, per)| FloodGuard::new(most, per)),
+            unhandled_after: self.unhandled_after,
         };
         let (state, wakers) = State::new(config, identity);
         let state = Arc::new(state);

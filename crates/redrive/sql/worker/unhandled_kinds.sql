@@ -1,0 +1,18 @@
+-- Purpose: returns the kinds of ready jobs that no live worker of their queue handles. Of a longer queue, it reads
+--          the jobs that a claim would try first.
+-- Called by: worker/chores/unhandled.rs.
+-- $1 text      queue
+-- $2 bigint    maximum number of jobs to read
+-- Locks: none.
+-- Index relied on: jobs_for_claim.
+-- Rows: one per kind. Zero rows: live workers handle the kinds of all of these jobs.
+SELECT j.kind::text AS kind
+FROM (
+    SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1 ORDER BY -r.priority, r.id LIMIT $2
+) j
+WHERE NOT EXISTS (
+    SELECT FROM redrive.workers w
+    WHERE w.queue = $1 AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR j.kind = ANY (w.kinds))
+)
+GROUP BY j.kind
+ORDER BY j.kind

@@ -1,0 +1,58 @@
+//! Buries ready jobs whose kind no live worker has handled for the configured time.
+
+use std::time::Duration;
+
+use super::{CHORE_BUDGET, Chores};
+use crate::db::sql;
+use crate::error::Result;
+use crate::sync::Instant;
+use crate::worker::chore::Chore;
+
+/// The maximum number of ready jobs whose kinds are read.
+const JOBS_READ: i64 = 10_000;
+/// The maximum number of jobs per statement.
+const BURIED: i32 = 500;
+
+impl Chores<'_> {
+    /// Looks for kinds that no live worker handles, and makes letters of the jobs of those that none has
+    /// handled for `limit`.
+    pub(super) fn bury_unhandled(&mut self, limit: Duration) -> Result<()> {
+        const LOOK: &str = "look for kinds without a worker";
+        let begun = Instant::now();
+        let queue = self.state.queue().to_owned();
+        let kinds = self.call(LOOK, move |session| {
+            let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&queue, &JOBS_READ])?;
+            Ok(rows.iter().map(|row| row.get("kind")).collect())
+        })?;
+        for kind in self.unhandled.seen(kinds, limit, begun) {
+            self.bury_kind(&kind, limit, begun)?;
+        }
+        Ok(())
+    }
+
+    /// Makes letters of the ready jobs of a kind until none is left or the time is used up.
+    fn bury_kind(&mut self, kind: &str, limit: Duration, begun: Instant) -> Result<()> {
+        const BURY: &str = "bury jobs without a worker";
+        let message =
+            format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
+        let most = i64::from(self.health(Chore::Unhandled).bound(BURIED));
+        let mut all = 0;
+        while begun.elapsed() < CHORE_BUDGET {
+            let (queue, kind) = (self.state.queue().to_owned(), kind.to_owned());
+            let message = message.clone();
+            let buried: i64 = self.call(BURY, move |session| {
+                let parameters: [sql::Parameter<'_>; 4] = [&queue, &kind, &message, &most];
+                let row = session.query_one(BURY, &sql::BURY_UNHANDLED, &parameters)?;
+                Ok(row.get("buried"))
+            })?;
+            all += buried;
+            if buried < most {
+                break;
+            }
+        }
+        if all > 0 {
+            log::warn!("{} kind={kind}: {all} jobs dead: {message}", self.state);
+        }
+        Ok(())
+    }
+}
