@@ -275,18 +275,23 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
         None => ("-".to_owned(), format!("({} kinds)", failure.kinds())),
     };
     let id = format!("  {id:<6}");
-    let text = one_line(&format!(
-        "{} {kind}  {}",
-        newest.queue,
-        self::failure(newest)
-    ));
+    let place = one_line(&format!("{} {kind}", newest.queue));
+    let message = one_line(&self::failure(newest));
     // The count stays when a long message is cut.
     let others = match failure.waiting().saturating_sub(1) {
         0 => String::new(),
         others => format!(" (+{} alike)", grouped(others)),
     };
     let room = layout.columns - width(&id) - width(&others);
-    writeln!(out, "{id}{}{others}", cut(&text, room))?;
+    let beside = room.saturating_sub(width(&place) + 1);
+    // A message that would get less than half of the window has the next line.
+    if width(&message) <= beside || beside >= layout.columns / 2 {
+        writeln!(out, "{id}{place} {}{others}", cut(&message, beside))?;
+    } else {
+        writeln!(out, "{id}{}{others}", cut(&place, room))?;
+        let message = cut(&message, layout.columns - INDENT.len());
+        writeln!(out, "{INDENT}{message}")?;
+    }
     write_state(failure, out, layout)?;
     let hours = failure.hours();
     let next = failure.next();

@@ -145,6 +145,10 @@ fn walk(columns: usize) -> String {
 
     let screen = terminal.types("redrive dlq");
     assert!(screen.contains("600 waiting in 30 kinds"), "{screen}");
+    // At least half of the window is for the message.
+    let message = "no answer from payments.internal:8443 after 30 s (request 10030)";
+    let shown = &message[..message.len().min(columns / 2 - "Timeout: ".len() - 1)];
+    assert!(screen.contains(&format!("Timeout: {shown}")), "{screen}");
     let next = suggested(&screen);
     assert!(
         next.contains(&"redrive dlq list class=Timeout".to_owned()),
