@@ -175,7 +175,10 @@ CREATE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL, max_j
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT j.* FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        -- Without the lease, which proves that a worker holds it.
+        'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
+        ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
+        ' j.outage_since, j.headers, j.group_key FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
         || ' ORDER BY j.id LIMIT $3'
         USING filter, after, max_jobs;
 END

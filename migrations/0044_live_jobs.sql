@@ -29,12 +29,12 @@ BEGIN
             ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
     END IF;
     RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, jsonb_build_object('
-        '''state'', ''ready'', ''queue'', j.queue, ''rank'', -j.priority, ''id'', j.id) AS place'
-        ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, -j.priority, j.id)'
-        ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::smallint, ($2 ->> ''id'')::bigint))'
-        ' AND ($3 IS NULL OR (j.queue, -j.priority, j.id)'
-        ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::smallint, ($3 ->> ''id'')::bigint))'
-        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.queue, -j.priority, j.id LIMIT $4';
+        '''state'', ''ready'', ''queue'', j.queue, ''rank'', (j.generation > 0)::integer - 2 * j.priority, ''id'', j.id) AS place'
+        ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+        ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
+        ' AND ($3 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+        ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::integer, ($3 ->> ''id'')::bigint))'
+        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id LIMIT $4';
 END
 $$;
 
@@ -90,7 +90,7 @@ BEGIN
             ' j.priority::smallint, j.crashes::smallint, j.refunds::smallint, j.queue::text, j.kind::text, j.payload,'
             ' j.history, j.unique_key, j.outage_since, j.headers::jsonb, j.group_key::text)'
             ' SELECT g.* FROM gone g ORDER BY '
-            || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, -g.priority, g.id' END
+            || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
             USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
         EXIT WHEN FOUND;
     END LOOP;

@@ -15,6 +15,7 @@ mod pooler;
 mod replication;
 mod roles;
 mod schema_decisions;
+mod schema_rules;
 mod schema_snapshot;
 mod search_path;
 mod silent_server;

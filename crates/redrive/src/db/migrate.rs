@@ -80,12 +80,13 @@ migrations! {
     37 "0037_metrics_server";
     38 "0038_roles";
     39 "0039_compaction";
-    40 "0040_redact_and_erase";
+    40 "0040_redact_letters";
     41 "0041_fingerprint";
     42 "0042_dlq_events";
     43 "0043_event_changes";
     44 "0044_live_jobs";
     45 "0045_capture_many";
+    46 "0046_erase";
 }
 
 /// The ledger of applied migrations.

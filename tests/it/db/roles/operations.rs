@@ -1,16 +1,15 @@
 //! The operations of the library and of SQL, and the roles that may use them.
 
-use std::ops::ControlFlow;
+mod settings;
+
 use std::time::Duration;
 
 use postgres::Client;
 use postgres::error::SqlState;
 use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
-    Comparison, Edit, ForeignFailure, GroupFilter, GroupId, GroupState, Letter, LetterFilter,
-    LetterPast, LetterProperty, LetterState, Policy, PolicyMode, Redaction, RedriveOptions,
-    RetentionRule, Validators,
+    Edit, ForeignFailure, GroupFilter, GroupId, Letter, LetterFilter, LetterPast, LetterProperty,
+    RedriveOptions, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Finish, Order, SOON, worker};
@@ -136,9 +135,14 @@ fn day() -> Duration {
     Duration::from_hours(24)
 }
 
+/// Returns every operation.
+pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().chain(settings::VERBS)
+}
+
 // One entry per operation.
 #[rustfmt::skip]
-pub(super) const VERBS: &[Verb] = &[
+const VERBS: &[Verb] = &[
     // Jobs in.
     verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
     verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()))?; Ok(()) }),
@@ -258,92 +262,6 @@ pub(super) const VERBS: &[Verb] = &[
         Ok(())
     }),
 
-    // Redrive runs.
-    verb("start and drive a run", &[Profession::Operator], |on| {
-        let (_, mut driver) = on.db.dlq().runs().start(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter");
-        driver.step()?;
-        Ok(())
-    }),
-    verb("pause, resume and cancel a run", &[Profession::Operator], |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        on.db.dlq().runs().pause(run, &operator())?;
-        on.db.dlq().runs().resume(run, &operator())?;
-        on.db.dlq().runs().cancel(run, &operator())?;
-        Ok(())
-    }),
-    verb("list runs", READERS, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
-    verb("count what a run skipped", READERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        on.db.dlq().runs().skips(run)?;
-        Ok(())
-    }),
-    verb("list the letters of a run and the runs of a letter", READERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        let letters = on.db.dlq().runs().letters(run, 0, 10)?;
-        on.db.dlq().runs().of_letter(letters[0].letter, 10)?;
-        Ok(())
-    }),
-    verb("see what a run waits for", VIEWERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        on.db.dlq().runs().blocked(run)?;
-        Ok(())
-    }),
-
-    // Groups, policies, retention, redactions, breakers, audit.
-    verb("list groups", READERS, |on| { on.db.dlq().groups().list(&GroupFilter::new())?; Ok(()) }),
-    verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
-    verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
-    verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
-    verb("split a group", &[Profession::Operator], |on| {
-        let group = on.group();
-        let done = on.db.dlq().groups().split(group, &redrive::dlq::SplitBy::Kind, &operator())?;
-        on.owner.dlq().groups().remove_rule(done.rule, &operator())?;
-        Ok(())
-    }),
-    verb("list the rules of groups", READERS, |on| { on.db.dlq().groups().rules()?; Ok(()) }),
-    verb("remove a rule of groups", &[Profession::Operator], |on| {
-        on.db.dlq().groups().remove_rule(redrive::dlq::GroupRuleId::new(1), &operator())?;
-        Ok(())
-    }),
-    verb("list policies", READERS, |on| { on.db.dlq().policies().list()?; Ok(()) }),
-    verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
-    verb("pause a policy", &[Profession::Operator], |on| {
-        on.owner.dlq().policies().set(&policy(), &operator())?;
-        on.db.dlq().policies().set_mode("never", PolicyMode::Paused, &operator())?;
-        Ok(())
-    }),
-    verb("remove a policy", &[Profession::Operator], |on| { on.db.dlq().policies().remove("never", &operator())?; Ok(()) }),
-    verb("list rules of retention", READERS, |on| { on.db.dlq().retention().list()?; Ok(()) }),
-    verb("set a rule of retention", &[Profession::Operator], |on| {
-        on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, day()), &operator())?;
-        Ok(())
-    }),
-    verb("count what is due", VIEWERS, |on| { on.db.dlq().retention().due()?; Ok(()) }),
-    verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&operator())?; Ok(()) }),
-    verb("remove a rule of retention", &[Profession::Operator], |on| { on.db.dlq().retention().remove(None, LetterState::Recovered, &operator())?; Ok(()) }),
-    verb("read the archive", VIEWERS, |on| { on.db.dlq().archived(&LetterFilter::new())?; Ok(()) }),
-    verb("restore from the archive", &[Profession::Operator], |on| { on.db.dlq().restore(&LetterFilter::new(), &operator())?; Ok(()) }),
-    verb("delete from the archive", &[Profession::Operator], |on| { on.db.dlq().delete_archived(&LetterFilter::new(), &operator())?; Ok(()) }),
-    verb("count what to erase", &[Profession::Operator], |on| { on.db.dlq().erasable(&nobody())?; Ok(()) }),
-    verb("erase a tenant", &[Profession::Operator], |on| { on.db.dlq().erase(&nobody(), &operator())?; Ok(()) }),
-    verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
-    verb("prune the audit", &[Profession::Operator], |on| { on.db.admin().prune_audit(30 * day(), &operator(), |_| ControlFlow::Continue(()))?; Ok(()) }),
-    verb("erase from the audit by hand", NOBODY, |on| on.sql("SELECT redrive.erase_from_audit('$.a == 1')")),
-    verb("list redactions", READERS, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
-    verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?; Ok(()) }),
-    verb("remove a redaction", &[Profession::Operator], |on| {
-        let id = on.owner.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?;
-        on.db.dlq().redactions().remove(id, &operator())?;
-        Ok(())
-    }),
-    verb("list protections", READERS, |on| { on.db.dlq().protections()?; Ok(()) }),
-    verb("protect a queue", NOBODY, |on| on.sql("SELECT redrive.set_protection('others', 1)")),
-    verb("list breakers", READERS, |on| { on.db.admin().breakers()?; Ok(()) }),
-    verb("open a breaker", &[Profession::Operator], |on| { on.db.admin().open_breaker("gateway", None, &operator())?; Ok(()) }),
-    verb("close a breaker", &[Profession::Operator], |on| { on.db.admin().close_breaker("gateway", &operator())?; Ok(()) }),
-    verb("read the audit", VIEWERS, |on| { on.db.admin().audit(&redrive::admin::AuditFilter::new())?; Ok(()) }),
-    verb("compare the counters", &[Profession::Operator], |on| { on.db.admin().audit_counters()?; Ok(()) }),
-
     // The command line.
     verb("type `redrive dlq`", READERS, |on| typed(on, &["dlq"])),
     verb("type `redrive stats`", READERS, |on| typed(on, &["stats"])),
@@ -403,19 +321,8 @@ pub(super) const VERBS: &[Verb] = &[
     verb("grant the metrics", NOBODY, |on| on.sql("SELECT redrive.grant_metrics(current_user::text)")),
 ];
 
-/// A tenant without a job or letter.
-fn nobody() -> LetterFilter {
-    let filter = LetterFilter::new().payload("tenant", Comparison::Equal, -1);
-    filter.expect("a filter")
-}
-
 fn merge() -> Edit {
     Edit::merge(r#"{"currency": "EUR"}"#).expect("a merge patch")
-}
-
-/// Returns a policy that has no tick during the test.
-fn policy() -> Policy {
-    Policy::new("never", LetterFilter::new().queue("nobody")).every(365 * day())
 }
 
 fn letter_by(on: &Stage) -> Permitted {

@@ -217,16 +217,19 @@ fn every_number_of_the_schema_equals_its_value_in_the_database() {
             "`redrive.is_seen_drained`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
                      'interval ''([0-9]+) seconds'''))[1]::bigint \
                  FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.is_seen_drained'"),
+            "`redrive.prune_audit`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
+                     'older_than < ''([0-9]+) days'''))[1]::bigint \
+                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.prune_audit'"),
             other => panic!("no query for {other}"),
         };
         let values: Vec<&str> = row
             .values
             .iter()
-            .map(|value| value.trim_end_matches(" s"))
+            .map(|value| value.trim_end_matches(" s").trim_end_matches(" days"))
             .collect();
         assert_eq!(values, [value.to_string()], "{}", row.name);
     }
-    assert_eq!(rows.len(), 5);
+    assert_eq!(rows.len(), 6);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::pace::{Facts, Numbers, Pace, pace};
 use super::state::RunState;
-use super::throttle::{Batch, LiveWait, Throttle};
+use super::throttle::{LiveWait, NextBatch, Throttle};
 use crate::db::database::Database;
 use crate::db::session::Session;
 use crate::db::sql;
@@ -205,7 +205,7 @@ impl Steps {
         self.send(session, batch)
     }
 
-    fn send(&mut self, session: &mut Session, batch: Batch) -> Result<RunStep> {
+    fn send(&mut self, session: &mut Session, batch: NextBatch) -> Result<RunStep> {
         let (mut halt, mut stage, mut stage_to) = (None, None, None);
         match std::mem::replace(&mut self.next, Pace::Go) {
             Pace::Go => {}

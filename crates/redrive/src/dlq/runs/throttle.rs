@@ -31,7 +31,7 @@ pub(super) struct LiveWait {
 
 /// The next batch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct NextBatch {
     /// The maximum number of letters.
     pub(super) letters: i64,
     /// The wait after it.
@@ -68,9 +68,9 @@ impl Throttle {
     }
 
     /// Decides the next batch. Without a queue, no job needs protection and the batch is the largest.
-    pub(super) fn next(&mut self, waits: Vec<LiveWait>) -> Batch {
+    pub(super) fn next(&mut self, waits: Vec<LiveWait>) -> NextBatch {
         if waits.is_empty() {
-            return Batch {
+            return NextBatch {
                 letters: self.max,
                 pause: Duration::ZERO,
             };
@@ -81,7 +81,7 @@ impl Throttle {
                 let usual = self.usual.entry(queue).or_default();
                 *usual = waited.max(*usual);
             }
-            return Batch {
+            return NextBatch {
                 letters: MIN_BATCH.min(self.max),
                 pause: SPACING,
             };
@@ -89,7 +89,7 @@ impl Throttle {
         if waits.iter().any(|wait| self.is_too_long(wait)) {
             self.doubles_until = (self.letters / 2).max(MIN_BATCH);
             self.letters = MIN_BATCH;
-            return Batch {
+            return NextBatch {
                 letters: self.letters.min(self.max),
                 pause: RECOVERY,
             };
@@ -100,7 +100,7 @@ impl Throttle {
             self.letters + MIN_BATCH
         }
         .min(self.max);
-        Batch {
+        NextBatch {
             letters: self.letters,
             pause: match self.letters == self.max {
                 true => Duration::ZERO,

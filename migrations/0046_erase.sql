@@ -1,115 +1,47 @@
--- Purpose: Removing data that is stored already: redacting letters, and erasing everything about a person or tenant.
+-- Purpose: Erasing everything about a person or tenant.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Applies the redaction rules to one page of letters and their versions, in the order of ids, after the letter
--- `after`, and writes the audit. Redriving letters are left out: they are redacted when their job dies. A dry
--- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.
--- Returns the last letter of the page, the number of changed letters, and the record of the first batch; no row:
--- no letter is left.
-CREATE FUNCTION redrive.redact_letters(
-    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text,
-    audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
-) RETURNS SETOF record
-    LANGUAGE plpgsql VOLATILE
+-- Returns the SQL condition of an erasure on a row with these expressions. `$1` is the filter. Raises an error for a
+-- filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
+CREATE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    page    bigint[];
-    letter  redrive.dead_letters;
-    version redrive.letter_versions;
-    act     bigint;
+    given text[];
 BEGIN
-    EXECUTE
-        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
-        ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
-        || ' ORDER BY l.id LIMIT $3) p'
-        INTO page USING filter, after, max_letters;
-    IF page IS NULL THEN
-        RETURN;
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: the filter of an erasure must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    last_id := page[cardinality(page)];
-    IF dry_run THEN
-        SELECT count(*) INTO letters FROM redrive.dead_letters l
-        WHERE l.id = ANY (page) AND redrive.redact(l) IS DISTINCT FROM l;
-        RETURN NEXT;
-        RETURN;
+    given := ARRAY(SELECT f.key FROM jsonb_each(filter) f WHERE f.value <> 'null');
+    IF NOT given <@ '{ids,queue,kind,payload}' THEN
+        RAISE EXCEPTION 'redrive: an erasure selects by payload, id, queue and kind, not by %',
+            (SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}'))
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF NOT given && '{ids,payload}' THEN
+        RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (page) ORDER BY l.id FOR UPDATE;
-    FOR letter IN
-        SELECT l.* FROM redrive.dead_letters l WHERE l.id = ANY (page) AND l.edits > 0 ORDER BY l.id
-    LOOP
-        FOR version IN SELECT v.* FROM redrive.letter_versions v WHERE v.letter_id = letter.id LOOP
-            letter.payload := version.payload;
-            letter.raw := version.raw;
-            letter.redacted := version.redacted;
-            letter := redrive.redact(letter);
-            UPDATE redrive.letter_versions v
-            SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
-            WHERE v.letter_id = version.letter_id AND v.version = version.version
-                AND (letter.payload, letter.raw) IS DISTINCT FROM (version.payload, version.raw);
-        END LOOP;
-    END LOOP;
-    WITH redone AS MATERIALIZED (
-        SELECT l.id, redrive.redact(l) AS new, l AS old
-        FROM redrive.dead_letters l
-        WHERE l.id = ANY (page) AND l.state <> 'redriving'
-    )
-    UPDATE redrive.dead_letters l
-    SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
-        error_message = (r.new).error_message, error_detail = (r.new).error_detail,
-        history = (r.new).history, redacted = (r.new).redacted,
-        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
-            'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
-            'reason', nullif(redact_letters.reason, ''))))
-    FROM redone r
-    WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
-    GET DIAGNOSTICS letters = ROW_COUNT;
-    IF letters > 0 THEN
-        act := redrive.record_act('redact', person, reason, filter, letters,
-            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
-    END IF;
-    audit_id := coalesce(audit, act);
-    RETURN NEXT;
+    RETURN concat_ws(' AND ',
+        CASE WHEN 'ids' = ANY (given) THEN
+            id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
+        CASE WHEN 'queue' = ANY (given) THEN queue || ' = $1 ->> ''queue''' END,
+        CASE WHEN 'kind' = ANY (given) THEN kind || ' = $1 ->> ''kind''' END,
+        CASE WHEN 'payload' = ANY (given) THEN payload || ' @@ ($1 ->> ''payload'')::jsonpath' END);
 END
 $$;
 
--- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
--- Returns how many texts changed.
-CREATE FUNCTION redrive.redact_groups() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+-- Returns the same condition on waiting jobs `j`. The job of a letter that matches does too, so that both go.
+CREATE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    rule    record;
-    texts   bigint;
-    changed bigint := 0;
-BEGIN
-    FOR rule IN
-        SELECT r.queue, r.kind, p.pattern
-        FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)
-        ORDER BY r.id
-    LOOP
-        UPDATE redrive.groups g
-        SET sample = redrive.redact_text(g.sample, rule.pattern), title = redrive.redact_text(g.title, rule.pattern)
-        WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
-            AND (redrive.redact_text(g.sample, rule.pattern), redrive.redact_text(g.title, rule.pattern))
-                IS DISTINCT FROM (g.sample, g.title);
-        GET DIAGNOSTICS texts = ROW_COUNT;
-        changed := changed + texts;
-        UPDATE redrive.details d
-        SET detail = redrive.redact_text(d.detail, rule.pattern)
-        FROM redrive.groups g
-        WHERE g.id = d.group_id
-            AND (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
-            AND redrive.redact_text(d.detail, rule.pattern) <> d.detail;
-        GET DIAGNOSTICS texts = ROW_COUNT;
-        changed := changed + texts;
-    END LOOP;
-    RETURN changed;
-END
+    SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
+            'redrive.json_of(convert_to(j.payload::text, ''UTF8''))')
+        || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
+        || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
 $$;
 
 -- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
