@@ -88,6 +88,29 @@ CREATE DOMAIN redrive.short_text AS text COLLATE pg_catalog."C"
 CREATE DOMAIN redrive.small_counter AS smallint
     CONSTRAINT small_counter_check CHECK ((VALUE >= 0));
 
+-- Name: waiting_job; Type: TYPE; Schema: redrive; Owner: -
+
+CREATE TYPE redrive.waiting_job AS (
+    place jsonb,
+    id bigint,
+    run_at timestamp with time zone,
+    enqueued_at timestamp with time zone,
+    attempt integer,
+    max_attempts integer,
+    generation integer,
+    priority smallint,
+    crashes smallint,
+    refunds smallint,
+    queue text,
+    kind text,
+    payload json,
+    history jsonb,
+    unique_key text,
+    outage_since timestamp with time zone,
+    headers jsonb,
+    group_key text
+);
+
 -- Name: history_before(jsonb, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.history_before(history jsonb, attempt jsonb) RETURNS jsonb
@@ -476,7 +499,7 @@ COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; N
 
 -- Name: COLUMN dead_letters.audit_id; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened or edited it last since its last death; NULL: none.';
+COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened, restored or edited it last since its last death; NULL: none.';
 
 -- Name: COLUMN dead_letters.redacted; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -658,9 +681,72 @@ BEGIN
 END
 $_$;
 
--- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: bury_unhandled(text, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
+CREATE FUNCTION redrive.bury_unhandled(queue text, kind text, error_message text, max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    jobs redrive.waiting_job[];
+BEGIN
+    IF EXISTS (
+        SELECT FROM redrive.workers w
+        WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds))
+    ) THEN
+        RETURN 0;
+    END IF;
+    jobs := ARRAY(
+        SELECT t FROM redrive.take_waiting(
+            jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t);
+    PERFORM redrive.bury_waiting(jobs, 'unhandled', 'unhandled', error_message);
+    RETURN cardinality(jobs);
+END
+$$;
+
+-- Name: bury_waiting(redrive.waiting_job[], text, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.bury_waiting(jobs redrive.waiting_job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL::bigint) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+         max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
+    SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
+           p.payload, p.raw,
+           j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
+           coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
+    FROM unnest(bury_waiting.jobs) j
+    CROSS JOIN LATERAL redrive.letter_payload(j.payload) p
+    ORDER BY j.id
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+        group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
+        died_at = excluded.died_at, changed_at = excluded.changed_at;
+    UPDATE redrive.dead_letters l SET audit_id = bury_waiting.audit
+    WHERE bury_waiting.audit IS NOT NULL AND l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j));
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(
+        SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.unique_key IS NOT NULL));
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
+    FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
+    CROSS JOIN redrive.metric_ring m;
+$$;
+
+-- Name: capture(text, text, text, text, bytea, text, jsonb, text, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.capture(source text, "position" text, queue text, kind text, raw bytea, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT NULL::jsonb, error_class text DEFAULT 'captured'::text, error_message text DEFAULT ''::text, error_detail text DEFAULT NULL::text, group_key text DEFAULT NULL::text, failure_key text DEFAULT NULL::text, OUT id bigint, OUT is_new boolean, OUT is_reopened boolean) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -694,13 +780,14 @@ BEGIN
         IF NOT FOUND THEN
             INSERT INTO redrive.dead_letters AS l
                 (source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, enqueued_at)
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
             VALUES
                 (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
                  parsed, capture.content_type, capture.headers,
                  redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
                  redrive.clip(coalesce(capture.error_message, ''), 8192),
-                 redrive.clip(capture.error_detail, 65536), capture.group_key, clock_timestamp())
+                 redrive.clip(capture.error_detail, 65536), capture.group_key,
+                 nullif(left(capture.failure_key, 256), ''), clock_timestamp())
             ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
             RETURNING l.id INTO capture.id;
             capture.is_new := FOUND;
@@ -712,7 +799,7 @@ BEGIN
                 ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
                 ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
                 ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
-                ARRAY[capture.group_key]) c;
+                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
             EXIT;
         ELSE
             EXIT WHEN known_state = 'redriving';
@@ -726,9 +813,9 @@ BEGIN
 END
 $$;
 
--- Name: capture_letters(text[], text[], text[], text[], bytea[], jsonb[], text[], jsonb[], text[], text[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: capture_letters(text[], text[], text[], text[], bytea[], jsonb[], text[], jsonb[], text[], text[], text[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
+CREATE FUNCTION redrive.capture_letters(sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[], content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[], group_keys text[], failure_keys text[] DEFAULT NULL::text[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -761,9 +848,9 @@ BEGIN
             -- Assign ids in the given order, so that paging by id keeps it.
             SELECT g.*, nextval('redrive.job_id') AS id
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
                 AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
-                      error_class, error_message, error_detail, group_key, place)
+                      error_class, error_message, error_detail, group_key, failure_key, place)
         ),
         firsts AS (
             SELECT DISTINCT ON (g.source, g."position") g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
@@ -776,12 +863,13 @@ BEGIN
         captured AS (
             INSERT INTO redrive.dead_letters AS l
                 (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, enqueued_at, seen)
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
             SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                    coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
                    redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                    redrive.clip(coalesce(f.error_message, ''), 8192),
-                   redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+                   redrive.clip(f.error_detail, 65536), f.group_key,
+                   nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
             FROM firsts f
             -- In one order, so that two captures cannot deadlock.
             ORDER BY f.source, f."position"
@@ -819,18 +907,19 @@ BEGIN
         -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
         INSERT INTO redrive.dead_letters AS l
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, enqueued_at, seen)
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),
-               redrive.clip(f.error_detail, 65536), f.group_key, clock_timestamp(), f.times
+               redrive.clip(f.error_detail, 65536), f.group_key,
+               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys) WITH ORDINALITY
+                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
                 AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
-                      error_class, error_message, error_detail, group_key, place)
+                      error_class, error_message, error_detail, group_key, failure_key, place)
             JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
             WHERE k.id = ANY (closed_ids)
             ORDER BY k.id, g.place
@@ -856,6 +945,83 @@ BEGIN
     ORDER BY f.place;
 END
 $$;
+
+-- Name: capture_many(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.capture_many(failures jsonb) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    members CONSTANT text[] := '{source,position,queue,kind,payload,raw,raw_base64,content_type,headers,error_class,'
+        'error_message,error_detail,group_key,failure_key}';
+    wrong record;
+BEGIN
+    IF capture_many.failures IS NULL OR jsonb_typeof(capture_many.failures) <> 'array' THEN
+        RAISE EXCEPTION 'redrive: capture_many needs a JSON array of failures' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.place, CASE
+        WHEN jsonb_typeof(e.failure) <> 'object' THEN 'is not an object'
+        WHEN u.member IS NOT NULL THEN 'has the unknown member ' || u.member
+        WHEN e.failure ->> 'source' IS NULL OR e.failure ->> 'position' IS NULL OR e.failure ->> 'queue' IS NULL
+            OR e.failure ->> 'kind' IS NULL THEN 'needs a source, a position, a queue and a kind'
+        ELSE 'needs exactly one of payload, raw and raw_base64' END AS complaint
+    INTO wrong
+    FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+    CROSS JOIN LATERAL (
+        SELECT min(k.member) AS member
+        FROM jsonb_object_keys(CASE jsonb_typeof(e.failure) WHEN 'object' THEN e.failure ELSE '{}' END) AS k (member)
+        WHERE k.member <> ALL (members)) u
+    WHERE jsonb_typeof(e.failure) <> 'object' OR u.member IS NOT NULL
+        OR NOT (e.failure ->> 'source' IS NOT NULL AND e.failure ->> 'position' IS NOT NULL
+            AND e.failure ->> 'queue' IS NOT NULL AND e.failure ->> 'kind' IS NOT NULL)
+        OR (e.failure ? 'payload')::integer + (e.failure ? 'raw')::integer + (e.failure ? 'raw_base64')::integer <> 1
+    ORDER BY e.place
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: failure % %; nothing was captured', wrong.place, wrong.complaint
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    SELECT c.place, c.id, c.is_new, c.is_reopened
+    FROM (
+        SELECT array_agg(f.source ORDER BY e.place) AS sources, array_agg(f."position" ORDER BY e.place) AS positions,
+               array_agg(f.queue ORDER BY e.place) AS queues, array_agg(f.kind ORDER BY e.place) AS kinds,
+               array_agg(coalesce(convert_to(f.raw, 'UTF8'), decode(f.raw_base64, 'base64'),
+                   convert_to((e.failure -> 'payload')::text, 'UTF8')) ORDER BY e.place) AS raws,
+               array_agg(e.failure -> 'payload' ORDER BY e.place) AS parsed,
+               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
+               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
+               array_agg(f.error_message ORDER BY e.place) AS messages,
+               array_agg(f.error_detail ORDER BY e.place) AS details,
+               array_agg(f.group_key ORDER BY e.place) AS group_keys,
+               array_agg(f.failure_key ORDER BY e.place) AS failure_keys
+        FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+            source text, "position" text, queue text, kind text, raw text, raw_base64 text, content_type text,
+            headers jsonb, error_class text, error_message text, error_detail text, group_key text, failure_key text)
+    ) g
+    CROSS JOIN LATERAL redrive.capture_letters(
+        g.sources, g.positions, g.queues, g.kinds, g.raws, g.parsed, g.content_types, g.headers, g.classes,
+        g.messages, g.details, g.group_keys, g.failure_keys) c
+    WHERE g.sources IS NOT NULL
+    ORDER BY c.place;
+END
+$$;
+
+-- Name: captured_headers(jsonb, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.captured_headers(headers jsonb, source text, "position" text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (octet_length((w.headers)::text) <= 65536) THEN w.headers
+             ELSE captured_headers.headers
+         END AS headers
+    FROM ( SELECT ((json_build_object('redrive-source', captured_headers.source, 'redrive-position', captured_headers."position"))::jsonb || COALESCE(captured_headers.headers, '{}'::jsonb)) AS "?column?") w(headers);
+END;
 
 -- Name: change_event(); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -903,6 +1069,59 @@ BEGIN
         PERFORM redrive.settle_event(OLD.id, verdict, NEW.retry_after, NEW.error_reason, NEW.error_stacktrace);
     END IF;
     RETURN NEW;
+END
+$$;
+
+-- Name: change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, bigint[], text[], text[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.change_jobs(action text, filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, reason text, person text, audit bigint, priority integer DEFAULT NULL::integer, ids bigint[] DEFAULT '{}'::bigint[], unedited text[] DEFAULT '{}'::text[], edited text[] DEFAULT '{}'::text[]) RETURNS TABLE(id bigint, audit_id bigint, next_place jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    narrowed  jsonb := change_jobs.filter || CASE action
+        WHEN 'set_priority' THEN jsonb_build_object('other_priority', change_jobs.priority)
+        WHEN 'edit' THEN jsonb_build_object('ids', change_jobs.ids)
+        WHEN 'run_now' THEN jsonb_build_object('state', ARRAY(
+            SELECT s FROM unnest(coalesce(redrive.filter_values(change_jobs.filter -> 'state'), '{delayed}')) s
+            WHERE s = 'delayed'))
+        ELSE '{}' END;
+    jobs      redrive.waiting_job[];
+    changed   bigint[];
+    operation bigint := change_jobs.audit;
+    act       bigint;
+BEGIN
+    jobs := ARRAY(
+        SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);
+    changed := ARRAY(
+        SELECT j.id FROM unnest(jobs) j
+        LEFT JOIN unnest(change_jobs.ids, unedited) AS e (id, payload) ON e.id = j.id
+        WHERE action <> 'edit' OR e.payload = btrim(j.payload::text, E' \t\r\n'));
+    IF changed <> '{}' THEN
+        act := redrive.record_act(action || '_jobs', person, reason, change_jobs.filter, cardinality(changed),
+            nullif(jsonb_strip_nulls(jsonb_build_object('priority', change_jobs.priority, 'batch_of', operation)), '{}'));
+        operation := coalesce(operation, act);
+    END IF;
+    IF action = 'cancel' THEN
+        PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator', operation);
+    ELSE
+        PERFORM redrive.put_back(ARRAY(
+            SELECT ROW(CASE action WHEN 'run_now' THEN '{"state": "ready"}' ELSE j.place END, j.id,
+                       CASE action WHEN 'run_now' THEN clock_timestamp() ELSE j.run_at END,
+                       j.enqueued_at, j.attempt, j.max_attempts, j.generation,
+                       CASE action WHEN 'set_priority' THEN change_jobs.priority ELSE j.priority END,
+                       j.crashes, j.refunds, j.queue, j.kind,
+                       CASE WHEN e.id = ANY (changed) THEN e.payload::json ELSE j.payload END,
+                       j.history, j.unique_key, j.outage_since, j.headers, j.group_key)::redrive.waiting_job
+            FROM unnest(jobs) j
+            LEFT JOIN unnest(change_jobs.ids, edited) AS e (id, payload) ON e.id = j.id));
+    END IF;
+    IF action = 'run_now' THEN
+        PERFORM redrive.wake(q.queue) FROM (SELECT DISTINCT j.queue FROM unnest(jobs) j) q;
+    END IF;
+    RETURN QUERY SELECT j.id, operation, j.place FROM unnest(jobs) WITH ORDINALITY j
+        WHERE j.id = ANY (changed) ORDER BY j.ordinality;
 END
 $$;
 
@@ -1391,13 +1610,36 @@ CREATE FUNCTION redrive.count_added_letters() RETURNS trigger
 BEGIN
     INSERT INTO redrive.letter_deltas
         (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at), sum(a.deaths),
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
+           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
            count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
            count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
            count(*) FILTER (WHERE a.state = 'quarantined')
-    FROM added a
+    FROM (
+        SELECT n.group_id, n.state, n.deaths,
+               -- The deaths of a letter from the archive were counted when it died.
+               CASE WHEN n.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN n.died_at END AS died_at
+        FROM added n
+    ) a
     GROUP BY 1, 2;
     RETURN NULL;
+END
+$$;
+
+-- Name: count_archived(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_archived(filter jsonb) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    letters bigint;
+BEGIN
+    EXECUTE
+        'SELECT count(*) FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter)
+        INTO letters USING filter;
+    RETURN letters;
 END
 $$;
 
@@ -1464,6 +1706,21 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Name: count_jobs(jsonb, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_jobs(filter jsonb, priority integer DEFAULT NULL::integer) RETURNS TABLE(state text, jobs bigint, alike bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT j.state, count(*), count(*) FILTER (WHERE j.priority = $2) FROM redrive.live_jobs j WHERE '
+        || redrive.filter_jobs(filter) || ' GROUP BY j.state'
+        USING filter, priority;
+END
+$_$;
 
 -- Name: count_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -1577,6 +1834,36 @@ BEGIN
 END
 $$;
 
+-- Name: count_restored(bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.count_restored(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    added record;
+BEGIN
+    FOR added IN
+        SELECT l.group_id, sum(l.deaths) AS deaths, min(l.died_at) AS first_at, max(l.died_at) AS last_at
+        FROM redrive.dead_letters l
+        JOIN redrive.archived_letters a ON a.id = l.id
+        WHERE l.id = ANY (ids)
+            AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = (a.letter ->> 'group_id')::bigint)
+        GROUP BY l.group_id
+    LOOP
+        INSERT INTO redrive.letter_deltas
+            (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        VALUES (added.group_id, added.deaths, 0, 0, 0, 0, 0);
+        UPDATE redrive.groups g
+        SET first_seen = least(g.first_seen, added.first_at),
+            -- This statement may have created the group.
+            last_seen = CASE WHEN g.first_seen >= statement_timestamp() THEN added.last_at
+                ELSE greatest(g.last_seen, added.last_at) END
+        WHERE g.id = added.group_id;
+    END LOOP;
+END
+$$;
+
 -- Name: create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, bigint[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.create_run(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, force boolean DEFAULT false, max_letters bigint DEFAULT NULL::bigint, rate integer DEFAULT 100, canary bigint DEFAULT 0, driver uuid DEFAULT NULL::uuid, lease_ms integer DEFAULT 10000, tolerated integer DEFAULT 10, sample integer DEFAULT 20, only_ids bigint[] DEFAULT NULL::bigint[], delay_ms bigint DEFAULT NULL::bigint, OUT id bigint, OUT letters bigint) RETURNS record
@@ -1686,6 +1973,28 @@ BEGIN
     RETURN cut;
 END
 $$;
+
+-- Name: delete_archived(jsonb, bigint, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_archived(filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL::bigint, OUT letters bigint, OUT audit_id bigint) RETURNS SETOF record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    EXECUTE
+        'DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $2 FOR UPDATE OF a))'
+        USING filter, max_letters;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters > 0 THEN
+        audit_id := redrive.record_act('delete_archived', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+        audit_id := coalesce(audit, audit_id);
+        RETURN NEXT;
+    END IF;
+END
+$_$;
 
 -- Name: delete_event(); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -2295,6 +2604,185 @@ BEGIN
 END
 $$;
 
+-- Name: erasable(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.erasable(filter jsonb) RETURNS TABLE(place text, entries bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    letters text := redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
+    jobs    text := redrive.filter_erased_jobs(filter);
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT ''jobs'', (SELECT count(*) FROM redrive.jobs j WHERE ' || jobs || ')'
+        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE ' || jobs || ')'
+        ' UNION ALL SELECT ''leased'', count(*) FROM redrive.leases s, LATERAL ('
+        '  SELECT o.id, s.queue, o.kind, o.payload, o.generation FROM redrive.jobs_of(s) o WHERE o.id <> ALL (s.done)) j'
+        '  WHERE ' || jobs
+        || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.dead_letters l'
+        '   WHERE l.state <> ''redriving'' AND ' || letters || ')'
+        '  + (SELECT count(*) FROM redrive.jobs j WHERE j.generation > 0 AND ' || jobs || ')'
+        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE j.generation > 0 AND ' || jobs || ')'
+        || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
+        '  JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
+        || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
+        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE '
+        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
+        '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
+        ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
+        '  WHERE redrive.names_payload(r.filter ->> ''payload'', $1 ->> ''payload'')'
+        '   AND r.state IN (''finished'', ''cancelled'')'
+        USING filter;
+END
+$_$;
+
+-- Name: erase(jsonb, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL::text, person text DEFAULT NULL::text) RETURNS TABLE(place text, entries bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    batch  record;
+    act    bigint;
+    done   boolean;
+    totals jsonb := '{}';
+BEGIN
+    LOOP
+        done := true;
+        FOR batch IN SELECT b.* FROM redrive.erase_batch(erase.filter, 5000, erase.person, erase.reason, act) b LOOP
+            done := false;
+            act := batch.audit_id;
+            totals := totals || jsonb_build_object(
+                batch.place, batch.entries + coalesce((totals ->> batch.place)::bigint, 0));
+        END LOOP;
+        EXIT WHEN done;
+    END LOOP;
+    RETURN QUERY SELECT t.key, t.value::bigint FROM jsonb_each_text(totals) t;
+END
+$$;
+
+-- Name: erase_batch(jsonb, bigint, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.erase_batch(filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(place text, entries bigint, audit_id bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    letters    text := redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
+    predicate  text := erase_batch.filter ->> 'payload';
+    each_table text;
+    gone       bigint[];
+    job_ids    bigint[] := '{}';
+    letter_ids bigint[];
+    group_ids  bigint[];
+    old_groups bigint[];
+    detail_ids bigint[];
+    old_details text[];
+    changed    bigint;
+    counts     jsonb;
+    act        bigint;
+BEGIN
+    FOREACH each_table IN ARRAY '{jobs,jobs_delayed}'::text[] LOOP
+        EXECUTE format(
+            'WITH chosen AS MATERIALIZED ('
+            ' SELECT j.id FROM redrive.%1$I j WHERE %2$s LIMIT $2 FOR UPDATE SKIP LOCKED),'
+            'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue),'
+            'counted AS ('
+            ' INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)'
+            ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
+            ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
+            'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter))
+            INTO gone USING erase_batch.filter, max_rows;
+        job_ids := job_ids || gone;
+    END LOOP;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
+    counts := jsonb_build_object('jobs', cardinality(job_ids));
+
+    EXECUTE
+        'SELECT array_agg(k.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.id = ANY ($3) OR l.state <> ''redriving'' AND ' || letters
+        || ' ORDER BY l.id LIMIT $2 + cardinality($3) FOR UPDATE) k'
+        INTO letter_ids USING erase_batch.filter, max_rows, job_ids;
+    DELETE FROM redrive.run_letters m
+    USING redrive.redrive_runs r
+    WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
+    WITH deleted AS (
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids) RETURNING l.group_id, l.detail_id
+    )
+    SELECT count(*), array_agg(DISTINCT d.group_id), array_agg(DISTINCT d.detail_id) INTO changed, group_ids, detail_ids
+    FROM deleted d;
+    counts := counts || jsonb_build_object('letters', changed);
+
+    EXECUTE
+        'DELETE FROM redrive.letter_versions v USING redrive.dead_letters l WHERE l.id = v.letter_id AND '
+        || redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
+        USING erase_batch.filter;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    counts := counts || jsonb_build_object('versions', changed);
+
+    EXECUTE
+        'WITH deleted AS ('
+        ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
+        '  SELECT a.id FROM redrive.archived_letters a WHERE '
+        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || ' ORDER BY a.id LIMIT $2)) RETURNING d.letter)'
+        'SELECT count(*), array_agg(DISTINCT (d.letter ->> ''group_id'')::bigint), array_agg(d.letter ->> ''error_detail'')'
+        ' FROM deleted d'
+        INTO changed, old_groups, old_details USING erase_batch.filter, max_rows;
+    counts := counts || jsonb_build_object('archive', changed);
+
+    -- Every batch chooses again, so no sample is left of a letter that a later batch deletes.
+    UPDATE redrive.groups g
+    SET sample = coalesce((
+        SELECT left(l.error_message, 2048) FROM redrive.dead_letters l
+        WHERE l.group_id = g.id AND l.state <> 'redriving' LIMIT 1), '[erased]')
+    WHERE g.id = ANY (group_ids || old_groups);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    UPDATE redrive.details d SET detail = '[erased]'
+    WHERE d.id = ANY (detail_ids) OR d.group_id = ANY (old_groups) AND d.detail = ANY (old_details);
+    counts := counts || jsonb_build_object('groups', changed);
+
+    UPDATE redrive.redrive_runs r
+    SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')
+    WHERE redrive.names_payload(r.filter ->> 'payload', predicate) AND r.state IN ('finished', 'cancelled');
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    counts := counts || jsonb_build_object('runs', changed,
+        'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
+
+    IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
+        act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
+            counts || jsonb_strip_nulls(jsonb_build_object('batch_of', erase_batch.audit)));
+        RETURN QUERY
+        SELECT c.key, c.value::bigint, coalesce(erase_batch.audit, act) FROM jsonb_each_text(counts) c;
+    END IF;
+END
+$_$;
+
+-- Name: erase_from_audit(text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.erase_from_audit(predicate text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    changed bigint;
+BEGIN
+    PERFORM set_config('redrive.audit_change', 'UPDATE', true);
+    UPDATE redrive.audit a
+    SET filter = jsonb_set(a.filter, '{payload}', '"[erased]"')
+    WHERE redrive.names_payload(a.filter ->> 'payload', predicate);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    PERFORM set_config('redrive.audit_change', '', true);
+    RETURN changed;
+END
+$$;
+
 -- Name: event_lease(bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.event_lease(event_id bigint) RETURNS uuid
@@ -2319,6 +2807,75 @@ CREATE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
          END AS record;
 END;
 
+-- Name: filter_archive(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    classes    text[] := redrive.filter_values(filter -> 'class');
+    ids        bigint[] := redrive.filter_values(filter -> 'ids')::bigint[];
+    conditions text := redrive.filter_letters(
+        CASE jsonb_typeof(filter) WHEN 'object' THEN filter - 'class' ELSE filter END);
+BEGIN
+    -- The group of an archived letter may be gone.
+    IF classes IS NOT NULL THEN
+        conditions := conditions || ' AND l.error_class = ANY (' || quote_literal(classes) || '::text[])';
+    END IF;
+    -- For the indexes.
+    IF ids IS NOT NULL THEN
+        conditions := conditions || ' AND a.id = ANY (' || quote_literal(ids) || '::bigint[])';
+    END IF;
+    IF filter ->> 'queue' IS NOT NULL THEN
+        conditions := conditions || ' AND a.queue = $1 ->> ''queue''';
+    END IF;
+    RETURN conditions;
+END
+$_$;
+
+-- Name: filter_erased_jobs(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
+            'redrive.json_of(convert_to(j.payload::text, ''UTF8''))')
+        || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
+        || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
+$_$;
+
+-- Name: filter_erasure(jsonb, text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    given text[];
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: the filter of an erasure must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    given := ARRAY(SELECT f.key FROM jsonb_each(filter) f WHERE f.value <> 'null');
+    IF NOT given <@ '{ids,queue,kind,payload}' THEN
+        RAISE EXCEPTION 'redrive: an erasure selects by payload, id, queue and kind, not by %',
+            (SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}'))
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF NOT given && '{ids,payload}' THEN
+        RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN concat_ws(' AND ',
+        CASE WHEN 'ids' = ANY (given) THEN
+            id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
+        CASE WHEN 'queue' = ANY (given) THEN queue || ' = $1 ->> ''queue''' END,
+        CASE WHEN 'kind' = ANY (given) THEN kind || ' = $1 ->> ''kind''' END,
+        CASE WHEN 'payload' = ANY (given) THEN payload || ' @@ ($1 ->> ''payload'')::jsonpath' END);
+END
+$_$;
+
 -- Name: filter_group_ids(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.filter_group_ids(filter jsonb) RETURNS bigint[]
@@ -2338,6 +2895,69 @@ BEGIN
             AND g.queue = coalesce(filter ->> 'queue', g.queue) AND g.kind = coalesce(filter ->> 'kind', g.kind));
 END
 $$;
+
+-- Name: filter_jobs(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.filter_jobs(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    key        text;
+    value      jsonb;
+    words      text[];
+    condition  text;
+    conditions text := 'true';
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every job'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR key, value IN SELECT * FROM jsonb_each(filter - 'payload') LOOP
+        words := redrive.filter_values(value);
+        CONTINUE WHEN words IS NULL;
+        condition := CASE key
+            WHEN 'ids' THEN 'j.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+            WHEN 'state' THEN 'j.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+            WHEN 'id_from' THEN 'j.id >= ($1 ->> ''id_from'')::bigint'
+            WHEN 'id_to' THEN 'j.id <= ($1 ->> ''id_to'')::bigint'
+            WHEN 'queue' THEN 'j.queue = $1 ->> ''queue'''
+            WHEN 'kind' THEN 'j.kind = $1 ->> ''kind'''
+            WHEN 'priority_from' THEN 'j.priority >= ($1 ->> ''priority_from'')::integer'
+            WHEN 'priority_to' THEN 'j.priority <= ($1 ->> ''priority_to'')::integer'
+            WHEN 'other_priority' THEN 'j.priority <> ($1 ->> ''other_priority'')::integer'
+            WHEN 'attempts_from' THEN 'j.attempt >= ($1 ->> ''attempts_from'')::integer'
+            WHEN 'attempts_to' THEN 'j.attempt <= ($1 ->> ''attempts_to'')::integer'
+            WHEN 'generation_from' THEN 'j.generation >= ($1 ->> ''generation_from'')::integer'
+            WHEN 'generation_to' THEN 'j.generation <= ($1 ->> ''generation_to'')::integer'
+            WHEN 'older_than_ms' THEN
+                'j.enqueued_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'newer_than_ms' THEN
+                'j.enqueued_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
+            WHEN 'unique' THEN 'j.unique_key = $1 ->> ''unique'''
+        END;
+        IF condition IS NULL AND key = 'state' THEN
+            RAISE EXCEPTION 'redrive: the filter key state has no value' USING ERRCODE = 'invalid_parameter_value';
+        ELSIF condition IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown filter key %', key
+                USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Expected one of ids, id_from, id_to, queue, kind, state, priority_from, priority_to,'
+                       ' other_priority, attempts_from, attempts_to, generation_from, generation_to,'
+                       ' older_than_ms, newer_than_ms, unique, payload.';
+        ELSIF jsonb_typeof(value) = 'array' AND key NOT IN ('ids', 'state') THEN
+            RAISE EXCEPTION 'redrive: the filter key % takes one value', key
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        conditions := conditions || E'\n    AND ' || condition;
+    END LOOP;
+    IF filter ->> 'payload' IS NULL THEN
+        RETURN conditions;
+    END IF;
+    -- CASE keeps the server from parsing the payloads of other jobs. A payload that `jsonb` cannot hold has no value.
+    RETURN conditions || E'\n    AND CASE WHEN ' || conditions
+        || ' THEN (redrive.letter_payload(j.payload)).payload @@ ($1 ->> ''payload'')::jsonpath END';
+END
+$_$;
 
 -- Name: filter_letters(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -2766,7 +3386,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -2778,10 +3398,11 @@ DECLARE
         'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
+            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters'];
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -2794,7 +3415,10 @@ DECLARE
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
         'INSERT, DELETE ON redrive.group_rules',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.json_of, '
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+            'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
+            'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
+            'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
             'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
@@ -2808,19 +3432,22 @@ DECLARE
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy'];
+            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
+            'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
+            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
-            'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.failure_groups, redrive.failure_hours, '
-            'redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
+            'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
+            'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
-        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_letters, redrive.filter_values, '
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, redrive.filter_letters, redrive.filter_values, '
+            'redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
@@ -3029,6 +3656,86 @@ CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position"
                  END))::jsonb)) AS "?column?") w(headers);
 END;
 
+-- Name: import_letters(jsonb[], bytea[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'imported');
+    places bigint[];
+    ids    bigint[];
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT e.place, u AS letter
+        FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        CROSS JOIN LATERAL redrive.imported(e.failure, e.raw) u
+    ),
+    firsts AS MATERIALIZED (
+        SELECT DISTINCT ON ((g.letter).source, (g.letter)."position") g.place, g.letter
+        FROM given g
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.dead_letters k
+            WHERE k.source = (g.letter).source AND k."position" = (g.letter)."position")
+        ORDER BY (g.letter).source, (g.letter)."position", g.place
+    ),
+    added AS (
+        INSERT INTO redrive.dead_letters AS l
+        SELECT u.*
+        FROM firsts f
+        CROSS JOIN LATERAL redrive.readmitted(f.letter, event, NULL) u
+        -- In one order, so that two imports cannot deadlock.
+        ORDER BY u.source, u."position"
+        ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+        RETURNING l.id
+    )
+    SELECT coalesce(array_agg(f.place), '{}'), coalesce(array_agg(a.id), '{}') INTO places, ids
+    FROM added a
+    JOIN firsts f ON (f.letter).id = a.id;
+    RETURN QUERY
+    SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
+    UNION ALL
+    SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
+    FROM (
+        SELECT array_agg(e.place ORDER BY e.place) AS places, jsonb_agg(
+                   e.failure - 'letter' || jsonb_build_object('raw_base64', encode(e.raw, 'base64'))
+                   ORDER BY e.place) AS failures
+        FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        WHERE e.place <> ALL (places)
+    ) r
+    CROSS JOIN LATERAL redrive.capture_many(r.failures) c
+    WHERE r.failures IS NOT NULL
+    ORDER BY 1;
+END
+$$;
+
+-- Name: imported(jsonb, bytea); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.imported(failure jsonb, bytes bytea) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    letter redrive.dead_letters := redrive.unarchived(
+        '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0, "earlier_attempts": 0,'
+        ' "max_attempts": 5, "generation": 0, "crashes": 0, "history": [], "deaths": 1, "alike": 0, "edits": 0,'
+        ' "events": [], "failed_redrives": 0, "error_class": "captured", "error_message": ""}'::jsonb
+        || jsonb_build_object('enqueued_at', clock_timestamp(), 'died_at', clock_timestamp())
+        || coalesce(failure -> 'letter', '{}') || (failure - 'letter'));
+BEGIN
+    letter.id := nextval('redrive.job_id');
+    letter.source := redrive.shortened(letter.source, 100);
+    letter."position" := redrive.shortened(letter."position", 500);
+    letter.payload := redrive.json_of(bytes);
+    IF letter.payload IS NULL OR (failure -> 'letter' ->> 'has_raw')::boolean THEN
+        letter.raw := bytes;
+    END IF;
+    RETURN letter;
+END
+$$;
+
 -- Name: is_compaction_due(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.is_compaction_due() RETURNS boolean
@@ -3192,7 +3899,7 @@ END;
 -- Name: json_of(bytea); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
@@ -3205,7 +3912,7 @@ $$;
 -- Name: letter_payload(json); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea) RETURNS record
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
@@ -3232,6 +3939,198 @@ BEGIN
             '    AND ' || redrive.filter_letters(policy.filter)
             USING policy.filter, policy.next_at, policy.every, policy.growth, policy.max_delay, policy.generations;
     END LOOP;
+END
+$_$;
+
+-- Name: list_archived(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL::bigint, max_letters bigint DEFAULT 50) RETURNS TABLE(archived_at timestamp with time zone, letter redrive.dead_letters)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT a.archived_at, l FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ($2 IS NULL OR a.id > $2) AND ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$_$;
+
+-- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload json NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+PARTITION BY LIST (segment);
+
+-- Name: TABLE jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
+
+-- Name: COLUMN jobs.attempt; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
+
+-- Name: COLUMN jobs.generation; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
+
+-- Name: COLUMN jobs.crashes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
+
+-- Name: COLUMN jobs.refunds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
+
+-- Name: COLUMN jobs.outage_since; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
+
+-- Name: COLUMN jobs.headers; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
+
+-- Name: COLUMN jobs.group_key; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
+
+-- Name: jobs_delayed; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_delayed (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    run_at redrive.run_time NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload json NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
+
+-- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.live_jobs AS
+ SELECT j.id,
+    (j.queue)::text AS queue,
+    (j.kind)::text AS kind,
+    'ready'::text AS state,
+    (j.priority)::smallint AS priority,
+    j.payload,
+    (j.attempt)::integer AS attempt,
+    (j.max_attempts)::integer AS max_attempts,
+    (j.generation)::integer AS generation,
+    (j.crashes)::smallint AS crashes,
+    j.ready_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    j.unique_key,
+    j.outage_since,
+    (j.headers)::jsonb AS headers,
+    (j.group_key)::text AS group_key
+   FROM redrive.jobs j
+UNION ALL
+ SELECT d.id,
+    (d.queue)::text AS queue,
+    (d.kind)::text AS kind,
+    'delayed'::text AS state,
+    (d.priority)::smallint AS priority,
+    d.payload,
+    (d.attempt)::integer AS attempt,
+    (d.max_attempts)::integer AS max_attempts,
+    (d.generation)::integer AS generation,
+    (d.crashes)::smallint AS crashes,
+    (d.run_at)::timestamp with time zone AS run_at,
+    d.enqueued_at,
+    d.history,
+    NULL::uuid AS worker_id,
+    NULL::uuid AS lease_id,
+    NULL::timestamp with time zone AS claimed_at,
+    d.unique_key,
+    d.outage_since,
+    (d.headers)::jsonb AS headers,
+    (d.group_key)::text AS group_key
+   FROM redrive.jobs_delayed d
+UNION ALL
+ SELECT j.id,
+    (l.queue)::text AS queue,
+    j.kind,
+    'leased'::text AS state,
+    j.priority,
+    j.payload,
+    j.attempt,
+    j.max_attempts,
+    j.generation,
+    j.crashes,
+    l.claimed_at AS run_at,
+    j.enqueued_at,
+    j.history,
+    l.worker_id,
+    l.lease_id,
+    l.claimed_at,
+    j.unique_key,
+    j.outage_since,
+    j.headers,
+    j.group_key
+   FROM (redrive.leases l
+     CROSS JOIN LATERAL redrive.jobs_of(l.*) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
+  WHERE (j.id <> ALL (l.done));
+
+-- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
+
+-- Name: list_jobs(jsonb, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL::bigint, max_jobs bigint DEFAULT 50) RETURNS SETOF redrive.live_jobs
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    RETURN QUERY EXECUTE
+        -- Without the lease, which proves that a worker holds it.
+        'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
+        ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
+        ' j.outage_since, j.headers, j.group_key FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        || ' ORDER BY j.id LIMIT $3'
+        USING filter, after, max_jobs;
 END
 $_$;
 
@@ -4232,6 +5131,19 @@ BEGIN
 END
 $_$;
 
+-- Name: names_payload(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.names_payload(stored text, predicate text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT stored = predicate OR (
+        SELECT bool_and(strpos(stored, '(' || c.condition || ')') > 0)
+        FROM unnest(string_to_array(
+            CASE WHEN predicate LIKE '(%)' THEN substr(predicate, 2, length(predicate) - 2) ELSE predicate END,
+            ') && (')) AS c (condition))
+$$;
+
 -- Name: new_metric_slots(redrive.metric_tally[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[]) RETURNS TABLE(label text, queue text, name text)
@@ -4375,6 +5287,29 @@ BEGIN
         USING filter, after, max_letters;
 END
 $_$;
+
+-- Name: page_waiting(jsonb, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint) RETURNS TABLE(id bigint, payload json, next_place jsonb)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    each_state text;
+    query      text;
+BEGIN
+    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
+        query := redrive.waiting_query(filter, each_state);
+        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready';
+        RETURN QUERY EXECUTE 'SELECT w.id, w.payload, w.place FROM (' || query || ') w'
+            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, NULL::jsonb, max_jobs;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
 
 -- Name: past_failures(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -4540,7 +5475,45 @@ CREATE FUNCTION redrive.protect_audit() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
+    -- Set only by `prune_audit` and `erase_from_audit`, around one statement.
+    IF TG_OP IN ('UPDATE', 'DELETE') AND current_setting('redrive.audit_change', true) = TG_OP THEN
+        RETURN NULL;
+    END IF;
     RAISE EXCEPTION 'redrive: the audit is append-only' USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+
+-- Name: prune_audit(interval, bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.prune_audit(older_than interval, max_records bigint DEFAULT 5000, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    deleted bigint;
+    newest  timestamptz;
+BEGIN
+    IF older_than IS NULL OR older_than < '30 days' THEN
+        RAISE EXCEPTION 'redrive: audit records can be pruned after 30 days, not after %', coalesce(older_than::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM set_config('redrive.audit_change', 'DELETE', true);
+    WITH gone AS (
+        DELETE FROM redrive.audit a
+        WHERE a.id = ANY (ARRAY(
+            SELECT o.id FROM redrive.audit o
+            WHERE o.at < statement_timestamp() - older_than
+            ORDER BY o.id
+            LIMIT max_records))
+        RETURNING a.at
+    )
+    SELECT count(*), max(g.at) INTO deleted, newest FROM gone g;
+    PERFORM set_config('redrive.audit_change', '', true);
+    IF deleted > 0 THEN
+        PERFORM redrive.record_act('prune_audit', person, reason, NULL, 0, jsonb_build_object(
+            'older_than', older_than, 'records', deleted, 'newest', newest));
+    END IF;
+    RETURN deleted;
 END
 $$;
 
@@ -4630,6 +5603,29 @@ BEGIN
 END
 $$;
 
+-- Name: put_back(redrive.waiting_job[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts,
+           j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key,
+           j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j
+    WHERE j.place ->> 'state' = 'ready';
+    INSERT INTO redrive.jobs_delayed
+        (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
+           j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j
+    WHERE j.place ->> 'state' = 'delayed';
+$$;
+
 -- Name: queues_with_letters(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
@@ -4666,6 +5662,29 @@ CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
     SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
     FROM redrive.breakers b
     WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
+$$;
+
+-- Name: readmitted(redrive.dead_letters, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF letter.state = 'recovered' THEN
+        letter.events := redrive.add_event(letter.events, jsonb_build_object(
+            'at', letter.changed_at, 'event', 'recovered'));
+    END IF;
+    letter.state := CASE
+        WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND letter.events -> -1 ->> 'was' = 'quarantined'
+        THEN 'quarantined' ELSE 'open' END;
+    letter.events := redrive.add_event(letter.events, event);
+    letter.discard_reason := NULL;
+    letter.run_ordinal := NULL;
+    letter.audit_id := audit;
+    letter.changed_at := clock_timestamp();
+    RETURN letter;
+END
 $$;
 
 -- Name: record_act(text, text, text, jsonb, bigint, jsonb); Type: FUNCTION; Schema: redrive; Owner: -
@@ -5201,7 +6220,7 @@ CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, ac
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
-    -- The time from which `keep` counts.
+    -- The time by which an index orders them.
     since    text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
     runs     bigint[];
     members  bigint[];
@@ -5211,6 +6230,8 @@ BEGIN
         'WITH old AS MATERIALIZED ('
         ' SELECT l.id FROM redrive.dead_letters l'
         ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
+        -- An open letter that was edited, reopened or restored is as young as that change.
+        '  AND l.changed_at < statement_timestamp() - $2'
         ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED),'
         'gone AS ('
         ' DELETE FROM redrive.dead_letters l USING old WHERE l.id = old.id AND l.state = %1$L'
@@ -5219,7 +6240,8 @@ BEGIN
         ' INSERT INTO redrive.archived_letters (id, queue, letter)'
         ' SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, ('
         '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
-        '   ''person'', v.person, ''reason'', v.reason, ''payload'', v.payload::text,'
+        '   ''role'', v.role, ''person'', v.person, ''reason'', v.reason, ''redacted'', v.redacted,'
+        '   ''payload'', v.payload::text,'
         '   ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', ''''))) ORDER BY v.version)'
         '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
         ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
@@ -5451,6 +6473,72 @@ BEGIN
 END
 $$;
 
+-- Name: restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.restore_archived(filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, result text, audit_id bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    page    bigint[];
+    results text[];
+    free    bigint[];
+    act     bigint;
+    event   jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'restored',
+        'by', coalesce(restore_archived.person, session_user), 'reason', nullif(restore_archived.reason, '')));
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
+        || CASE WHEN dry_run THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
+        INTO page USING restore_archived.filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(c.result ORDER BY c.id), array_agg(c.id ORDER BY c.id) FILTER (WHERE c.result = 'restored')
+    INTO results, free
+    FROM (
+        SELECT a.id, CASE
+            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = a.id) THEN 'id_taken'
+            WHEN a.letter ? 'source' AND (
+                row_number() OVER (PARTITION BY a.letter -> 'source', a.letter -> 'position' ORDER BY a.id) > 1
+                OR EXISTS (SELECT FROM redrive.dead_letters k
+                    WHERE k.source = a.letter ->> 'source' AND k."position" = a.letter ->> 'position'))
+                THEN 'position_taken'
+            WHEN EXISTS (SELECT FROM redrive.unique_keys k
+                WHERE k.queue = a.queue AND k.key = a.letter ->> 'unique_key') THEN 'key_taken'
+            ELSE 'restored' END AS result
+        FROM redrive.archived_letters a
+        WHERE a.id = ANY (page)
+    ) c;
+    IF free IS NOT NULL AND NOT dry_run THEN
+        act := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
+            restore_archived.filter, cardinality(free),
+            CASE WHEN restore_archived.audit IS NOT NULL THEN jsonb_build_object('batch_of', restore_archived.audit) END);
+        INSERT INTO redrive.dead_letters
+        SELECT u.*
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL redrive.readmitted(
+            redrive.unarchived(a.letter), event, coalesce(restore_archived.audit, act)) u
+        WHERE a.id = ANY (free)
+        ORDER BY a.id;
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, at, role, person, reason)
+        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::jsonb,
+               decode(v.version ->> 'raw_base64', 'base64'), redrive.filter_values(v.version -> 'redacted'),
+               (v.version ->> 'at')::timestamptz, v.version ->> 'role', v.version ->> 'person', v.version ->> 'reason'
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
+        WHERE a.id = ANY (free);
+        PERFORM redrive.count_restored(free);
+        DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
+    END IF;
+    RETURN QUERY
+    SELECT u.id, u.result, coalesce(restore_archived.audit, act) FROM unnest(page, results) AS u (id, result);
+END
+$_$;
+
 -- Name: restore_letter(bigint, integer, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.restore_letter(id bigint, version integer DEFAULT NULL::integer, reason text DEFAULT NULL::text, person text DEFAULT NULL::text) RETURNS integer
@@ -5534,10 +6622,12 @@ CREATE FUNCTION redrive.retention_due() RETURNS TABLE(queue text, state text, ke
     SELECT r.queue, r.state, r.keep, r.action, CASE r.state
         WHEN 'open' THEN (
             SELECT count(*) FROM redrive.dead_letters l
-            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
+                AND l.changed_at < statement_timestamp() - r.keep)
         WHEN 'quarantined' THEN (
             SELECT count(*) FROM redrive.dead_letters l
-            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep)
+            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
+                AND l.changed_at < statement_timestamp() - r.keep)
         ELSE (
             SELECT count(*) FROM redrive.dead_letters l
             WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
@@ -5798,7 +6888,10 @@ BEGIN
         FROM held h
         WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
         RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
-                  l.generation, l.enqueued_at, l.unique_key, l.headers, l.group_key
+                  l.generation, l.enqueued_at, l.unique_key, l.group_key,
+                  -- The cast keeps PostgreSQL from checking the headers of every letter.
+                  CASE WHEN l.cause <> 'captured' THEN l.headers
+                      ELSE redrive.captured_headers(l.headers, l.source, l."position")::redrive.headers END AS headers
     ),
     ready AS (
         INSERT INTO redrive.jobs
@@ -6392,63 +7485,6 @@ CREATE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $$;
 
--- Name: jobs; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.jobs (
-    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
-    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    attempt redrive.counter DEFAULT 0 NOT NULL,
-    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
-    generation redrive.counter DEFAULT 0 NOT NULL,
-    segment smallint NOT NULL,
-    priority redrive.priority DEFAULT 0 NOT NULL,
-    crashes redrive.small_counter DEFAULT 0 NOT NULL,
-    refunds redrive.small_counter DEFAULT 0 NOT NULL,
-    queue redrive.short_text NOT NULL,
-    kind redrive.short_text NOT NULL,
-    payload json NOT NULL,
-    history jsonb,
-    unique_key text COLLATE pg_catalog."C",
-    outage_since timestamp with time zone,
-    headers redrive.headers,
-    group_key redrive.group_key,
-    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
-)
-PARTITION BY LIST (segment);
-
--- Name: TABLE jobs; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
-
--- Name: COLUMN jobs.attempt; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
-
--- Name: COLUMN jobs.generation; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
-
--- Name: COLUMN jobs.crashes; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
-
--- Name: COLUMN jobs.refunds; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
-
--- Name: COLUMN jobs.outage_since; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
-
--- Name: COLUMN jobs.headers; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
-
--- Name: COLUMN jobs.group_key; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
-
 -- Name: take_jobs(smallint, tid[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
@@ -6521,6 +7557,40 @@ CREATE FUNCTION redrive.take_run(wanted bigint, new_driver uuid, lease_ms intege
     RETURNING r.id, r.term
 $$;
 
+-- Name: take_waiting(jsonb, jsonb, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint) RETURNS SETOF redrive.waiting_job
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    each_state text;
+    query      text;
+BEGIN
+    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
+        query := redrive.waiting_query(filter, each_state);
+        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready'
+            OR each_state <> last_place ->> 'state';
+        RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM '
+            || CASE each_state
+                WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
+                    ' RETURNING w.place, j.id, j.run_at::timestamptz, '
+                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment'
+                    ' RETURNING w.place, j.id, j.ready_at, ' END
+            || 'j.enqueued_at, j.attempt::integer, j.max_attempts::integer, j.generation::integer,'
+            ' j.priority::smallint, j.crashes::smallint, j.refunds::smallint, j.queue::text, j.kind::text, j.payload,'
+            ' j.history, j.unique_key, j.outage_since, j.headers::jsonb, j.group_key::text)'
+            ' SELECT g.* FROM gone g ORDER BY '
+            || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
+            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
 -- Name: tally_added_letters(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.tally_added_letters() RETURNS trigger
@@ -6544,9 +7614,11 @@ BEGIN
                    left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
                    CASE WHEN a.cause <> 'captured'
                        THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
-                   END AS bucket
+                   END AS bucket,
+                   -- The deaths of a letter from the archive were counted when it died.
+                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored
             FROM added a
-            GROUP BY 1, 2, 3, 4, 5, 8
+            GROUP BY 1, 2, 3, 4, 5, 8, 9
         ) g
         CROSS JOIN LATERAL (VALUES
             ('letters', g.state, NULL::smallint, NULL::double precision),
@@ -6555,7 +7627,7 @@ BEGIN
             ('dead_class', g.class, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
-        WHERE x.label IS NOT NULL OR x.bucket IS NOT NULL
+        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
         GROUP BY 1, 2, 3, 4
     ) c
     CROSS JOIN redrive.metric_ring r
@@ -6856,6 +7928,22 @@ BEGIN
 END
 $$;
 
+-- Name: unarchived(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
+BEGIN
+    -- jsonb_populate_record would turn a JSON null into NULL.
+    letter.payload := stored -> 'payload';
+    letter.raw := decode(stored ->> 'raw_base64', 'base64');
+    RETURN letter;
+END
+$$;
+
 -- Name: vacuum_threshold(text[], double precision); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) RETURNS double precision
@@ -6875,6 +7963,32 @@ CREATE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) 
         FROM pg_options_to_table(options) o
     ) s
 $$;
+
+-- Name: waiting_query(jsonb, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.waiting_query(filter jsonb, state text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
+        RETURN NULL;
+    ELSIF state = 'delayed' THEN
+        RETURN 'SELECT j.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
+            ' jsonb_build_object(''state'', ''delayed'', ''id'', j.id) AS place'
+            ' FROM redrive.jobs_delayed j WHERE ($2 IS NULL OR j.id > ($2 ->> ''id'')::bigint)'
+            ' AND ($3 IS NULL OR j.id <= ($3 ->> ''id'')::bigint)'
+            ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
+    END IF;
+    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, jsonb_build_object('
+        '''state'', ''ready'', ''queue'', j.queue, ''rank'', (j.generation > 0)::integer - 2 * j.priority, ''id'', j.id) AS place'
+        ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+        ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
+        ' AND ($3 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+        ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::integer, ($3 ->> ''id'')::bigint))'
+        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id LIMIT $4';
+END
+$_$;
 
 -- Name: wake(text); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -6919,7 +8033,7 @@ CREATE TABLE redrive.audit (
 
 -- Name: TABLE audit; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions.';
+COMMENT ON TABLE redrive.audit IS 'Append-only record of operator actions. Old records can be pruned, and values erased.';
 
 -- Name: COLUMN audit.role; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -6935,7 +8049,7 @@ COMMENT ON COLUMN redrive.audit.reason IS 'The explanation that the operator gav
 
 -- Name: COLUMN audit.letters; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.audit.letters IS 'How many letters the action changed.';
+COMMENT ON COLUMN redrive.audit.letters IS 'How many letters, or jobs, the action changed.';
 
 -- Name: COLUMN audit.about; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -7051,109 +8165,6 @@ ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
--- Name: jobs_delayed; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.jobs_delayed (
-    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
-    run_at redrive.run_time NOT NULL,
-    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    attempt redrive.counter DEFAULT 0 NOT NULL,
-    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
-    generation redrive.counter DEFAULT 0 NOT NULL,
-    priority redrive.priority DEFAULT 0 NOT NULL,
-    crashes redrive.small_counter DEFAULT 0 NOT NULL,
-    refunds redrive.small_counter DEFAULT 0 NOT NULL,
-    queue redrive.short_text NOT NULL,
-    kind redrive.short_text NOT NULL,
-    payload json NOT NULL,
-    history jsonb,
-    unique_key text COLLATE pg_catalog."C",
-    outage_since timestamp with time zone,
-    headers redrive.headers,
-    group_key redrive.group_key,
-    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
-
--- Name: TABLE jobs_delayed; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
-
--- Name: live_jobs; Type: VIEW; Schema: redrive; Owner: -
-
-CREATE VIEW redrive.live_jobs AS
- SELECT j.id,
-    (j.queue)::text AS queue,
-    j.kind,
-    'ready'::text AS state,
-    j.priority,
-    j.payload,
-    j.attempt,
-    j.max_attempts,
-    j.generation,
-    j.crashes,
-    j.ready_at AS run_at,
-    j.enqueued_at,
-    j.history,
-    NULL::uuid AS worker_id,
-    NULL::uuid AS lease_id,
-    NULL::timestamp with time zone AS claimed_at,
-    j.unique_key,
-    j.outage_since,
-    j.headers,
-    j.group_key
-   FROM redrive.jobs j
-UNION ALL
- SELECT d.id,
-    d.queue,
-    d.kind,
-    'delayed'::text AS state,
-    d.priority,
-    d.payload,
-    d.attempt,
-    d.max_attempts,
-    d.generation,
-    d.crashes,
-    d.run_at,
-    d.enqueued_at,
-    d.history,
-    NULL::uuid AS worker_id,
-    NULL::uuid AS lease_id,
-    NULL::timestamp with time zone AS claimed_at,
-    d.unique_key,
-    d.outage_since,
-    d.headers,
-    d.group_key
-   FROM redrive.jobs_delayed d
-UNION ALL
- SELECT j.id,
-    l.queue,
-    j.kind,
-    'leased'::text AS state,
-    j.priority,
-    j.payload,
-    j.attempt,
-    j.max_attempts,
-    j.generation,
-    j.crashes,
-    l.claimed_at AS run_at,
-    j.enqueued_at,
-    j.history,
-    l.worker_id,
-    l.lease_id,
-    l.claimed_at,
-    j.unique_key,
-    j.outage_since,
-    j.headers,
-    j.group_key
-   FROM (redrive.leases l
-     CROSS JOIN LATERAL redrive.jobs_of(l.*) j(id, kind, priority, payload, attempt, max_attempts, generation, crashes, refunds, enqueued_at, history, unique_key, outage_since, headers, group_key))
-  WHERE (j.id <> ALL (l.done));
-
--- Name: VIEW live_jobs; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
 
 -- Name: dlq_events; Type: VIEW; Schema: redrive; Owner: -
 
@@ -8070,7 +9081,7 @@ COMMENT ON COLUMN redrive.retention.queue IS 'NULL: every queue without a rule f
 
 -- Name: COLUMN retention.keep; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died.';
+COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died or an operator last changed it.';
 
 -- Name: COLUMN retention.even_open; Type: COMMENT; Schema: redrive; Owner: -
 
