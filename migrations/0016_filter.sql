@@ -277,45 +277,4 @@ BEGIN
 END
 $$;
 
--- Returns the SQL condition of an erasure on a row with these expressions. `$1` is the filter. Raises an error for a
--- filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
-CREATE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    given text[];
-BEGIN
-    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
-        RAISE EXCEPTION 'redrive: the filter of an erasure must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    given := ARRAY(SELECT f.key FROM jsonb_each(filter) f WHERE f.value <> 'null');
-    IF NOT given <@ '{ids,queue,kind,payload}' THEN
-        RAISE EXCEPTION 'redrive: an erasure selects by payload, id, queue and kind, not by %',
-            (SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}'))
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF NOT given && '{ids,payload}' THEN
-        RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    RETURN concat_ws(' AND ',
-        CASE WHEN 'ids' = ANY (given) THEN
-            id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
-        CASE WHEN 'queue' = ANY (given) THEN queue || ' = $1 ->> ''queue''' END,
-        CASE WHEN 'kind' = ANY (given) THEN kind || ' = $1 ->> ''kind''' END,
-        CASE WHEN 'payload' = ANY (given) THEN payload || ' @@ ($1 ->> ''payload'')::jsonpath' END);
-END
-$$;
-
--- Returns the same condition on waiting jobs `j`. The job of a letter that matches does too, so that both go.
-CREATE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
-            'redrive.json_of(convert_to(j.payload::text, ''UTF8''))')
-        || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
-        || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
-$$;
-
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
