@@ -1,4 +1,4 @@
--- Purpose: Views for people and tools, `live_jobs`, `letters` and `queues`, and the filter of live jobs.
+-- Purpose: Views for people and tools, `live_jobs`, `letters` and `queues`, and the filters of live jobs and erasures.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -174,11 +174,12 @@ CREATE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL, max_j
     SET jit = off
 AS $$
 BEGIN
+    -- No lease_id, which a reader may not see.
     RETURN QUERY EXECUTE
-        -- Without the lease, which proves that a worker holds it.
         'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
         ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
-        ' j.outage_since, j.headers, j.group_key FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        ' j.outage_since, j.headers, j.group_key'
+        ' FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
         || ' ORDER BY j.id LIMIT $3'
         USING filter, after, max_jobs;
 END

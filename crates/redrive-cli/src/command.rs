@@ -7,7 +7,7 @@ use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
-use crate::jobs::{Enqueue, JobCommand, Stats, Work};
+use crate::jobs::{Enqueue, JOB_CONDITIONS, JOB_CONDITIONS_HELP, JobCommand, Stats, Work};
 use crate::profession::Profession;
 use crate::registry::Registry;
 
@@ -82,9 +82,9 @@ impl Command {
             Command::Job(command) => command.profession(),
             Command::Dlq(command) => command.profession(),
             Command::Audit(command) => command.profession(),
-            Command::Breaker(_) | Command::Erase(_) | Command::Prune(_) | Command::Redact(_) => {
-                Profession::Operator
-            }
+            Command::Breaker(command) => command.profession(),
+            Command::Redact(command) => command.profession(),
+            Command::Erase(_) | Command::Prune(_) => Profession::Operator,
         }
     }
 
@@ -131,20 +131,31 @@ fn with_help_layout(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_help_layout)
 }
 
-/// Adds the conditions on letters to the long help of a command that takes some.
+/// Adds the conditions on letters or jobs to the long help of a command that takes some.
 fn with_conditions(command: clap::Command) -> clap::Command {
-    let has_conditions = |command: &clap::Command| {
-        let mut arguments = command.get_arguments();
-        arguments.any(|argument| argument.get_id() == "conditions")
-    };
-    if !has_conditions(&command) {
+    let Some(conditions) = conditions_help(&command) else {
         return command;
-    }
+    };
     let help = match command.get_after_help() {
-        Some(help) => format!("{help}\n\n{CONDITIONS_HELP}"),
-        None => CONDITIONS_HELP.to_owned(),
+        Some(help) => format!("{help}\n\n{conditions}"),
+        None => conditions.to_owned(),
     };
     command.after_long_help(help)
+}
+
+/// The help for the conditions that a command takes.
+fn conditions_help(command: &clap::Command) -> Option<&'static str> {
+    let takes = |id: &str| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|argument| argument.get_id() == id)
+    };
+    if takes("conditions") {
+        Some(CONDITIONS_HELP)
+    } else if takes(JOB_CONDITIONS) {
+        Some(JOB_CONDITIONS_HELP)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -188,9 +199,10 @@ mod tests {
         definition.build();
         for_each_leaf(&definition, &mut |command| {
             let help = command.clone().render_long_help().to_string();
-            let takes_conditions = command
-                .get_arguments()
-                .any(|argument| argument.get_id() == "conditions");
+            let takes_conditions = command.get_arguments().any(|argument| {
+                let id = argument.get_id();
+                id == "conditions" || id == JOB_CONDITIONS
+            });
             assert_eq!(help.contains("payload.PATH="), takes_conditions, "{help}");
             filtering += usize::from(takes_conditions);
             let is_option =
@@ -199,7 +211,7 @@ mod tests {
             let is_global = last.is_none_or(|line| line.contains("--verbose"));
             assert!(is_global || command.get_name() == "connection", "{help}");
         });
-        assert!(filtering >= 8, "{filtering}");
+        assert!(filtering >= 16, "{filtering}");
     }
 
     #[test]

@@ -99,23 +99,24 @@ impl DlqCommand {
         let Some(subcommand) = &self.subcommand else {
             return Profession::Reader;
         };
-        if matches!(subcommand, DlqSubcommand::Capture(_)) {
-            return Profession::Capturer;
-        }
-        if let DlqSubcommand::Protection(command) = subcommand {
-            return command.profession();
-        }
-        let only_reads = matches!(
-            subcommand,
+        match subcommand {
             DlqSubcommand::List(_)
-                | DlqSubcommand::Ls(_)
-                | DlqSubcommand::Show(_)
-                | DlqSubcommand::Validate(_)
-                | DlqSubcommand::Export(_)
-        );
-        match only_reads {
-            true => Profession::Reader,
-            false => Profession::Operator,
+            | DlqSubcommand::Ls(_)
+            | DlqSubcommand::Show(_)
+            | DlqSubcommand::Validate(_)
+            | DlqSubcommand::Export(_) => Profession::Reader,
+            DlqSubcommand::Capture(_) => Profession::Capturer,
+            DlqSubcommand::Groups(command) => command.profession(),
+            DlqSubcommand::Runs(command) => command.profession(),
+            DlqSubcommand::Protection(command) => command.profession(),
+            DlqSubcommand::Policies(command) => command.profession(),
+            DlqSubcommand::Retention(command) => command.profession(),
+            DlqSubcommand::Archive(command) => command.profession(),
+            DlqSubcommand::Redrive(_)
+            | DlqSubcommand::Discard(_)
+            | DlqSubcommand::Reopen(_)
+            | DlqSubcommand::Edit(_)
+            | DlqSubcommand::Deliver(_) => Profession::Operator,
         }
     }
 

@@ -3,7 +3,7 @@
 /// A profession of `redrive.grant_role`, or the owner of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profession {
-    /// Migrates the schema.
+    /// Migrates the schema and protects queues.
     Owner,
     Enqueuer,
     Worker,

@@ -1,12 +1,17 @@
 //! `--json`: one vocabulary for every command, which the schema of the crate describes.
 
+use std::time::Duration;
+
+use redrive::dlq::runs::RunOptions;
+use redrive::dlq::{LetterFilter, LetterState, Protection, RetentionRule};
+use redrive::{JobId, Operator};
 use redrive_tests::{TestDatabase, ran};
 use serde_json::{Value, json};
 
 use super::{Payloads, letters};
 
 /// Commands, and the definitions of the lines that they may print. The test replaces `LETTER`,
-/// `JOB` and `FILE`.
+/// `ARCHIVED`, `GROUP`, `JOB` and `FILE`.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("migrate", &["migration", "schema_state"]),
     ("migrate --check", &["schema_state"]),
@@ -16,7 +21,22 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("work idle --exec true --drain", &["worked"]),
     ("stats", &["queue"]),
     ("job show JOB", &["job"]),
+    ("job list", &["job"]),
+    ("job list live --limit 1", &["job"]),
     ("job set JOB --priority 3", &["changed_job"]),
+    ("job priority 4 JOB", &["changed_job"]),
+    ("job priority 4 live", &["job_dry_run"]),
+    ("job priority 4 live --yes", &["job_action"]),
+    ("job run-now live", &["job_dry_run"]),
+    ("job run-now live --yes", &["job_action"]),
+    (
+        "job edit live --merge {\"a\":1}",
+        &["edited_letter", "job_dry_run"],
+    ),
+    ("job edit live --merge {\"a\":1} --yes", &["job_action"]),
+    ("job edit live --exec false --yes", &["job_action"]),
+    ("job cancel live", &["job_dry_run"]),
+    ("job cancel live unique=k --yes", &["job_action"]),
     ("breaker open gateway", &["changed_breaker"]),
     ("breaker list", &["breaker"]),
     ("dlq", &["overview"]),
@@ -27,6 +47,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq show LETTER", &["letter"]),
     ("dlq groups", &["group"]),
     ("dlq groups orders died<1h", &["group"]),
+    ("dlq groups list --all", &["group"]),
     ("dlq groups show 1", &["group"]),
     (
         "dlq groups show 1 --by payload.order --limit 2",
@@ -36,6 +57,22 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq groups ack class=exit:65 --yes", &["group"]),
     ("dlq groups note 1 known", &["group"]),
     ("dlq groups own 1 payments", &["group"]),
+    ("dlq groups resolve 1", &["group"]),
+    ("dlq groups ignore 1", &["group"]),
+    ("dlq groups reopen 1", &["group"]),
+    (
+        "dlq groups split GROUP --by payload.tenant",
+        &["regrouping"],
+    ),
+    (
+        "dlq groups split GROUP --by payload.tenant --yes",
+        &["regrouped"],
+    ),
+    ("dlq groups merge GROUP 1", &["regrouping"]),
+    ("dlq groups merge GROUP 1 --yes", &["regrouped"]),
+    ("dlq groups rules list", &["group_rule"]),
+    ("dlq groups rules apply 1", &["regrouped"]),
+    ("dlq groups rules remove 1", &["removed"]),
     ("dlq validate orders --exec true", &["validation"]),
     (
         "dlq validate orders --exec true --passing",
@@ -54,9 +91,17 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq runs list", &["run"]),
     ("dlq runs show 1", &["run"]),
     ("dlq runs show 1 --letters", &["run_letter"]),
+    ("dlq runs approve 1", &["run"]),
     ("dlq runs pause 1", &["run"]),
     ("dlq runs resume 1 --detach", &["run"]),
     ("dlq runs cancel 1", &["run"]),
+    ("dlq runs watch 1", &["run"]),
+    (
+        "dlq protection set orders --approve-above 9",
+        &["protection"],
+    ),
+    ("dlq protection list", &["protection"]),
+    ("dlq protection remove orders", &["removed_protection"]),
     ("dlq deliver orders --limit 1 --exec true", &["dry_run"]),
     (
         "dlq deliver orders --limit 1 --exec true --yes",
@@ -72,7 +117,14 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq capture --file FILE", &["capture_counts"]),
     ("dlq export orders --limit 1", &["capture_line"]),
     ("dlq archive list", &["archived_letter"]),
+    ("dlq archive list --limit 1", &["archived_letter"]),
+    ("dlq archive show ARCHIVED", &["archived_letter"]),
     ("dlq archive export", &["capture_line"]),
+    ("dlq archive restore old", &["dry_run"]),
+    ("dlq archive restore --id ARCHIVED 999999", &["action"]),
+    ("dlq archive restore old --limit 1 --yes", &["action"]),
+    ("dlq archive delete old", &["dry_run"]),
+    ("dlq archive delete old --yes", &["action"]),
     (
         "dlq policies set nightly orders --every 6h",
         &["changed_policy"],
@@ -80,6 +132,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq policies set all --all", &["changed_policy"]),
     ("dlq policies list", &["policy"]),
     ("dlq policies pause nightly", &["changed_policy"]),
+    ("dlq policies resume nightly", &["changed_policy"]),
     ("dlq policies remove nightly", &["changed_policy"]),
     ("prune --older-than 1d", &["dry_run"]),
     ("prune --older-than 1d --yes", &["action"]),
@@ -91,10 +144,15 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("redact list", &["redaction"]),
     ("redact apply", &["dry_run"]),
     ("redact apply --yes", &["action"]),
-    ("redact remove 1", &["removed_redaction"]),
+    ("redact remove 1", &["removed"]),
     ("audit --limit 5", &["audit_record"]),
     ("audit counters", &["counter"]),
+    ("prune --audit --older-than 30d", &["pruned_audit"]),
+    ("prune --audit --older-than 30d --yes", &["pruned_audit"]),
     ("job cancel JOB", &["changed_job"]),
+    ("erase payload.order=2", &["erasure"]),
+    ("erase payload.order=2 --yes", &["erasure"]),
+    ("erase payload.order=2 --yes", &["erasure"]),
 ];
 
 /// Lines that a command may print to stderr.
@@ -121,21 +179,96 @@ fn validator(definitions: &[&str]) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("a schema")
 }
 
+/// Archives the letters of the queue `old`, and returns one of them.
+fn archived(db: &TestDatabase) -> JobId {
+    let old = db.queue("old");
+    let letters = letters(db, &old, 3);
+    let operator = Operator::new("maria");
+    let dlq = old.database().dlq();
+    let rule = RetentionRule::archive(LetterState::Open, Duration::ZERO).queue("old");
+    dlq.retention().set(&rule, &operator).expect("a rule");
+    let moved = dlq.retention().apply(&operator).expect("an archive");
+    assert_eq!(moved, 3);
+    let removed = dlq
+        .retention()
+        .remove(Some("old"), LetterState::Open, &operator);
+    assert!(removed.expect("a rule"));
+    letters[0]
+}
+
+/// Captures a failure of a tenant, and returns its group.
+fn group(db: &TestDatabase) -> String {
+    let capture = "SELECT redrive.capture('s', '1', 'mail', 'mail', convert_to($1, 'UTF8'))";
+    let mut client = db.client();
+    client
+        .execute(capture, &[&r#"{"tenant": "acme"}"#])
+        .expect("a letter");
+    let group = "SELECT group_id FROM redrive.dead_letters WHERE queue = 'mail'";
+    let row = client.query_one(group, &[]).expect("a letter");
+    row.get::<_, i64>(0).to_string()
+}
+
+/// Creates the run 1, which waits for the approval of a second operator.
+fn unapproved_run(db: &TestDatabase) {
+    let queue = db.queue("payments");
+    letters(db, &queue, 1);
+    let maria = Operator::new("maria");
+    let dlq = queue.database().dlq();
+    let protection = Protection::new("payments").approve_above(0);
+    dlq.protect(&protection, &maria).expect("a protection");
+    let filter = LetterFilter::new().queue("payments");
+    let run = dlq.runs().create(&filter, &RunOptions::new(), &maria);
+    assert_eq!(run.expect("a run").expect("a letter").id.get(), 1);
+}
+
+#[test]
+fn no_command_is_forgotten() {
+    let db = TestDatabase::empty();
+    let (mut paths, mut commands) = (vec![String::new()], 0);
+    let mut forgotten = Vec::new();
+    while let Some(path) = paths.pop() {
+        let arguments: Vec<&str> = path.split_whitespace().chain(["--help"]).collect();
+        let help = ran(&db, &arguments).exits_with(0);
+        let subcommands = subcommands(&help.out);
+        if subcommands.is_empty() {
+            commands += 1;
+            let is_run = |(line, _): &(&str, &[&str])| format!("{line} ").starts_with(&*path);
+            if !COMMANDS.iter().any(is_run) {
+                forgotten.push(path);
+            }
+        } else {
+            paths.extend(subcommands.iter().map(|name| format!("{path}{name} ")));
+        }
+    }
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+    assert!(commands > 60, "{commands}");
+}
+
+/// Returns the names of the subcommands in a help text.
+fn subcommands(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let is_name = |name: &&str| !name.is_empty() && *name != "help";
+    names.filter(is_name).collect()
+}
+
 #[test]
 fn every_line_of_every_command_is_described_by_the_schema() {
     let db = TestDatabase::migrated();
     let letter = letters(&db, &db.queue("orders"), 6)[0].to_string();
-    let file = Payloads::new(&db, 2, None);
     let messages = validator(MESSAGES);
-    let archived = "INSERT INTO redrive.archived_letters (id, queue, letter) VALUES (-1, 'orders', \
-         '{\"kind\": \"order\", \"state\": \"recovered\", \"error_class\": \"E\", \"error_message\": \"\"}')";
-    db.client()
-        .batch_execute(archived)
-        .expect("an archived letter");
+    let archived = archived(&db).to_string();
+    let group = group(&db);
+    unapproved_run(&db);
+    // Making letters replaces and removes the file of the database.
+    let file = Payloads::new(&db, 2, None);
     let (mut job, mut troubles) = (String::new(), Vec::new());
     for (line, definitions) in COMMANDS {
         let arguments = line.split(' ').map(|word| match word {
             "LETTER" => &*letter,
+            "ARCHIVED" => &*archived,
+            "GROUP" => &*group,
             "JOB" => &*job,
             "FILE" => file.path(),
             word => word,

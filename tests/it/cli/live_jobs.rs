@@ -107,7 +107,7 @@ fn bulk_commands_are_dry_runs_without_yes() {
         .lines()[0];
     assert_eq!(
         line.to_string(),
-        r#"{"dry_run":true,"left_out":[{"jobs":3,"reason":"ready"}],"matching":5,"would_change":2}"#
+        r#"{"action":"run-now","dry_run":true,"jobs":2,"matching":5,"skipped":[{"jobs":3,"reason":"ready"}]}"#
     );
     let listed = redrive(&db, &["job", "list", "state=ready", "priority=0"]).exits_with(0);
     assert_eq!(listed.out.lines().count(), 5, "{}", listed.out);
@@ -162,7 +162,10 @@ fn bulk_commands_change_what_matches_and_are_audited() {
         "--json",
     ];
     let line = &redrive(&db, &cancel).exits_with(0).lines()[0];
-    assert_eq!(line["cancelled"], 3);
+    assert_eq!(
+        (&line["action"], &line["jobs"]),
+        (&"cancel".into(), &3.into())
+    );
     assert_eq!(
         db.open().dlq().count(&LetterFilter::new()).unwrap().letters,
         3

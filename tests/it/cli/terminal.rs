@@ -1,5 +1,6 @@
 //! The terminal: text from the database cannot control it.
 
+use postgres::Client;
 use redrive_tests::{TestDatabase, ran};
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
@@ -25,6 +26,13 @@ const READS: &[&[&str]] = &[
     &["dlq", "policies", "list"],
     &["dlq", "retention", "list"],
     &["dlq", "archive", "list"],
+    &["dlq", "archive", "show", "4"],
+    &["dlq", "archive", "restore", QUEUE],
+    &["dlq", "archive", "delete", QUEUE],
+    &["dlq", "groups", "rules", "list"],
+    &["dlq", "groups", "merge", "1", "2"],
+    &["dlq", "groups", "split", "2", "--by", "error~e"],
+    &["dlq", "protection", "list"],
     &["dlq", "redrive", QUEUE],
     &["dlq", "discard", QUEUE, "--reason", "x"],
     &["dlq", "edit", QUEUE, "--merge", "{\"a\": 1}"],
@@ -41,6 +49,7 @@ const READS: &[&[&str]] = &[
     &["job", "show", "100"],
     &["job", "list", QUEUE],
     &["job", "cancel", QUEUE],
+    &["job", "priority", "7", QUEUE],
     &["job", "edit", QUEUE, "--merge", "{\"a\": 1}"],
     &["breaker", "list"],
     &["redact", "list"],
@@ -51,6 +60,21 @@ const READS: &[&[&str]] = &[
 fn is_harmful(character: char) -> bool {
     let hides = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     hides || (character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
+/// Stores the letter 4 in the archive, a rule of the group 1, and a protection.
+fn archive_rule_and_protection(client: &mut Client, name: &str) {
+    let archived = "INSERT INTO redrive.archived_letters (id, queue, letter) \
+        SELECT 4, l.queue, redrive.archive_json(l, $1::text, NULL) || '{\"id\": 4}' FROM redrive.dead_letters l WHERE l.id = 3";
+    client.execute(archived, &[&EVIL]).unwrap();
+    let rule = "INSERT INTO redrive.group_rules (group_id, action, pattern, person, reason) \
+                VALUES (1, 'payload', $1::text, $1::text, $1::text)";
+    client.execute(rule, &[&EVIL]).unwrap();
+    let protection =
+        "INSERT INTO redrive.protections (queue, roles) VALUES ($1::text, ARRAY[$2::text])";
+    client
+        .execute(protection, &[&format!("{name}2"), &EVIL])
+        .unwrap();
 }
 
 #[test]
@@ -132,6 +156,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     client
         .batch_execute("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'")
         .unwrap();
+    archive_rule_and_protection(&mut client, &name);
     let (mut shown, mut troubles) = (0, Vec::new());
     for arguments in READS {
         let arguments: Vec<&str> = arguments

@@ -356,8 +356,8 @@ fn an_archived_letter_is_shown_and_restored_on_the_command_line() {
     let dry = ran(&test, &["dlq", "archive", "restore", "orders", "--json"]).exits_with(0);
     let dry: Value = serde_json::from_str(&dry.out).unwrap();
     assert_eq!(
-        (&dry["would_change"], &dry["left_out"]["id_taken"]),
-        (&2.into(), &0.into())
+        (&dry["letters"], &dry["skipped"]),
+        (&2.into(), &serde_json::json!([]))
     );
     let one = ran(&test, &["dlq", "archive", "restore", "--id", &first]).exits_with(0);
     assert_eq!(one.out, "1 letter restored\n");
@@ -373,7 +373,12 @@ fn an_archived_letter_is_shown_and_restored_on_the_command_line() {
     )
     .exits_with(0);
     let rest: Value = serde_json::from_str(&rest.out).unwrap();
-    assert_eq!(rest["restored"], 1);
+    assert_eq!(rest["letters"], 1);
+    let again = ["dlq", "archive", "restore", "--id", &first, "--json"];
+    let again: Value = serde_json::from_str(&ran(&test, &again).exits_with(1).out).unwrap();
+    let missing =
+        serde_json::json!([{ "reason": "missing", "letters": 1, "ids": [made[0].get()] }]);
+    assert_eq!(again["skipped"], missing);
     assert_eq!(stats(db, "orders").expect("letters").open, 2);
     ran(&test, &["dlq", "archive", "restore", "orders"]).exits_with(1);
 }

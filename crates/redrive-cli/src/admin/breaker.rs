@@ -11,6 +11,7 @@ use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{self, ago, rfc3339, short};
 
@@ -85,6 +86,16 @@ Example:
 }
 
 impl BreakerCommand {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        match self.subcommand {
+            BreakerSubcommand::List { .. } => Profession::Reader,
+            BreakerSubcommand::Open { .. } | BreakerSubcommand::Close { .. } => {
+                Profession::Operator
+            }
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match &self.subcommand {

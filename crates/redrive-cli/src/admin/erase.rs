@@ -62,7 +62,7 @@ impl Erase {
             return self.erase(&filter, &found, &db, cx);
         }
         if cx.global.json {
-            let mut line = counts_json(&found);
+            let mut line = erasure_json(&found);
             line["dry_run"] = true.into();
             json_line(cx.out, &line)?;
         }
@@ -109,7 +109,7 @@ impl Erase {
         // A claim may have taken more jobs.
         erased.leased = db.dlq().erasable(filter)?.leased;
         if cx.global.json {
-            json_line(cx.out, &counts_json(&erased))?;
+            json_line(cx.out, &erasure_json(&erased))?;
         }
         if erased.is_empty() && erased.leased == 0 {
             return Ok(nothing_matched(cx));
@@ -140,7 +140,7 @@ fn rows(erasure: &Erasure) -> u64 {
 }
 
 fn table(erasure: &Erasure, heading: &'static str) -> Table {
-    let mut table = Table::new([Column::Text("PLACE"), Column::Number(heading)]);
+    let mut table = Table::new([Column::Word("PLACE"), Column::Number(heading)]);
     for (place, entries) in [
         ("waiting jobs", erasure.jobs),
         ("letters", erasure.letters),
@@ -172,15 +172,20 @@ fn write_leased(leased: u64, cx: &mut Context<'_>) -> Result<()> {
     Ok(())
 }
 
-fn counts_json(erasure: &Erasure) -> Value {
+fn erasure_json(erasure: &Erasure) -> Value {
+    let skipped = match erasure.leased {
+        0 => json!([]),
+        jobs => json!([{ "reason": "leased", "jobs": jobs }]),
+    };
     json!({
+        "action": "erase",
         "jobs": erasure.jobs,
-        "leased": erasure.leased,
         "letters": erasure.letters,
         "versions": erasure.versions,
         "archived": erasure.archived,
         "groups": erasure.groups,
-        "audit": erasure.audit,
+        "audit_records": erasure.audit,
         "runs": erasure.runs,
+        "skipped": skipped,
     })
 }

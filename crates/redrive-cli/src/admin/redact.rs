@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, json_line};
 
 /// List, add, remove and apply redactions: data that letters must not keep
@@ -87,6 +88,16 @@ struct RemoveRedaction {
 }
 
 impl RedactCommand {
+    /// The role that the command needs.
+    pub(crate) fn profession(&self) -> Profession {
+        match self.subcommand {
+            RedactSubcommand::List => Profession::Reader,
+            RedactSubcommand::Add(_) | RedactSubcommand::Apply(_) | RedactSubcommand::Remove(_) => {
+                Profession::Operator
+            }
+        }
+    }
+
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             RedactSubcommand::List => list(cx),

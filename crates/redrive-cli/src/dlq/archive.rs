@@ -13,6 +13,7 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::letter::{Backtrace, LetterLine, print_letter};
 use crate::ndjson::CaptureLine;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, json_line};
 use crate::time::{ago, rfc3339};
 
@@ -82,6 +83,16 @@ struct ExportArchive {
 }
 
 impl ArchiveCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            ArchiveSubcommand::List(_)
+            | ArchiveSubcommand::Show(_)
+            | ArchiveSubcommand::Export(_) => Profession::Reader,
+            ArchiveSubcommand::Restore(_) | ArchiveSubcommand::Delete(_) => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             ArchiveSubcommand::List(command) => command.run(cx),

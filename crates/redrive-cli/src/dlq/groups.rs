@@ -14,6 +14,7 @@ use redrive::dlq::GroupState;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::profession::Profession;
 
 /// List failure groups, set their state, owner and note, merge and split them
 ///
@@ -58,6 +59,25 @@ enum GroupsSubcommand {
 }
 
 impl GroupsCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        let Some(subcommand) = &self.subcommand else {
+            return Profession::Reader;
+        };
+        match subcommand {
+            GroupsSubcommand::List(_) | GroupsSubcommand::Show(_) => Profession::Reader,
+            GroupsSubcommand::Rules(command) => command.profession(),
+            GroupsSubcommand::Ack(_)
+            | GroupsSubcommand::Resolve(_)
+            | GroupsSubcommand::Ignore(_)
+            | GroupsSubcommand::Reopen(_)
+            | GroupsSubcommand::Note(_)
+            | GroupsSubcommand::Own(_)
+            | GroupsSubcommand::Merge(_)
+            | GroupsSubcommand::Split(_) => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let Some(subcommand) = &self.subcommand else {
             return self.list.run(cx);

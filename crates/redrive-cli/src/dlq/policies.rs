@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{json_line, one_line};
 
 /// Redrive letters automatically at regular intervals
@@ -69,6 +70,17 @@ struct ResumePolicy {
 }
 
 impl PoliciesCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            PoliciesSubcommand::List(_) => Profession::Reader,
+            PoliciesSubcommand::Set(_)
+            | PoliciesSubcommand::Remove(_)
+            | PoliciesSubcommand::Pause(_)
+            | PoliciesSubcommand::Resume(_) => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             PoliciesSubcommand::List(command) => command.run(cx),

@@ -137,7 +137,7 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let mut table = Table::new([
         Column::Text("QUEUE"),
         Column::Number("APPROVAL ABOVE"),
-        Column::Text("APPROVED BY"),
+        Column::Word("APPROVED BY"),
         Column::Text("ROLES"),
     ]);
     for protection in &protections {

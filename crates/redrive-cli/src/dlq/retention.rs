@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, json_line, one_line};
 use crate::time::{self, short};
 
@@ -82,6 +83,14 @@ struct RemoveRule {
 }
 
 impl RetentionCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            RetentionSubcommand::List => Profession::Reader,
+            RetentionSubcommand::Set(_) | RetentionSubcommand::Remove(_) => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             RetentionSubcommand::List => list(cx),

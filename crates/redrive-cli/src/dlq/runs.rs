@@ -13,6 +13,7 @@ use super::stored_filter::StoredFilter;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
+use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line};
 use crate::time::ago;
 use show::show;
@@ -96,6 +97,19 @@ struct WatchRun {
 }
 
 impl RunsCommand {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            RunsSubcommand::List(_) | RunsSubcommand::Show(_) | RunsSubcommand::Watch(_) => {
+                Profession::Reader
+            }
+            RunsSubcommand::Pause(_)
+            | RunsSubcommand::Approve(_)
+            | RunsSubcommand::Resume(_)
+            | RunsSubcommand::Cancel(_) => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match &self.subcommand {

@@ -14,16 +14,21 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::profession::Profession;
 
-/// List, show, cancel and change jobs that have not ended
-#[derive(Args, Debug)]
-#[command(after_help = "\
+pub(crate) use selection::JOB_CONDITIONS;
+
+/// The conditions, for the help of every command that takes them.
+pub(crate) const JOB_CONDITIONS_HELP: &str = "\
 Conditions on jobs (a job must meet all of them):
   queue= kind= state= id= priority= attempts= generation= age> age<
   unique= payload.PATH=
 
 The states are ready, delayed and leased. The age counts from the enqueue. Pass
 each condition as one argument, in single quotes if it contains spaces or <, > or \".
-  state=ready,delayed  id=5..10  'age>5m'  'priority<0'  'payload.amount>100'")]
+  state=ready,delayed  id=5..10  'age>5m'  'priority<0'  'payload.amount>100'";
+
+/// List, show, cancel and change jobs that have not ended
+#[derive(Args, Debug)]
+#[command(after_help = JOB_CONDITIONS_HELP)]
 pub(crate) struct JobCommand {
     #[command(subcommand)]
     subcommand: JobSubcommand,

@@ -82,7 +82,7 @@ impl JobCount {
 }
 
 /// One statement that changes a batch.
-pub(crate) struct Batch<'a> {
+pub(crate) struct JobBatch<'a> {
     pub(crate) doing: &'static str,
     pub(crate) word: &'static str,
     pub(crate) filter: &'a JobFilter,
@@ -192,7 +192,7 @@ impl Jobs<'_> {
         let mut changed = ChangedJobs::default();
         let mut place = None;
         while left > 0 {
-            let batch = Batch {
+            let batch = JobBatch {
                 doing: "change jobs",
                 word: change.word(),
                 filter,
@@ -221,11 +221,11 @@ impl Jobs<'_> {
     }
 
     /// Changes one batch. `audit` is the record of the first one.
-    pub(crate) fn change_batch(self, batch: Batch<'_>, audit: Option<i64>) -> Result<Batched> {
+    pub(crate) fn change_batch(self, batch: JobBatch<'_>, audit: Option<i64>) -> Result<Batched> {
         let filter = batch.filter.parameter()?;
         let most = i64::try_from(batch.most).unwrap_or(i64::MAX);
         let operator = batch.operator.clone();
-        let Batch {
+        let JobBatch {
             doing,
             word,
             priority,

@@ -12,7 +12,7 @@ use crate::db::sql;
 use crate::dlq::edit::{Edit, EditDiff, EditPreview, Edited, Made};
 use crate::dlq::validation_error::ValidationErrors;
 use crate::error::{Error, Result};
-use crate::inspect::bulk::Batch;
+use crate::inspect::bulk::JobBatch;
 use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
 use crate::job::job::JobId;
@@ -168,7 +168,7 @@ impl Jobs<'_> {
         done: &mut Edited,
         refused: &mut ValidationErrors,
     ) -> Result<()> {
-        let mut batch = Batch {
+        let mut batch = JobBatch {
             doing: "edit jobs",
             word: "edit",
             filter,

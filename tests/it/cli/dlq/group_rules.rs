@@ -81,14 +81,14 @@ fn a_group_is_split_by_tenant() {
         dry.out
     );
     let parts = split("payload.tenant", &["--json"]).exits_with(0).lines();
-    assert_eq!((parts.len(), parts[0]["would_move"].as_u64()), (1, Some(1)));
+    assert_eq!((parts.len(), parts[0]["letters"].as_u64()), (1, Some(1)));
     split("payload.region", &[]).exits_with(1);
     split("queue", &[]).exits_with(2);
     split("error~(", &["--yes"]).exits_with(2);
     let done = split("payload.tenant", &["--yes", "--json"])
         .exits_with(0)
         .lines();
-    assert_eq!(done[0]["moved"].as_u64(), Some(1));
+    assert_eq!(done[0]["letters"].as_u64(), Some(1));
     assert_ne!(group(&db, "down", r#"{"tenant": "acme"}"#), id);
     assert_eq!(group(&db, "down", "{}"), id);
 }

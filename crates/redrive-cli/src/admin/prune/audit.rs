@@ -27,8 +27,9 @@ impl PruneAudit<'_> {
                 cx.out,
                 &json!({
                     "dry_run": true,
+                    "action": "prune",
                     "older_than_ms": self.older_than.as_millis(),
-                    "would_change": records,
+                    "audit_records": records,
                 }),
             )?;
             return Ok(Ending::Done);
@@ -61,7 +62,10 @@ impl PruneAudit<'_> {
         drop(progress);
         let pruned = pruned?;
         if cx.global.json {
-            json_line(cx.out, &json!({ "pruned": pruned }))?;
+            json_line(
+                cx.out,
+                &json!({ "action": "prune", "audit_records": pruned }),
+            )?;
         } else {
             writeln!(cx.out, "pruned {}", counted(pruned, "audit record"))?;
         }

@@ -7,12 +7,13 @@ use serde_json::json;
 
 use super::{nothing_matched, table};
 use crate::context::{Context, Ending};
+use crate::dlq::filter::quoted;
 use crate::dlq::selection::Selection;
 use crate::dlq::stopped::Stopped;
 use crate::error::Result;
 use crate::operator;
 use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, json_line};
+use crate::terminal::{Progress, Window, command_lines, counted, json_line};
 
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
@@ -54,11 +55,14 @@ impl DeleteArchived {
         let db = cx.database()?;
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
         if cx.global.json && !self.yes {
-            json_line(cx.out, &json!({ "dry_run": true, "would_change": total }))?;
+            json_line(
+                cx.out,
+                &json!({ "dry_run": true, "action": "delete", "letters": total }),
+            )?;
         }
         if total == 0 {
             if cx.global.json && self.yes {
-                json_line(cx.out, &json!({ "deleted": 0 }))?;
+                json_line(cx.out, &json!({ "action": "delete", "letters": 0 }))?;
             }
             return Ok(nothing_matched(&filter, cx));
         }
@@ -70,10 +74,15 @@ impl DeleteArchived {
                     counted(total, "letter")
                 )?;
                 table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
+                let words = self.selection.words();
+                let reason = self.reason.as_deref();
+                let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+                let reason = reason.unwrap_or_default();
+                let command = format!("redrive dlq archive delete {words}{reason} --yes");
                 writeln!(
                     cx.out,
-                    "\nNothing was changed. To act:\n  redrive dlq archive delete {} --yes",
-                    self.selection.words()
+                    "\nNothing was changed. To act:\n{}",
+                    command_lines("  ", &command, Window::of_stdout().columns())
                 )?;
             }
             return Ok(Ending::Done);
@@ -99,7 +108,7 @@ impl DeleteArchived {
         };
         done.inspect_err(|_| stopped.say_after_error(cx))?;
         if cx.global.json {
-            json_line(cx.out, &json!({ "deleted": deleted }))?;
+            json_line(cx.out, &json!({ "action": "delete", "letters": deleted }))?;
         } else {
             writeln!(cx.out, "{} deleted", counted(deleted, "letter"))?;
         }

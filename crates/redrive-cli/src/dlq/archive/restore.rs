@@ -3,18 +3,20 @@
 use std::ops::ControlFlow;
 
 use clap::{ArgGroup, Args};
-use redrive::Database;
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
-use serde_json::{Map, Value, json};
+use redrive::{Database, JobId};
+use serde_json::json;
 
 use super::nothing_matched;
 use crate::context::{Context, Ending};
+use crate::dlq::filter::quoted;
+use crate::dlq::not_done::skipped_json;
 use crate::dlq::selection::Selection;
 use crate::dlq::stopped::Stopped;
 use crate::error::Result;
 use crate::operator;
 use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::terminal::{Progress, Window, command_lines, counted, grouped, json_line};
 
 /// Move archived letters back, with their ids, history and counts
 ///
@@ -71,9 +73,10 @@ impl RestoreArchived {
                 cx.out,
                 &json!({
                     "dry_run": true,
+                    "action": "restore",
+                    "letters": restorable,
                     "matching": restorable + preview.left.len() as u64,
-                    "would_change": restorable,
-                    "left_out": left_json(&preview),
+                    "skipped": skipped_json(left_reasons(&preview)),
                 }),
             )?;
         }
@@ -92,10 +95,15 @@ impl RestoreArchived {
             writeln!(cx.out, "{line}")?;
         }
         if restorable > 0 {
+            let words = self.selection.words();
+            let reason = self.reason.as_deref();
+            let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+            let reason = reason.unwrap_or_default();
+            let command = format!("redrive dlq archive restore {words}{reason} --yes");
             writeln!(
                 cx.out,
-                "Nothing was changed. To act:\n  redrive dlq archive restore {} --yes",
-                self.selection.words()
+                "Nothing was changed. To act:\n{}",
+                command_lines("  ", &command, Window::of_stdout().columns())
             )?;
         }
         Ok(Ending::Done)
@@ -133,12 +141,20 @@ impl RestoreArchived {
             stopped.say_after_error(cx);
             return Err(error.into());
         }
+        let ids = self.selection.ids().iter().copied();
+        let missing: Vec<JobId> = ids
+            .filter(|id| {
+                !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)
+            })
+            .collect();
         if cx.global.json {
+            let missing = missing.iter().map(|id| (*id, "missing"));
             json_line(
                 cx.out,
                 &json!({
-                    "restored": done,
-                    "left_out": left_json(&so_far),
+                    "action": "restore",
+                    "letters": done,
+                    "skipped": skipped_json(left_reasons(&so_far).chain(missing)),
                     "audit": so_far.audit,
                 }),
             )?;
@@ -152,16 +168,8 @@ impl RestoreArchived {
             stopped.say(cx)?;
             return Ok(Ending::NothingMatched);
         }
-        let missing: Vec<String> = self
-            .selection
-            .ids()
-            .iter()
-            .filter(|id| {
-                !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == *id)
-            })
-            .map(ToString::to_string)
-            .collect();
         if !missing.is_empty() {
+            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
             cx.say(format!("not in the archive: {}", missing.join(", ")));
         } else if done == 0 && so_far.left.is_empty() {
             return Ok(nothing_matched(filter, cx));
@@ -179,11 +187,10 @@ fn left(restored: &Restored, reason: NotRestored) -> u64 {
     same.count() as u64
 }
 
-fn left_json(restored: &Restored) -> Map<String, Value> {
-    NotRestored::ALL
-        .into_iter()
-        .map(|reason| (reason.as_str().to_owned(), left(restored, reason).into()))
-        .collect()
+/// The letters that stay, each with the reason in one word.
+fn left_reasons(restored: &Restored) -> impl Iterator<Item = (JobId, &'static str)> {
+    let left = restored.left.iter();
+    left.map(|(id, reason)| (*id, reason.as_str()))
 }
 
 /// One line for each reason, with an example.

@@ -7,9 +7,10 @@ use serde_json::json;
 use super::rules::report;
 use super::show::not_found;
 use crate::context::{Context, Ending};
+use crate::dlq::filter::quoted;
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{counted, json_line, one_line};
+use crate::terminal::{Window, command_lines, counted, json_line, one_line};
 
 /// Merge failure groups: their letters and future failures go to one group
 ///
@@ -69,8 +70,8 @@ impl MergeGroups {
                     json_line(
                         cx.out,
                         &json!({
-                            "dry_run": true, "group": group.id.get(), "into": into.get(),
-                            "would_move": letters,
+                            "dry_run": true, "action": "merge", "group": group.id.get(),
+                            "into": into.get(), "letters": letters,
                         }),
                     )?;
                 } else {
@@ -86,11 +87,18 @@ impl MergeGroups {
             }
             if !cx.global.json {
                 let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
+                let reason = self.reason.as_deref();
+                let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+                let command = format!(
+                    "{} dlq groups merge {} --into {into}{} --yes",
+                    cx.registry.name,
+                    ids.join(" "),
+                    reason.unwrap_or_default()
+                );
                 writeln!(
                     cx.out,
-                    "\nNothing was changed. To act:\n  {} dlq groups merge {} --into {into} --yes",
-                    cx.registry.name,
-                    ids.join(" ")
+                    "\nNothing was changed. To act:\n{}",
+                    command_lines("  ", &command, Window::of_stdout().columns())
                 )?;
             }
             return Ok(Ending::Done);
@@ -100,7 +108,7 @@ impl MergeGroups {
         for &id in groups {
             let done = db.dlq().groups().merge(id, into, &operator)?;
             let what = format!("group {id} is merged into group {into}");
-            if let Ending::NothingMatched = report(&done, &what, cx)? {
+            if let Ending::NothingMatched = report("merge", &done, &what, cx)? {
                 ending = Ending::NothingMatched;
             }
         }

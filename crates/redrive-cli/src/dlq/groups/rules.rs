@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, counted, grouped, json_line, one_line};
+use crate::profession::Profession;
+use crate::terminal::{Column, Table, counted, grouped, json_line};
 use crate::time::{ago, rfc3339};
 
 /// List, apply and remove the rules that merge and split groups
@@ -40,13 +41,21 @@ enum RulesSubcommand {
 }
 
 impl GroupRules {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.subcommand {
+            RulesSubcommand::List => Profession::Reader,
+            RulesSubcommand::Apply { .. } | RulesSubcommand::Remove { .. } => Profession::Operator,
+        }
+    }
+
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match &self.subcommand {
             RulesSubcommand::List => list(&db.dlq().groups().rules()?, cx),
             RulesSubcommand::Apply { rule } => {
                 let done = db.dlq().groups().apply_rule(*rule)?;
-                report(&done, &format!("rule {rule} is applied"), cx)
+                report("apply", &done, &format!("rule {rule} is applied"), cx)
             }
             RulesSubcommand::Remove { rule, reason } => {
                 let operator = operator::current(reason.as_deref());
@@ -56,7 +65,7 @@ impl GroupRules {
                     return Ok(Ending::NothingMatched);
                 }
                 match cx.global.json {
-                    true => json_line(cx.out, &json!({ "rule": rule.get(), "removed": true }))?,
+                    true => json_line(cx.out, &json!({ "id": rule.get(), "removed": true }))?,
                     false => writeln!(cx.out, "group rule {rule} is removed")?,
                 }
                 Ok(Ending::Done)
@@ -66,11 +75,23 @@ impl GroupRules {
 }
 
 /// Prints what a rule moved. Letters that were locked make the exit code 1.
-pub(super) fn report(done: &Regrouped, what: &str, cx: &mut Context<'_>) -> Result<Ending> {
+pub(super) fn report(
+    action: &str,
+    done: &Regrouped,
+    what: &str,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
     if cx.global.json {
+        let skipped = match done.locked {
+            0 => json!([]),
+            letters => json!([{ "reason": "locked", "letters": letters }]),
+        };
         json_line(
             cx.out,
-            &json!({ "rule": done.rule.get(), "moved": done.moved, "locked": done.locked }),
+            &json!({
+                "action": action, "rule": done.rule.get(), "letters": done.moved,
+                "skipped": skipped,
+            }),
         )?;
     } else {
         writeln!(
@@ -108,7 +129,7 @@ fn list(rules: &[GroupRule], cx: &mut Context<'_>) -> Result<Ending> {
                 cx.out,
                 &json!({
                     "id": rule.id.get(), "group": rule.group.get(), "title": rule.title,
-                    "into": into, "by": by, "at": rfc3339(rule.at), "operator": rule.by,
+                    "into": into, "by": by, "created_at": rfc3339(rule.at), "person": rule.by,
                     "reason": rule.reason,
                 }),
             )?;
@@ -119,7 +140,7 @@ fn list(rules: &[GroupRule], cx: &mut Context<'_>) -> Result<Ending> {
         Column::Number("ID"),
         Column::Number("GROUP"),
         Column::Text("RULE"),
-        Column::Text("SINCE"),
+        Column::Number("AGE"),
         Column::Text("OPERATOR"),
         Column::Text("TITLE"),
     ]);
@@ -132,10 +153,10 @@ fn list(rules: &[GroupRule], cx: &mut Context<'_>) -> Result<Ending> {
         table.row([
             rule.id.to_string(),
             rule.group.to_string(),
-            one_line(&action),
+            action,
             ago(rule.at),
-            rule.by.as_deref().map(one_line).unwrap_or_default(),
-            rule.title.as_deref().map(one_line).unwrap_or_default(),
+            rule.by.clone().unwrap_or_default(),
+            rule.title.clone().unwrap_or_default(),
         ]);
     }
     table.write(cx.out)?;

@@ -10,7 +10,7 @@ use crate::context::{Context, Ending};
 use crate::dlq::filter::quoted;
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
+use crate::terminal::{Column, Table, Window, command_lines, grouped, json_line, one_line};
 
 /// Split a failure group: letters and future failures that match go to new groups
 ///
@@ -59,7 +59,7 @@ impl SplitGroup {
                 self.group,
                 one_line(&self.by.to_string())
             );
-            return report(&done, &what, cx);
+            return report("split", &done, &what, cx);
         }
         let parts = groups.preview_split(self.group, &self.by)?;
         if cx.global.json {
@@ -67,8 +67,8 @@ impl SplitGroup {
                 json_line(
                     cx.out,
                     &json!({
-                        "dry_run": true, "group": self.group.get(), "by": self.by.to_string(),
-                        "part": part.part, "would_move": part.letters,
+                        "dry_run": true, "action": "split", "group": self.group.get(),
+                        "by": self.by.to_string(), "part": part.part, "letters": part.letters,
                     }),
                 )?;
             }
@@ -80,15 +80,22 @@ impl SplitGroup {
         if !cx.global.json {
             let mut table = Table::new([Column::Number("LETTERS"), Column::Text("WOULD MOVE TO")]);
             for part in &parts {
-                table.row([grouped(part.letters), one_line(&part.part)]);
+                table.row([grouped(part.letters), part.part.clone()]);
             }
             table.write(cx.out)?;
-            writeln!(
-                cx.out,
-                "\nNothing was changed. To act:\n  {} dlq groups split {} --by {} --yes",
+            let reason = self.reason.as_deref();
+            let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+            let command = format!(
+                "{} dlq groups split {} --by {}{} --yes",
                 cx.registry.name,
                 self.group,
-                quoted(&self.by.to_string())
+                quoted(&self.by.to_string()),
+                reason.unwrap_or_default()
+            );
+            writeln!(
+                cx.out,
+                "\nNothing was changed. To act:\n{}",
+                command_lines("  ", &command, Window::of_stdout().columns())
             )?;
         }
         Ok(Ending::Done)

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use clap::Args;
 use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
 use redrive::{Database, JobId};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::selection::{
     JobSelection, JobsLeftOut, left_out_json, matching, write_left_out, write_sample,
@@ -16,7 +16,7 @@ use crate::dlq::Stopped;
 use crate::error::Result;
 use crate::operator;
 use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::terminal::{Progress, Window, command_lines, counted, grouped, json_line};
 
 const AFTER_HELP: &str = "\
 Ctrl-C stops after the current batch of 500 jobs and prints how many were changed.
@@ -134,9 +134,10 @@ fn dry_run(
             cx.out,
             &json!({
                 "dry_run": true,
+                "action": words(change).action,
+                "jobs": affected,
                 "matching": count.jobs(),
-                "would_change": affected,
-                "left_out": left_out_json(&left_out),
+                "skipped": left_out_json(&left_out),
             }),
         )?;
     } else if count.jobs() > 0 {
@@ -155,8 +156,12 @@ fn dry_run(
         write_sample(db.admin().jobs().list(&filter)?, words(change).takes, cx)?;
         writeln!(
             cx.out,
-            "\nNothing was changed. To act:\n  {}",
-            selection.command_line(&words(change).command)
+            "\nNothing was changed. To act:\n{}",
+            command_lines(
+                "  ",
+                &selection.command_line(&words(change).command),
+                Window::of_stdout().columns()
+            )
         )?;
     }
     Ok(match affected {
@@ -209,9 +214,15 @@ fn change_matching(
     }
     let left_out = left_out(&count, changeable, change);
     if cx.global.json {
-        let mut line = json!({ "left_out": left_out_json(&left_out), "audit": audit });
-        line[words.key] = Value::from(done);
-        json_line(cx.out, &line)?;
+        json_line(
+            cx.out,
+            &json!({
+                "action": words.action,
+                "jobs": done,
+                "skipped": left_out_json(&left_out),
+                "audit": audit,
+            }),
+        )?;
     } else if count.jobs() > 0 {
         writeln!(cx.out, "{} {}", counted(done, "job"), words.participle)?;
         write_left_out(&left_out, cx)?;
@@ -322,11 +333,11 @@ fn explain(id: JobId, change: JobChange, db: &Database, cx: &mut Context<'_>) ->
 
 /// A change in words.
 struct Words {
+    /// The subcommand.
+    action: &'static str,
     /// The subcommand with its first arguments.
     command: String,
     participle: &'static str,
-    /// The key of the number in JSON.
-    key: &'static str,
     progressive: &'static str,
     /// The states of the jobs that it changes.
     takes: &'static [JobState],
@@ -335,23 +346,23 @@ struct Words {
 fn words(change: JobChange) -> Words {
     match change {
         JobChange::SetPriority(priority) => Words {
+            action: "priority",
             command: format!("priority {priority}"),
             participle: "given the priority",
-            key: "reprioritized",
             progressive: "setting the priority",
             takes: &[JobState::Ready, JobState::Delayed],
         },
         JobChange::RunNow => Words {
+            action: "run-now",
             command: "run-now".to_owned(),
             participle: "made ready",
-            key: "made_ready",
             progressive: "making ready",
             takes: &[JobState::Delayed],
         },
         JobChange::Cancel | _ => Words {
+            action: "cancel",
             command: "cancel".to_owned(),
             participle: "cancelled",
-            key: "cancelled",
             progressive: "cancelling",
             takes: &[JobState::Ready, JobState::Delayed],
         },

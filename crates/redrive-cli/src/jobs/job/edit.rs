@@ -120,13 +120,17 @@ fn report(done: &Edited, left_out: &[JobsLeftOut], cx: &mut Context<'_>) -> Resu
         json!({ "error": error.message, "sample": error.sample, "jobs": error.letters, "ids": ids })
     });
     if cx.global.json {
-        let skipped: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
+        let mut skipped = left_out_json(left_out);
+        if !done.skipped.is_empty() {
+            let ids: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
+            skipped.push(json!({ "reason": "changed", "jobs": ids.len(), "ids": ids }));
+        }
         json_line(
             cx.out,
             &json!({
-                "edited": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
-                "errors": errors.collect::<Vec<Value>>(), "skipped": skipped,
-                "left_out": left_out_json(left_out), "audit": done.audit,
+                "action": "edit", "jobs": done.edited.len(), "unchanged": done.unchanged,
+                "invalid": invalid, "errors": errors.collect::<Vec<Value>>(), "skipped": skipped,
+                "audit": done.audit,
             }),
         )?;
     } else {

@@ -3,7 +3,7 @@
 use clap::Args;
 use redrive::JobId;
 
-use super::selection::filter_of;
+use super::selection::{JOB_CONDITIONS, filter_of};
 use super::show::JobLine;
 use super::table::job_table;
 use crate::context::{Context, Ending};
@@ -19,9 +19,8 @@ Examples:
   redrive job list orders 'attempts>=2' --json | jq .payload
 ")]
 pub(super) struct ListJobs {
-    /// Jobs with this id, or of this queue; conditions such as state=ready 'age>5m'; see `redrive
-    /// job --help`.
-    #[arg(value_name = "ID|QUEUE|CONDITION")]
+    /// Jobs with these ids, or of this queue; conditions such as state=ready 'age>5m'; see below.
+    #[arg(id = JOB_CONDITIONS, value_name = "ID|QUEUE|CONDITION")]
     words: Vec<String>,
     /// At most this many jobs.
     #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -51,8 +50,7 @@ impl ListJobs {
                 return Ok(Ending::NothingMatched);
             }
             Some(last) if jobs.len() as u64 == self.limit => {
-                cx.out.flush()?;
-                cx.say(format!("for more jobs, add --after {}", last.id));
+                cx.say_more("jobs", &format!("--after {}", last.id))?;
             }
             Some(_) => {}
         }

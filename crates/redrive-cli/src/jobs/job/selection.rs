@@ -14,15 +14,16 @@ use crate::terminal::{counted, grouped};
 
 /// How many jobs a dry run shows.
 const SAMPLE: usize = 5;
+/// The id of the argument that takes conditions on jobs.
+pub(crate) const JOB_CONDITIONS: &str = "job_conditions";
 
 /// The jobs to act on, and whether to act.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Selection")]
 #[group(skip)]
 pub(super) struct JobSelection {
-    /// Jobs with these ids, or of this queue; conditions such as kind=invoice 'age>5m'; see
-    /// `redrive job --help`.
-    #[arg(value_name = "ID|QUEUE|CONDITION", required = true)]
+    /// Jobs with these ids, or of this queue; conditions such as kind=invoice 'age>5m'; see below.
+    #[arg(id = JOB_CONDITIONS, value_name = "ID|QUEUE|CONDITION", required = true)]
     words: Vec<String>,
     /// At most this many jobs.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]

@@ -10,8 +10,8 @@ pub(super) fn job_table(jobs: &[LiveJob]) -> Table {
     let mut table = Table::new([
         Column::Number("ID"),
         Column::Text("QUEUE"),
-        Column::Text("KIND"),
-        Column::Text("STATE"),
+        Column::Name("KIND"),
+        Column::Word("STATE"),
         Column::Number("PRIORITY"),
         Column::Number("ATTEMPTS"),
         Column::Number("AGE"),
