@@ -224,14 +224,17 @@ BEGIN
         WITH gone AS (
             DELETE FROM redrive.run_deltas d
             WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = run LIMIT max_rows - folded))
-            RETURNING d.recovered, d.died_alike, d.died_differently
+            RETURNING d.tried, d.sent, d.skipped, d.recovered, d.died_alike, d.died_differently
         ),
         added AS (
             UPDATE redrive.redrive_runs r
-            SET recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
+            -- A run that was paused or cancelled also left the numbers of its last steps.
+            SET cursor = r.cursor + n.tried, sent = r.sent + n.sent, skipped = r.skipped + n.skipped,
+                recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
                 died_differently = r.died_differently + n.died_differently
             FROM (
-                SELECT sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
+                SELECT sum(g.tried) AS tried, sum(g.sent) AS sent, sum(g.skipped) AS skipped,
+                       sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
                        sum(g.died_differently) AS died_differently
                 FROM gone g
             ) n

@@ -3446,8 +3446,9 @@ DECLARE
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
-        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, redrive.filter_letters, redrive.filter_values, '
-            'redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
+            'redrive.waiting_query, redrive.page_waiting, redrive.letter_payload, redrive.rule_part, '
+            'redrive.filter_letters, redrive.filter_values, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
@@ -4124,11 +4125,12 @@ CREATE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL::bigin
     SET jit TO 'off'
     AS $_$
 BEGIN
+    -- No lease_id, which a reader may not see.
     RETURN QUERY EXECUTE
-        -- Without the lease, which proves that a worker holds it.
         'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
         ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
-        ' j.outage_since, j.headers, j.group_key FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        ' j.outage_since, j.headers, j.group_key'
+        ' FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
         || ' ORDER BY j.id LIMIT $3'
         USING filter, after, max_jobs;
 END

@@ -171,7 +171,7 @@ impl Hand {
         // Until every letter was tried; a locked one would be retried after a second.
         loop {
             let step = driver.step()?;
-            if step.status != DriveStatus::Running || !step.wait.is_zero() {
+            if step.status != DriveStatus::Running || step.tried == step.total {
                 break;
             }
         }
