@@ -13,6 +13,7 @@ mod breakers;
 mod custom_program;
 mod prune;
 mod runbooks;
+mod tables;
 mod terminal;
 
 use std::cmp::Reverse;

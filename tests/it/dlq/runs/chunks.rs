@@ -252,8 +252,9 @@ fn a_cancelled_run_leaves_unsent_letters_open() {
     let mut late = one.transaction().unwrap();
     assert_eq!(step(&mut late, who, 1000), ("cancelled".to_owned(), 0));
     late.commit().unwrap();
+    one.execute("SELECT redrive.fold_runs()", &[]).unwrap();
     let run = the_run(&test);
-    assert_eq!((run.state, run.sent), (RunState::Cancelled, 1000));
+    assert_eq!((run.state, run.tried, run.sent), (RunState::Cancelled, 1000, 1000));
     let asked = "SELECT (SELECT count(*) FROM redrive.live_jobs), (SELECT count(*) FROM redrive.run_chunks)";
     let row = one.query_one(asked, &[]).unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1000, 0));
