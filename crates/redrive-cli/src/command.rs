@@ -6,6 +6,7 @@ use crate::admin::{AuditCommand, BreakerCommand, Erase, Migrate, Prune, RedactCo
 use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
+use crate::gameday::Gameday;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JobCommand, Stats, Work};
 use crate::profession::Profession;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Redact(RedactCommand),
     Erase(Erase),
     Audit(AuditCommand),
+    Gameday(Gameday),
     #[command(hide = true)]
     Connection(Connection),
 }
@@ -82,9 +84,11 @@ impl Command {
             Command::Job(command) => command.profession(),
             Command::Dlq(command) => command.profession(),
             Command::Audit(command) => command.profession(),
-            Command::Breaker(_) | Command::Erase(_) | Command::Prune(_) | Command::Redact(_) => {
-                Profession::Operator
-            }
+            Command::Breaker(_)
+            | Command::Erase(_)
+            | Command::Gameday(_)
+            | Command::Prune(_)
+            | Command::Redact(_) => Profession::Operator,
         }
     }
 
@@ -101,6 +105,7 @@ impl Command {
             Command::Redact(command) => command.run(cx),
             Command::Erase(command) => command.run(cx),
             Command::Audit(command) => command.run(cx),
+            Command::Gameday(command) => command.run(cx),
             Command::Connection(Connection {}) => {
                 writeln!(cx.out, "{CONNECTION_HELP}")?;
                 Ok(Ending::Done)

@@ -95,6 +95,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("audit --limit 5", &["audit_record"]),
     ("audit counters", &["counter"]),
     ("job cancel JOB", &["changed_job"]),
+    ("gameday", &["gameday_step"]),
+    ("gameday --jobs 2 --yes", &["gameday_step"]),
 ];
 
 /// Lines that a command may print to stderr.

@@ -86,6 +86,7 @@ migrations! {
     43 "0043_event_changes";
     44 "0044_live_jobs";
     45 "0045_capture_many";
+    46 "0046_gameday";
 }
 
 /// The ledger of applied migrations.
