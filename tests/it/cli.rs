@@ -11,6 +11,7 @@ mod dlq;
 mod breakers;
 
 mod custom_program;
+mod gameday;
 mod prune;
 mod runbooks;
 mod tables;

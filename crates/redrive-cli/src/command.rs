@@ -6,6 +6,7 @@ use crate::admin::{AuditCommand, BreakerCommand, Erase, Migrate, Prune, RedactCo
 use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
+use crate::gameday::Gameday;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JOB_CONDITIONS, JOB_CONDITIONS_HELP, JobCommand, Stats, Work};
 use crate::profession::Profession;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Redact(RedactCommand),
     Erase(Erase),
     Audit(AuditCommand),
+    Gameday(Gameday),
     #[command(hide = true)]
     Connection(Connection),
 }
@@ -84,7 +86,7 @@ impl Command {
             Command::Audit(command) => command.profession(),
             Command::Breaker(command) => command.profession(),
             Command::Redact(command) => command.profession(),
-            Command::Erase(_) | Command::Prune(_) => Profession::Operator,
+            Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) => Profession::Operator,
         }
     }
 
@@ -101,6 +103,7 @@ impl Command {
             Command::Redact(command) => command.run(cx),
             Command::Erase(command) => command.run(cx),
             Command::Audit(command) => command.run(cx),
+            Command::Gameday(command) => command.run(cx),
             Command::Connection(Connection {}) => {
                 writeln!(cx.out, "{CONNECTION_HELP}")?;
                 Ok(Ending::Done)

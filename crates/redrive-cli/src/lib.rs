@@ -16,6 +16,7 @@ mod letter;
 mod dlq;
 mod jobs;
 mod admin;
+mod gameday;
 mod command;
 mod suggestion;
 mod program;

@@ -10,3 +10,4 @@ pub(crate) mod stats;
 pub(crate) mod queues;
 pub(crate) mod audit;
 pub(crate) mod counters;
+mod gameday;

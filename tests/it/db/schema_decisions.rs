@@ -227,6 +227,7 @@ refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
 remove_event             invoker volatile  pinned any       -
+remove_gameday           definer volatile  pinned committed enable_seqscan=on jit=off
 remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -

@@ -87,6 +87,7 @@ migrations! {
     44 "0044_live_jobs";
     45 "0045_capture_many";
     46 "0046_erase";
+    47 "0047_gameday";
 }
 
 /// The ledger of applied migrations.

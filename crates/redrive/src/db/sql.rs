@@ -153,6 +153,7 @@ statements! {
     AUDIT = "inspect" / "audit";
     COUNT_PRUNABLE_AUDIT = "inspect" / "count_prunable_audit";
     PRUNE_AUDIT = "inspect" / "prune_audit";
+    REMOVE_GAMEDAY = "inspect" / "remove_gameday";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
     STATS = "inspect" / "stats";
     QUEUE_NAMES = "inspect" / "queue_names";
