@@ -3221,14 +3221,17 @@ BEGIN
         WITH gone AS (
             DELETE FROM redrive.run_deltas d
             WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = run LIMIT max_rows - folded))
-            RETURNING d.recovered, d.died_alike, d.died_differently
+            RETURNING d.tried, d.sent, d.skipped, d.recovered, d.died_alike, d.died_differently
         ),
         added AS (
             UPDATE redrive.redrive_runs r
-            SET recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
+            -- A run that was paused or cancelled also left the numbers of its last steps.
+            SET cursor = r.cursor + n.tried, sent = r.sent + n.sent, skipped = r.skipped + n.skipped,
+                recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
                 died_differently = r.died_differently + n.died_differently
             FROM (
-                SELECT sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
+                SELECT sum(g.tried) AS tried, sum(g.sent) AS sent, sum(g.skipped) AS skipped,
+                       sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
                        sum(g.died_differently) AS died_differently
                 FROM gone g
             ) n
@@ -3431,7 +3434,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
@@ -6195,6 +6198,75 @@ CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boole
     )
     SELECT count(*) > 0 FROM counted
 $$;
+
+-- Name: remove_gameday(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_gameday(queue text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'on'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    run_ids   bigint[];
+    group_ids bigint[];
+    leased    bigint;
+    ready     bigint;
+    delayed   bigint;
+    letters   bigint;
+BEGIN
+    PERFORM redrive.require_read_committed('remove_gameday');
+    IF NOT coalesce(remove_gameday.queue ~ '^gameday-[0-9a-f]{12}$', false) THEN
+        RAISE EXCEPTION 'redrive: % is not the queue of a rehearsal', coalesce(quote_literal(remove_gameday.queue), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'Expected gameday- and 12 hexadecimal digits.';
+    END IF;
+    -- A fold that has read deltas of the queue would add them to its totals after they are gone.
+    PERFORM FROM redrive.exclusive_tasks t
+    WHERE t.task IN ('fold_letters', 'fold_metrics') ORDER BY t.task FOR UPDATE;
+
+    DELETE FROM redrive.workers w WHERE w.queue = remove_gameday.queue;
+    WITH gone AS (
+        DELETE FROM redrive.leases s WHERE s.queue = remove_gameday.queue RETURNING s.job_count, s.done
+    )
+    SELECT coalesce(sum(g.job_count - cardinality(g.done)), 0) INTO leased FROM gone g;
+    DELETE FROM redrive.jobs j WHERE j.queue = remove_gameday.queue;
+    GET DIAGNOSTICS ready = ROW_COUNT;
+    DELETE FROM redrive.jobs_delayed j WHERE j.queue = remove_gameday.queue;
+    GET DIAGNOSTICS delayed = ROW_COUNT;
+    DELETE FROM redrive.unique_keys k WHERE k.queue = remove_gameday.queue;
+
+    SELECT array_agg(r.id) INTO run_ids FROM redrive.redrive_runs r WHERE r.filter ->> 'queue' = remove_gameday.queue;
+    DELETE FROM redrive.run_letters m WHERE m.run_id = ANY (run_ids);
+    DELETE FROM redrive.run_chunks c WHERE c.run_id = ANY (run_ids);
+    DELETE FROM redrive.redrive_runs r WHERE r.id = ANY (run_ids);
+
+    -- Triggers delete the versions, and add deltas that are deleted below.
+    DELETE FROM redrive.dead_letters l WHERE l.queue = remove_gameday.queue;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    DELETE FROM redrive.run_deltas d WHERE d.run_id = ANY (run_ids);
+    DELETE FROM redrive.archived_letters a WHERE a.queue = remove_gameday.queue;
+
+    SELECT array_agg(g.id) INTO group_ids FROM redrive.groups g WHERE g.queue = remove_gameday.queue;
+    DELETE FROM redrive.letter_deltas d WHERE d.group_id = ANY (group_ids);
+    DELETE FROM redrive.failure_hours h WHERE h.group_id = ANY (group_ids);
+    DELETE FROM redrive.details d WHERE d.group_id = ANY (group_ids);
+    DELETE FROM redrive.group_rules r WHERE r.group_id = ANY (group_ids) OR r.into_id = ANY (group_ids);
+    DELETE FROM redrive.groups g WHERE g.id = ANY (group_ids);
+    DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
+    DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
+
+    DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
+    DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;
+    DELETE FROM redrive.metric_slots s
+    WHERE s.queue = remove_gameday.queue OR s.label = 'queue' AND s.name = remove_gameday.queue;
+    DELETE FROM redrive.metric_drift d WHERE d.queue = remove_gameday.queue;
+
+    PERFORM redrive.record_act('remove_gameday', remove_gameday.person, remove_gameday.reason, NULL, letters,
+        jsonb_build_object('queue', remove_gameday.queue, 'jobs', leased + ready + delayed));
+    RETURN leased + ready + delayed + letters;
+END
+$_$;
 
 -- Name: remove_group_rule(bigint, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 

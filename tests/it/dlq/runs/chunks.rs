@@ -254,7 +254,10 @@ fn a_cancelled_run_leaves_unsent_letters_open() {
     late.commit().unwrap();
     one.execute("SELECT redrive.fold_runs()", &[]).unwrap();
     let run = the_run(&test);
-    assert_eq!((run.state, run.tried, run.sent), (RunState::Cancelled, 1000, 1000));
+    assert_eq!(
+        (run.state, run.tried, run.sent),
+        (RunState::Cancelled, 1000, 1000)
+    );
     let asked = "SELECT (SELECT count(*) FROM redrive.live_jobs), (SELECT count(*) FROM redrive.run_chunks)";
     let row = one.query_one(asked, &[]).unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1000, 0));
