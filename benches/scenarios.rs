@@ -11,7 +11,6 @@ mod counters;
 mod death;
 mod drain;
 mod fail_once;
-mod flood;
 mod held;
 mod idle;
 mod latency;
@@ -56,7 +55,6 @@ const SCENARIOS: &[Scenario] = &[
     letters::SCENARIO,
     million::SCENARIO,
     scrape::SCENARIO,
-    flood::SCENARIO,
     rivals::SCENARIO,
 ];
 

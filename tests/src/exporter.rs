@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::{SOON, wait_until};
@@ -118,16 +117,6 @@ impl Exporter {
         stream.set_read_timeout(Some(SOON)).expect("a deadline");
         stream.set_write_timeout(Some(SOON)).expect("a deadline");
         stream
-    }
-
-    /// Opens a connection from another address of this machine.
-    pub fn connect_from(&self, client: Ipv4Addr) -> TcpStream {
-        let to: SocketAddrV4 = self.address.parse().expect("an IPv4 address");
-        let from = SocketAddrV4::new(client, 0);
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        bind(&socket, &from).expect("a loopback address");
-        connect(&socket, &to).expect("it listens");
-        TcpStream::from(socket)
     }
 
     /// Requests a page.

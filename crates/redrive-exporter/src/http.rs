@@ -7,8 +7,7 @@
 //!
 //! * [`Listener`] accepts connections up to a limit and survives every error. When the limit is
 //!   reached it evicts the connection that makes the least progress, so idle sockets cannot keep
-//!   a scrape out. If most of the others belong to one address, it
-//!   evicts one of these at once, so a flood from one address delays no scrape from another.
+//!   a scrape out.
 //! * A connection carries one request, which has 5 seconds and 16 KiB.
 //!
 //! Responses are HTTP/1.0 and close the connection. There is no keep-alive and no chunked encoding,

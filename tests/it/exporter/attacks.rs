@@ -1,9 +1,7 @@
 //! The exporter under attack from the network: it keeps serving, in little memory.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use redrive_tests::{Exporter, Order, SOON, TestDatabase, drained, stop, wait_until, worker};
@@ -50,32 +48,6 @@ fn five_hundred_idle_sockets_do_not_block_a_scrape() {
     wait_until("the threads to end", SOON, || {
         exporter.threads("connection") == 0
     });
-    unharmed(&exporter);
-}
-
-#[test]
-fn a_flood_from_one_address_keeps_no_other_out() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
-    let attacker = Ipv4Addr::new(127, 0, 0, 2);
-    let idle: Vec<TcpStream> = (0..600).map(|_| exporter.connect_from(attacker)).collect();
-    // The places, and the evicted ones that have not ended yet.
-    let threads = exporter.threads("connection");
-    assert!(threads <= 64 + 17, "{threads} threads for one address");
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                drop(exporter.connect_from(attacker));
-            }
-        });
-        for _ in 0..100 {
-            assert!(exporter.scrape(10).is_up());
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-    drop(idle);
     unharmed(&exporter);
 }
 

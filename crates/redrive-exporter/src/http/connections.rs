@@ -1,7 +1,6 @@
-//! The open connections, and which of them to evict when a limit is reached.
+//! The open connections, and which of them to evict when the limit is reached.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,13 +17,7 @@ pub(crate) enum Phase {
     Handling,
 }
 
-/// The part of all places in which one address may make the exporter wait for it once no place is
-/// free, so that it cannot keep others out.
-const SHARE: usize = 4;
-/// The least that this part may be.
-const MIN_SHARE: usize = 2;
-
-/// The open connections, up to a limit for all and one per address.
+/// The open connections, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Connections {
     max: usize,
@@ -46,8 +39,6 @@ struct ConnectionTable {
 #[derive(Debug)]
 struct Entry {
     id: u64,
-    /// `None`: the client had gone when it was accepted.
-    client: Option<IpAddr>,
     phase: Phase,
     /// When the phase began.
     since: Instant,
@@ -66,21 +57,13 @@ impl Connections {
         })
     }
 
-    /// Adds a connection.
-    ///
-    /// When the limit is reached, one connection makes room. If the exporter waits for one address in
-    /// more places than its share, that is one of these, at once, so that a flood from one address
-    /// delays no other. Otherwise this waits until a connection closes or may be evicted.
+    /// Adds a connection. When the limit is reached, waits until another one closes or may be
+    /// evicted.
     pub(crate) fn add(self: &Arc<Connections>, stream: TcpStream) -> ConnectionGuard {
-        let client = stream.peer_addr().ok().map(|peer| network(peer.ip()));
         let stream = Arc::new(stream);
         let mut table = self.table();
         while table.entries.len() - table.evicted >= self.max {
-            if let Some(index) = table.next_of_a_flood(self.share()) {
-                table.evict(index);
-                continue;
-            }
-            let Some(index) = table.next_to_evict(|_| true) else {
+            let Some(index) = table.next_to_evict() else {
                 break;
             };
             let grace_left = self
@@ -100,7 +83,6 @@ impl Connections {
         let id = table.last_id;
         table.entries.push(Entry {
             id,
-            client,
             phase: Phase::ReadingRequest,
             since: Instant::now(),
             is_evicted: false,
@@ -114,15 +96,10 @@ impl Connections {
         }
     }
 
-    /// Returns in how many places the exporter waits for one address.
-    fn share(&self) -> usize {
-        (self.max / SHARE).max(MIN_SHARE)
-    }
-
     /// Evicts one connection without a grace period. Called when descriptors run out.
     pub(crate) fn evict_one(&self) {
         let mut table = self.table();
-        if let Some(index) = table.next_to_evict(|_| true) {
+        if let Some(index) = table.next_to_evict() {
             table.evict(index);
         }
     }
@@ -170,27 +147,15 @@ impl Connections {
 }
 
 impl ConnectionTable {
-    /// Returns a connection of the address for which the exporter waits in the most places, if these
-    /// exceed its share.
-    fn next_of_a_flood(&self, share: usize) -> Option<usize> {
-        let mut waiting: BTreeMap<Option<IpAddr>, usize> = BTreeMap::new();
-        for entry in self.entries.iter().filter(|entry| entry.waits_for_client()) {
-            *waiting.entry(entry.client).or_default() += 1;
-        }
-        let (client, places) = waiting.into_iter().max_by_key(|(_, places)| *places)?;
-        (places > share).then_some(())?;
-        self.next_to_evict(|entry| entry.client == client && entry.waits_for_client())
-    }
-
-    /// Returns the oldest of some connections that is in the first phase in the order of eviction.
+    /// Returns the oldest connection of the first phase in the order of eviction.
     ///
     /// Connections that wait for the handler come last: their threads end only after the handler
     /// returns, so evicting them frees nothing sooner.
-    fn next_to_evict(&self, some: impl Fn(&Entry) -> bool) -> Option<usize> {
+    fn next_to_evict(&self) -> Option<usize> {
         let entries = self.entries.iter().enumerate();
         // `min_by_key` returns the first minimum, and entries are in the order of arrival.
         entries
-            .filter(|(_, entry)| !entry.is_evicted && some(entry))
+            .filter(|(_, entry)| !entry.is_evicted)
             .min_by_key(|(_, entry)| entry.phase)
             .map(|(index, _)| index)
     }
@@ -203,24 +168,7 @@ impl ConnectionTable {
     }
 }
 
-/// Returns the address that counts as one client: of IPv6, the network of 64 bits that one host
-/// usually has.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from_bits(network))
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 impl Entry {
-    /// Whether the next move is the client's.
-    fn waits_for_client(&self) -> bool {
-        !self.is_evicted && self.phase != Phase::Handling
-    }
-
     /// Shuts the socket down, which ends the thread that reads or writes it.
     fn evict(&mut self) {
         self.is_evicted = true;
@@ -272,9 +220,7 @@ impl Drop for ConnectionGuard {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
-    use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    use std::net::TcpListener;
 
     use super::*;
 
@@ -287,24 +233,8 @@ mod tests {
 
         /// Opens a connection and returns both ends.
         fn connect(&self, connections: &Arc<Connections>) -> (ConnectionGuard, TcpStream) {
-            self.connect_from("127.0.0.1", connections)
-        }
-
-        /// Opens a connection from an address.
-        fn connect_from(
-            &self,
-            client: &str,
-            connections: &Arc<Connections>,
-        ) -> (ConnectionGuard, TcpStream) {
-            let to = SocketAddrV4::new(
-                Ipv4Addr::LOCALHOST,
-                self.0.local_addr().expect("a port").port(),
-            );
-            let from = SocketAddrV4::new(client.parse().expect("an address"), 0);
-            let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-            bind(&socket, &from).expect("a loopback address");
-            connect(&socket, &to).expect("it connects");
-            let client = TcpStream::from(socket);
+            let address = self.0.local_addr().expect("an address");
+            let client = TcpStream::connect(address).expect("it connects");
             let (accepted, _) = self.0.accept().expect("it is accepted");
             (connections.add(accepted), client)
         }
@@ -319,60 +249,32 @@ mod tests {
     #[test]
     fn at_the_limit_the_connection_with_least_progress_is_evicted() {
         let (server, connections) = (Server::new(), Connections::new(3, Duration::ZERO));
-        let (handling, _client_1) = server.connect_from("127.0.0.1", &connections);
+        let (handling, _client_1) = server.connect(&connections);
         handling.enter(Phase::Handling);
-        let (first, _client_2) = server.connect_from("127.0.0.2", &connections);
-        let (second, _client_3) = server.connect_from("127.0.0.3", &connections);
+        let (first, _client_2) = server.connect(&connections);
+        let (second, _client_3) = server.connect(&connections);
         assert!(!is_evicted(&first), "three fit");
 
-        let (third, _client_4) = server.connect_from("127.0.0.4", &connections);
+        let (third, _client_4) = server.connect(&connections);
         assert!(is_evicted(&first) && !is_evicted(&second), "the oldest");
         third.enter(Phase::Closing);
-        let (fourth, _client_5) = server.connect_from("127.0.0.5", &connections);
+        let (fourth, _client_5) = server.connect(&connections);
         assert!(is_evicted(&third) && !is_evicted(&second), "the answered");
         assert!(!is_evicted(&handling) && !is_evicted(&fourth));
 
         second.enter(Phase::Handling);
         fourth.enter(Phase::WritingResponse);
-        let (fifth, _client_6) = server.connect_from("127.0.0.6", &connections);
+        let (fifth, _client_6) = server.connect(&connections);
         assert!(
             is_evicted(&fourth) && !is_evicted(&handling),
             "the slow reader"
         );
         fifth.enter(Phase::Handling);
-        let (_sixth, _client_7) = server.connect_from("127.0.0.7", &connections);
+        let (_sixth, _client_7) = server.connect(&connections);
         assert!(
             is_evicted(&handling) && !is_evicted(&second),
             "the one handled for longest"
         );
-    }
-
-    #[test]
-    fn a_flood_from_one_address_makes_room_at_once() {
-        // Waiting for the grace period would take a minute.
-        let (server, connections) = (Server::new(), Connections::new(8, Duration::from_mins(1)));
-        let mut flood: Vec<_> = (0..8)
-            .map(|_| server.connect_from("127.0.0.2", &connections))
-            .collect();
-        assert!(flood.iter().all(|(guard, _)| !is_evicted(guard)), "all fit");
-        flood[0].0.enter(Phase::Handling);
-        let others: Vec<_> = (0..3).map(|_| server.connect(&connections)).collect();
-        for _ in 0..20 {
-            flood.push(server.connect_from("127.0.0.2", &connections));
-        }
-        assert!(!is_evicted(&flood[0].0), "it makes progress");
-        let left = flood.iter().filter(|(guard, _)| !is_evicted(guard)).count();
-        assert_eq!(left, 8 - 3);
-        assert!(others.iter().all(|(guard, _)| !is_evicted(guard)));
-    }
-
-    #[test]
-    fn a_network_of_ipv6_counts_as_one_client() {
-        let of = |address: &str| network(address.parse().expect("an address"));
-        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     }
 
     #[test]
