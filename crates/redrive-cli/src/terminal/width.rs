@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(wrap("a longer one", 5), ["a", "long…", "one"]);
         assert_eq!(wrap("日本 語", 5), ["日本", "語"]);
         assert_eq!(fold("one two three", 7), ["one two", "three"]);
-        assert_eq!(fold("a longer one", 5), ["a", "longe", "r one"]);
+        assert_eq!(fold("a 123456 one", 5), ["a", "12345", "6 one"]);
         assert_eq!(fold("日本語", 5), ["日本", "語"]);
         assert_eq!(fold("", 5), [""]);
     }
