@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[
             FunctionPatch {
                 function: "redrive.send_back",
-                changes: &[("FOR UPDATE OF l SKIP LOCKED", "")],
+                changes: &[("FOR UPDATE SKIP LOCKED", "")],
             },
             FunctionPatch {
                 function: "redrive.lock_letters",

@@ -14,10 +14,10 @@ use crate::role::Plan;
 pub(super) const BARRIER: FunctionPatch = FunctionPatch {
     function: "redrive.send_back",
     changes: &[(
-        "FOR UPDATE OF l SKIP LOCKED",
+        "FOR UPDATE SKIP LOCKED",
         "AND (SELECT true FROM pg_catalog.pg_advisory_xact_lock_shared(
                   hashtext(current_setting('application_name'))))
-         FOR UPDATE OF l SKIP LOCKED",
+         FOR UPDATE SKIP LOCKED",
     )],
 };
 
