@@ -131,8 +131,7 @@ CREATE FUNCTION redrive.capture_letters(
 AS $$
 #variable_conflict use_column
 DECLARE
-    new_ids bigint[] := '{}';
-    inserted bigint[];
+    new_ids bigint[];
     found_ids bigint[];
     waiting_ids bigint[];
     closed_ids bigint[];
@@ -154,59 +153,63 @@ BEGIN
             AS g (headers, source, "position", kind, place);
     END IF;
     LOOP
-        WITH given AS MATERIALIZED (
-            -- Assign ids in the given order, so that paging by id keeps it.
-            SELECT g.*, nextval('redrive.job_id') AS id
-            FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
-                AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
-                      error_class, error_message, error_detail, group_key, failure_key, place)
-        ),
-        firsts AS (
-            SELECT DISTINCT ON (g.source, g."position") g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
-            FROM given g
-            -- An insert would wait for a session that updates the letter, and would find its group first.
-            WHERE NOT EXISTS (
-                SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
-            ORDER BY g.source, g."position", g.place
-        ),
-        captured AS (
-            INSERT INTO redrive.dead_letters AS l
-                (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
-            SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-                   coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
-                   redrive.clip(coalesce(f.error_class, 'captured'), 1024),
-                   redrive.clip(coalesce(f.error_message, ''), 8192),
-                   redrive.clip(f.error_detail, 65536), f.group_key,
-                   nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
-            FROM firsts f
-            -- In one order, so that two captures cannot deadlock.
-            ORDER BY f.source, f."position"
-            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
-            RETURNING l.id
-        )
-        SELECT coalesce(array_agg(c.id), '{}') INTO inserted FROM captured c;
-        new_ids := new_ids || inserted;
-        SELECT coalesce(array_agg(l.id ORDER BY g.place), '{}') INTO found_ids
-        FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
-        JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
-        -- Fewer: a letter was deleted in between.
-        CONTINUE WHEN cardinality(found_ids) < cardinality(sources);
-        -- By id, the lock order of every statement that locks several letters.
-        SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
-               coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
-        INTO waiting_ids, closed_ids
-        FROM (
-            SELECT o.id, o.state
-            FROM redrive.dead_letters o
-            WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
-            ORDER BY o.id
-            FOR NO KEY UPDATE
-        ) k;
-        -- Fewer: a closed letter was deleted before it was locked. Its failure needs a new letter.
-        EXIT WHEN (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
-            = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
+        BEGIN
+            WITH given AS MATERIALIZED (
+                -- Assign ids in the given order, so that paging by id keeps it.
+                SELECT g.*, nextval('redrive.job_id') AS id
+                FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+                            error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
+                    AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                          error_class, error_message, error_detail, group_key, failure_key, place)
+            ),
+            firsts AS (
+                SELECT DISTINCT ON (g.source, g."position")
+                       g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
+                FROM given g
+                -- An insert would wait for a session that updates the letter, and would find its group first.
+                WHERE NOT EXISTS (
+                    SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
+                ORDER BY g.source, g."position", g.place
+            ),
+            captured AS (
+                INSERT INTO redrive.dead_letters AS l
+                    (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                     error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
+                SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+                       coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+                       redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+                       redrive.clip(coalesce(f.error_message, ''), 8192),
+                       redrive.clip(f.error_detail, 65536), f.group_key,
+                       nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
+                FROM firsts f
+                -- In one order, so that two captures cannot deadlock.
+                ORDER BY f.source, f."position"
+                ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+                RETURNING l.id
+            )
+            SELECT coalesce(array_agg(c.id), '{}') INTO new_ids FROM captured c;
+            SELECT coalesce(array_agg(l.id ORDER BY g.place), '{}') INTO found_ids
+            FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
+            JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
+            -- By id, the lock order of every statement that locks several letters.
+            SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
+                   coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
+            INTO waiting_ids, closed_ids
+            FROM (
+                SELECT o.id, o.state
+                FROM redrive.dead_letters o
+                WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+                ORDER BY o.id
+                FOR NO KEY UPDATE
+            ) k;
+            EXIT WHEN cardinality(found_ids) = cardinality(sources)
+                AND (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
+                    = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
+            -- A closed letter was deleted before it was locked. Its failure needs a new letter. Start again
+            -- without locks: an insert waits for other captures, and they may wait for these letters.
+            RAISE SQLSTATE 'RD001';
+        EXCEPTION WHEN SQLSTATE 'RD001' THEN NULL;
+        END;
     END LOOP;
     UPDATE redrive.dead_letters l
     SET seen = l.seen + t.times

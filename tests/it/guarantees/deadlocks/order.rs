@@ -3,8 +3,8 @@
 use std::thread;
 
 use postgres::Client;
-use redrive::Enqueued;
-use redrive::dlq::{ForeignFailure, LetterState};
+use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
+use redrive::{Enqueued, Operator};
 use redrive_tests::{Gate, SOON, TestDatabase, counted, drained, letters_in, stop, wait_until};
 
 use super::{at_the_gate, database, deadlocks, order, redriven};
@@ -91,6 +91,49 @@ fn a_repeated_capture_locks_letters_in_id_order() {
     transaction.commit().unwrap();
     assert_eq!(again.join().expect("who captures").unwrap(), 2);
     drop((db, client, watching));
+    assert_eq!(deadlocks(&test), 0);
+}
+
+/// A capture that finds a letter deleted must insert it, and an insert waits for other captures.
+#[test]
+fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
+    let test = database();
+    let db = test.open();
+    let foreign =
+        |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
+    let all = ["0/1", "0/2", "0/3"].map(foreign);
+    let captured = db.dlq().capture_many(&all).unwrap();
+    let second = LetterFilter::new().ids([captured[1].id()]);
+    let operator = Operator::new("ann").reason("a test");
+    db.dlq().discard(&second, &operator).unwrap();
+    let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
+    let mut deletion = deleting.transaction().unwrap();
+    let delete = "DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'";
+    deletion.execute(delete, &[]).unwrap();
+    let mut transaction = locking.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE";
+    transaction.execute(lock, &[]).unwrap();
+
+    let capture = |positions: &'static [usize]| {
+        let (db, all) = (db.clone(), all.clone());
+        thread::spawn(move || {
+            let chosen: Vec<_> = positions.iter().map(|place| &all[*place]).collect();
+            db.dlq().capture_many(chosen).map(|captured| captured.len())
+        })
+    };
+    // It locks the first letter and waits for the deletion of the second, then for the third.
+    let first = capture(&[0, 1, 2]);
+    wait_until_waiting(&mut watching, 1);
+    deletion.commit().unwrap();
+    wait_until_waiting(&mut watching, 1);
+    // It inserts the second and waits for the lock of the first.
+    let second = capture(&[0, 1]);
+    wait_until_waiting(&mut watching, 2);
+    transaction.commit().unwrap();
+    assert_eq!(first.join().unwrap().unwrap(), 3);
+    assert_eq!(second.join().unwrap().unwrap(), 2);
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 3);
+    drop((db, deleting, locking, watching));
     assert_eq!(deadlocks(&test), 0);
 }
 
