@@ -6,6 +6,9 @@
 -- Enqueues one job in the transaction of the caller and returns its id. If a live job of the queue
 -- holds `unique_key`, nothing is stored and the id of that job is returned. The call waits for a
 -- transaction that is storing a job with the same key.
+--
+-- `headers` is an object of strings. A job that does not start within `expires_in` of this call becomes a letter of
+-- the cause `expired` instead of running.
 CREATE FUNCTION redrive.enqueue(
     queue        text,
     kind         text,
@@ -13,7 +16,9 @@ CREATE FUNCTION redrive.enqueue(
     delay        interval DEFAULT '0',
     priority     integer  DEFAULT 0,
     max_attempts integer  DEFAULT 5,
-    unique_key   text     DEFAULT NULL
+    unique_key   text     DEFAULT NULL,
+    headers      jsonb    DEFAULT NULL,
+    expires_in   interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -51,6 +56,23 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
+    IF jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536 THEN
+        RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF EXISTS (SELECT FROM jsonb_object_keys(enqueue.headers) AS k (name) WHERE starts_with(k.name, 'redrive-')) THEN
+        RAISE EXCEPTION 'redrive: names of headers that start with redrive- are reserved'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the job expires in %; it must be longer than its delay and at most 3650 days',
+            enqueue.expires_in USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.expires_in IS NOT NULL THEN
+        enqueue.headers := coalesce(enqueue.headers, '{}') || jsonb_build_object(
+            'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
+    END IF;
+
     IF enqueue.unique_key IS NOT NULL THEN
         SELECT k.job_id INTO held_by
         FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
@@ -62,13 +84,13 @@ BEGIN
     END IF;
 
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key)
+        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers)
         VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
-                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key);
+                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
         VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
-                enqueue.priority, enqueue.max_attempts, enqueue.unique_key);
+                enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;

@@ -188,9 +188,13 @@ BEGIN
         WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
         RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
                   l.generation, l.enqueued_at, l.unique_key, l.group_key,
-                  -- The cast keeps PostgreSQL from checking the headers of every letter.
-                  CASE WHEN l.cause <> 'captured' THEN l.headers
-                      ELSE redrive.captured_headers(l.headers, l.source, l."position")::redrive.headers END AS headers
+                  -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
+                  -- does not expire.
+                  CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                          l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
+                      WHEN l.headers ? 'redrive-expires-in-ms' THEN
+                          (l.headers - 'redrive-expires-in-ms')::redrive.headers
+                      ELSE l.headers END AS headers
     ),
     ready AS (
         INSERT INTO redrive.jobs

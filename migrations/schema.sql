@@ -2542,9 +2542,9 @@ BEGIN
 END
 $$;
 
--- Name: enqueue(text, text, jsonb, interval, integer, integer, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2581,6 +2581,23 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
+    IF jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536 THEN
+        RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF EXISTS (SELECT FROM jsonb_object_keys(enqueue.headers) AS k (name) WHERE starts_with(k.name, 'redrive-')) THEN
+        RAISE EXCEPTION 'redrive: names of headers that start with redrive- are reserved'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the job expires in %; it must be longer than its delay and at most 3650 days',
+            enqueue.expires_in USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.expires_in IS NOT NULL THEN
+        enqueue.headers := coalesce(enqueue.headers, '{}') || jsonb_build_object(
+            'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
+    END IF;
+
     IF enqueue.unique_key IS NOT NULL THEN
         SELECT k.job_id INTO held_by
         FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
@@ -2592,13 +2609,13 @@ BEGIN
     END IF;
 
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key)
+        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers)
         VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
-                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key);
+                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key)
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
         VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
-                enqueue.priority, enqueue.max_attempts, enqueue.unique_key);
+                enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;
@@ -6966,9 +6983,13 @@ BEGIN
         WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
         RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
                   l.generation, l.enqueued_at, l.unique_key, l.group_key,
-                  -- The cast keeps PostgreSQL from checking the headers of every letter.
-                  CASE WHEN l.cause <> 'captured' THEN l.headers
-                      ELSE redrive.captured_headers(l.headers, l.source, l."position")::redrive.headers END AS headers
+                  -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
+                  -- does not expire.
+                  CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                          l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
+                      WHEN l.headers ? 'redrive-expires-in-ms' THEN
+                          (l.headers - 'redrive-expires-in-ms')::redrive.headers
+                      ELSE l.headers END AS headers
     ),
     ready AS (
         INSERT INTO redrive.jobs

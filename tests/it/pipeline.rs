@@ -1,6 +1,7 @@
 //! The pipeline: the steps of a job from its enqueue to its end.
 
 mod carried;
+mod expiry;
 mod headers;
 mod open_transaction;
 mod payload;

@@ -26,7 +26,8 @@ pub use job::backoff::Backoff;
 #[doc(hidden)]
 pub use job::duration::parse_duration;
 pub use job::failure::Failure;
-pub use job::job::{Job, JobId, NewJob};
+pub use job::job::{Job, JobId};
+pub use job::new_job::NewJob;
 pub use job::operator::Operator;
 pub use job::payload::Payload;
 pub use pipeline::enqueue::Enqueued;
@@ -60,8 +61,8 @@ pub mod limits {
     pub use crate::dlq::capture::MAX_CAPTURE_BYTES;
     pub use crate::dlq::policy::MAX_POLICY_BATCH;
     pub use crate::job::backoff::MAX_BACKOFF;
-    pub use crate::job::job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES};
     pub use crate::job::name::MAX_NAME_CHARS;
+    pub use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES};
     pub use crate::job::payload::MAX_PAYLOAD_BYTES;
     pub use crate::pipeline::claim::MAX_CRASHES;
     pub use crate::worker::WORKER_CONNECTIONS;

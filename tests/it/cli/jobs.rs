@@ -297,3 +297,46 @@ fn a_payload_on_stdin_that_is_too_large_is_refused_with_the_limit() {
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert_eq!(ready(&queue), 1);
 }
+
+#[test]
+fn headers_reach_the_command_and_a_late_job_never_runs() {
+    let db = TestDatabase::migrated();
+    let enqueue = |payload: &str, options: &[&str]| {
+        let command = ["enqueue", "w", "order", payload];
+        redrive(&db, &[&command, options].concat())
+    };
+    let header = ["--header", "trace=a=b", "--header", "tenant=north"];
+    enqueue("1", &header).exits_with(0);
+    let late = enqueue("2", &["--expires-in", "1h"]).exits_with(0);
+    let late = late.out.trim();
+    let shown = redrive(&db, &["job", "show", late]).exits_with(0);
+    assert!(
+        shown
+            .out
+            .contains("header      redrive-expires-in-ms: 3600000"),
+        "{}",
+        shown.out
+    );
+    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
+    db.client().execute(age, &[]).unwrap();
+    let check = r#"test "$REDRIVE_HEADERS" = '{"tenant":"north","trace":"a=b"}'"#;
+    redrive(&db, &["work", "w", "--exec", check, "--drain"]).exits_with(0);
+
+    let letters = db.open().dlq().list(&LetterFilter::new()).unwrap();
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert_eq!(
+        (letter.id.to_string().as_str(), letter.cause),
+        (late, DeathCause::Expired)
+    );
+    for (options, why) in [
+        (&["--header", "trace"][..], "NAME=VALUE"),
+        (&["--header", "redrive-x=1"], "reserved"),
+        (&["--expires-in", "0s"], "1 ms to ten years"),
+        (&["--delay", "1h", "--expires-in", "1h"], "before its delay"),
+    ] {
+        let refused = enqueue("3", options).exits_with(2);
+        assert!(refused.err.contains(why), "{}", refused.err);
+    }
+}

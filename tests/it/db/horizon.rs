@@ -44,7 +44,7 @@ const HOT: [(&str, &str); 8] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
     (
         "enqueue_unique",
-        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}'",
+        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}'",
     ),
     (
         "claim_one",

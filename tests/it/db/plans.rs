@@ -200,7 +200,7 @@ const CALLERS: [Hot; 9] = [
     },
     Hot {
         name: "enqueue_unique",
-        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}'",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}'",
         pages: 300,
     },
     Hot {

@@ -41,7 +41,9 @@ mod library {
         pub(crate) mod error_report;
         pub(crate) mod failure;
         pub(crate) mod backoff;
+        pub(crate) mod headers;
         pub(crate) mod job;
+        pub(crate) mod new_job;
         pub(crate) mod operator;
     }
 
@@ -80,7 +82,8 @@ pub(crate) use library::*;
 pub(crate) use error::{Error, Result};
 pub(crate) use job::backoff::Backoff;
 pub(crate) use job::failure::Failure;
-pub(crate) use job::job::{Job, JobId, NewJob};
+pub(crate) use job::job::{Job, JobId};
+pub(crate) use job::new_job::NewJob;
 pub(crate) use job::payload::{MAX_PAYLOAD_BYTES, Payload};
 pub(crate) use pipeline::queue::Queue;
 pub(crate) use worker::{HandlerOptions, Worker, WorkerBuilder};

@@ -32,6 +32,7 @@ Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
   redrive enqueue reports report.day '{}' --unique 2027-03-01
+  redrive enqueue mails mail.code '{\"code\": 7}' --expires-in 10m --header trace=4bf92f35
   generate | redrive enqueue orders order.placed --file -
 ",
     after_help = "With --skip-bad-lines, the exit code is 1 if a line was bad."
@@ -56,6 +57,12 @@ pub(crate) struct Enqueue {
     /// Attempts before the job becomes a dead letter; 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: u32,
+    /// Latest start from now: a job that starts later becomes a dead letter instead.
+    #[arg(long, value_name = "TIME", value_parser = expiry)]
+    expires_in: Option<Duration>,
+    /// Header of the job, such as trace=4bf92f35; repeatable.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
     /// Enqueue the job only if no unfinished job of the queue has this key (1 to 200 bytes).
     /// Otherwise print the id of that job and exit with 1.
     #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
@@ -80,6 +87,21 @@ fn delay(text: &str) -> Result<Duration, String> {
         return Err("a delay is at most ten years (3650d)".to_owned());
     }
     Ok(delay)
+}
+
+fn expiry(text: &str) -> Result<Duration, String> {
+    let time = time::parse(text).map_err(|error| error.to_string())?;
+    if time.is_zero() || time > MAX_DELAY {
+        return Err("a job expires in 1 ms to ten years (3650d)".to_owned());
+    }
+    Ok(time)
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
+    }
 }
 
 impl Enqueue {
@@ -125,9 +147,18 @@ impl Enqueue {
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {
-        job.delay(self.delay)
+        let job = job
+            .delay(self.delay)
             .priority(self.priority)
-            .max_attempts(self.max_attempts)
+            .max_attempts(self.max_attempts);
+        let job = self
+            .headers
+            .iter()
+            .fold(job, |job, (name, value)| job.header(name, value));
+        match self.expires_in {
+            Some(time) => job.expires_in(time),
+            None => job,
+        }
     }
 
     fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {

@@ -58,7 +58,8 @@ Environment of the command:
   REDRIVE_JOB_ID, REDRIVE_QUEUE, REDRIVE_KIND, REDRIVE_PRIORITY,
   REDRIVE_ATTEMPT (from 1), REDRIVE_MAX_ATTEMPTS,
   REDRIVE_GENERATION (number of redrives, from 0),
-  REDRIVE_ENQUEUED_AT (RFC 3339)
+  REDRIVE_ENQUEUED_AT (RFC 3339),
+  REDRIVE_HEADERS (a JSON object)
 
 Signals: SIGTERM and Ctrl-C stop the worker gracefully. Running commands have
 --grace to finish; other jobs go back to the queue. A second signal kills the

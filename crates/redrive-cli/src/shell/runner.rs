@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use redrive::dlq::Letter;
 use redrive::{Failure, Job};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::exit::outcome;
@@ -60,6 +61,7 @@ impl Shell {
                 ("REDRIVE_GENERATION", job.generation().to_string()),
                 ("REDRIVE_PRIORITY", job.priority().to_string()),
                 ("REDRIVE_ENQUEUED_AT", rfc3339(job.enqueued_at())),
+                ("REDRIVE_HEADERS", json!(job.headers()).to_string()),
             ],
             input: line_of(job.payload()),
             stdout: Stdout::Inherit,
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn a_command_gets_the_payload_on_stdin_and_the_job_in_its_environment() {
         let check = r#"test "$(cat)" = '{"a": 1}' && test "$REDRIVE_ATTEMPT/$REDRIVE_MAX_ATTEMPTS" = 1/5 &&
-            test "$REDRIVE_KIND" = sample && case $REDRIVE_ENQUEUED_AT in 20*Z) ;; *) exit 1;; esac"#;
+            test "$REDRIVE_HEADERS" = '{}' && test "$REDRIVE_KIND" = sample && case $REDRIVE_ENQUEUED_AT in 20*Z) ;; *) exit 1;; esac"#;
         run(check, r#"{"a": 1}"#).expect("the payload and the environment match");
         run("true", &format!("\"{}\"", "x".repeat(1_000_000))).expect("a command need not read");
     }

@@ -8,7 +8,7 @@ SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_a
        j.generation, j.crashes, j.run_at, j.enqueued_at,
        -- The letter of a redriven job keeps its earlier history.
        coalesce(l.history || coalesce(j.history, '[]'), j.history) AS history, j.worker_id, w.host,
-       j.unique_key, j.outage_since
+       j.unique_key, j.headers, j.outage_since
 FROM redrive.live_jobs j
 LEFT JOIN redrive.workers w ON w.worker_id = j.worker_id
 LEFT JOIN redrive.letters l ON j.generation > 0 AND l.id = j.id

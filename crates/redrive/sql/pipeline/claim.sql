@@ -103,7 +103,7 @@ leased AS (
         FROM redrive.take_jobs(c.segment, c.tids) j
     ) t
     RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities,
-              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since
+              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -113,5 +113,6 @@ counted AS (
     WHERE c.jobs > 0
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes, l.unique_keys, l.outages_since, statement_timestamp() AS claimed_at
+       l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+       statement_timestamp() AS claimed_at
 FROM leased l

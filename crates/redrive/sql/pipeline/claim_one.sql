@@ -50,7 +50,7 @@ leased AS (
            CASE WHEN NOT t.is_plain THEN ARRAY[t.group_key::text] END
     FROM taken t
     RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts,
-              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since
+              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -59,5 +59,6 @@ counted AS (
     CROSS JOIN redrive.metric_ring m
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes, l.unique_keys, l.outages_since, statement_timestamp() AS claimed_at
+       l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+       statement_timestamp() AS claimed_at
 FROM leased l

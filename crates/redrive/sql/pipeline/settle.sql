@@ -7,7 +7,7 @@
 -- $4 bigint[]  delay in milliseconds (retry, outage, snooze)
 -- $5 text[]    cause (dead)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
--- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze)
+-- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, dead because it expired)
 -- $10 uuid     worker         $11 text  host             $12 text  version
 -- $13 text     cause for a cancelled job: manual
 -- $14 boolean[] whether the attempt met an outage; the outage of a job starts with the first one in a row
@@ -89,7 +89,8 @@ settled AS MATERIALIZED (
                ELSE redrive.add_attempt(j.history, v.attempt_record
                                      || jsonb_build_object('ended_at', clock_timestamp()))
            END AS history,
-           CASE WHEN v.verdict = 'dead'
+           -- LEAST ignores a NULL.
+           CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
                THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms
     FROM (
         SELECT h.lease_id, h.queue, h.cancelled, u.*
@@ -144,7 +145,9 @@ died AS (
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
          enqueued_at, unique_key, pid, run_ms, headers, group_key, failure_key)
     SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
-           p.payload, p.raw, s.priority, s.attempt, s.max_attempts, s.generation, s.crashes,
+           p.payload, p.raw, s.priority,
+           -- A job that expired made no attempt.
+           CASE WHEN s.cause = 'expired' THEN s.attempt - 1 ELSE s.attempt END, s.max_attempts, s.generation, s.crashes,
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
            $15::integer, s.run_ms, s.headers, s.group_key, s.failure_key
     FROM settled s

@@ -11,6 +11,7 @@ use crate::dlq::handle::Dlq;
 use crate::dlq::past::LetterPast;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
+use crate::job::headers;
 use crate::job::job::JobId;
 use crate::job::name;
 use crate::job::payload::Json;
@@ -18,8 +19,7 @@ use crate::job::payload::Json;
 /// The largest capture, in bytes: 16 MiB.
 pub const MAX_CAPTURE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The limits of the schema for headers, as the server prints them, and for group keys.
-const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// The limit of the schema for group keys.
 const MAX_GROUP_KEY_BYTES: usize = 200;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
@@ -208,12 +208,7 @@ impl ForeignFailure {
                 self.raw.len()
             )));
         }
-        let headers: usize = self.headers.iter().map(header_bytes).sum();
-        if headers > MAX_HEADER_BYTES {
-            return Err(Error::invalid(format!(
-                "the headers of a capture are {headers} bytes; the limit is {MAX_HEADER_BYTES}"
-            )));
-        }
+        headers::check_size("a capture", &self.headers)?;
         match &self.group_key {
             Some(key) if !(1..=MAX_GROUP_KEY_BYTES).contains(&key.len()) => {
                 Err(Error::invalid(format!(
@@ -287,20 +282,5 @@ impl Dlq<'_> {
             let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
             Ok(rows.first().and_then(|row| row.get("raw")))
         })
-    }
-}
-
-/// Returns the bytes of a header as PostgreSQL prints it in a JSON object: `"name": "value", `.
-fn header_bytes((name, value): (&String, &String)) -> usize {
-    let string = |text: &str| 2 + text.chars().map(char_bytes).sum::<usize>();
-    string(name) + 2 + string(value) + 2
-}
-
-/// Returns the bytes of a character in a JSON string.
-fn char_bytes(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        '\0'..='\u{1f}' => 6,
-        _ => c.len_utf8(),
     }
 }

@@ -291,9 +291,10 @@ fn error_of(outcome: Outcome) -> Option<ErrorReport> {
     match outcome {
         Outcome::Done => None,
         Outcome::Failed(failure) => Some(failure.report),
-        Outcome::Panicked(report) | Outcome::Undecodable(report) | Outcome::Unhandled(report) => {
-            Some(report)
-        }
+        Outcome::Panicked(report)
+        | Outcome::Undecodable(report)
+        | Outcome::Unhandled(report)
+        | Outcome::Expired(report) => Some(report),
         Outcome::TimedOut(limit) => Some(ErrorReport::new(
             "timeout",
             format!("it took over {limit:?}"),

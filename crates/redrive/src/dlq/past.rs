@@ -10,7 +10,7 @@ use crate::dlq::letter::Letter;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
-use crate::job::job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_priority};
+use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_priority};
 
 /// The longest key of a failure group, in bytes.
 const MAX_FAILURE_KEY_BYTES: usize = 1024;

@@ -121,9 +121,9 @@ impl Validators {
             Outcome::Panicked(report) => {
                 ValidationResult::Failed(format!("the validator {}", report.message))
             }
-            Outcome::Undecodable(report) | Outcome::Unhandled(report) => {
-                ValidationResult::Failed(report.message)
-            }
+            Outcome::Undecodable(report)
+            | Outcome::Unhandled(report)
+            | Outcome::Expired(report) => ValidationResult::Failed(report.message),
             Outcome::TimedOut(limit) => ValidationResult::Failed(format!("it took over {limit:?}")),
         }
     }

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
 use crate::inspect::state::JobState;
-use crate::job::job::{JobId, check_priority};
+use crate::job::job::JobId;
+use crate::job::new_job::check_priority;
 use crate::job::operator::Operator;
 use crate::job::payload::{Json, JsonText};
 

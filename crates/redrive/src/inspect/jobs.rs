@@ -1,5 +1,6 @@
 //! Live jobs: list them; show, cancel and reprioritize one.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use postgres::Row;
@@ -13,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
 use crate::inspect::state::JobState;
-use crate::job::job::{JobId, check_priority};
+use crate::job::headers::Headers;
+use crate::job::job::JobId;
+use crate::job::new_job::check_priority;
 use crate::job::payload::JsonText;
 
 /// A live job.
@@ -52,6 +55,8 @@ pub struct LiveJob {
     pub host: Option<String>,
     /// The unique key.
     pub unique_key: Option<String>,
+    /// The headers.
+    pub headers: BTreeMap<String, String>,
     /// When the current series of outages began.
     pub outage_since: Option<SystemTime>,
 }
@@ -163,6 +168,7 @@ impl Jobs<'_> {
 fn live_job(row: &Row) -> Result<LiveJob> {
     let payload: JsonText = row.get("payload");
     let history: Option<JsonText> = row.get("history");
+    let headers: Option<JsonText> = row.get("headers");
     Ok(LiveJob {
         id: JobId::new(row.get("id")),
         queue: row.get("queue"),
@@ -180,6 +186,10 @@ fn live_job(row: &Row) -> Result<LiveJob> {
         worker: row.get("worker_id"),
         host: row.get("host"),
         unique_key: row.get("unique_key"),
+        headers: headers
+            .as_ref()
+            .map_or_else(|| Ok(Headers::default()), Headers::read)?
+            .0,
         outage_since: row.get("outage_since"),
     })
 }

@@ -22,7 +22,7 @@ pub enum DeathCause {
     Timeout,
     /// Three workers were lost while they ran the job. It probably crashes its process.
     WorkerLost,
-    /// The job was too old to run.
+    /// The job did not start in time ([`NewJob::expires_in`](crate::NewJob::expires_in)).
     Expired,
     /// A failure from another system that was captured. It never was a job.
     Captured,

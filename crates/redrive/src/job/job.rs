@@ -1,24 +1,14 @@
-//! Jobs: what a program enqueues and what a handler receives.
+//! Jobs, as their handlers receive them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
-use crate::job::name;
-use crate::job::payload::{Json, Payload};
+use crate::job::headers::Headers;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
-
-pub(crate) const DEFAULT_ATTEMPTS: u32 = 5;
-/// The maximum number of attempts of a job: 1,000.
-pub const MAX_ATTEMPTS: u32 = 1000;
-/// The highest priority: 1,000. The lowest is its negative.
-pub const MAX_PRIORITY: i16 = 1000;
-/// The longest unique key, in bytes: 200.
-pub const MAX_UNIQUE_KEY_BYTES: usize = 200;
-/// The longest delay of a job: ten years.
-pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
 /// The id of a job, and of the letter it may become.
 ///
@@ -52,137 +42,6 @@ impl std::str::FromStr for JobId {
             Error::invalid(format!("`{}` is not a job id", text.escape_debug())).caused_by(error)
         })
     }
-}
-
-/// A job to enqueue: a kind, a payload and options.
-#[derive(Clone, Debug)]
-pub struct NewJob {
-    pub(crate) kind: String,
-    pub(crate) payload: Json,
-    pub(crate) delay: Duration,
-    pub(crate) priority: i16,
-    pub(crate) max_attempts: u32,
-    pub(crate) unique_key: Option<String>,
-}
-
-impl NewJob {
-    /// Returns a job with a typed payload.
-    ///
-    /// # Errors
-    /// *Invalid* if the payload cannot be JSON, exceeds 1 MiB or contains a NUL character, or if
-    /// `P::KIND` is not a valid name.
-    pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
-        NewJob::of(P::KIND, Json::of(payload)?)
-    }
-
-    /// Returns a job of any kind with a payload that is already JSON text.
-    ///
-    /// # Errors
-    /// As [`NewJob::new`]. *Invalid* also if the text is not JSON.
-    pub fn raw(kind: &str, json: &str) -> Result<NewJob> {
-        NewJob::of(kind, Json::parse(json)?)
-    }
-
-    fn of(kind: &str, payload: Json) -> Result<NewJob> {
-        name::check("kind", kind)?;
-        Ok(NewJob {
-            kind: kind.to_owned(),
-            payload,
-            delay: Duration::ZERO,
-            priority: 0,
-            max_attempts: DEFAULT_ATTEMPTS,
-            unique_key: None,
-        })
-    }
-
-    /// Sets the delay before the job becomes ready, by the database's clock. Defaults to none. At
-    /// most ten years, rounded up to milliseconds.
-    #[must_use]
-    pub fn delay(mut self, delay: Duration) -> NewJob {
-        self.delay = delay;
-        self
-    }
-
-    /// Sets the priority within the queue; higher runs first. Defaults to 0. Accepts -1,000 to
-    /// 1,000.
-    #[must_use]
-    pub fn priority(mut self, priority: i16) -> NewJob {
-        self.priority = priority;
-        self
-    }
-
-    /// Sets the number of attempts before the job becomes a dead letter. Defaults to 5. Accepts 1
-    /// to 1,000.
-    #[must_use]
-    pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
-        self.max_attempts = max_attempts;
-        self
-    }
-
-    /// Sets a unique key: the job is stored only if no live job of its queue has the same key. 1 to
-    /// 200 bytes, without NUL.
-    ///
-    /// The job holds the key through retries, crashes and releases, until it is done, dead or
-    /// cancelled. Its dead letter remembers the key without holding it. A redrive takes the key
-    /// again, and leaves the letter open if another job holds it.
-    /// [`Queue::enqueue_job`](crate::Queue::enqueue_job) returns whether the job was stored.
-    ///
-    /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
-    /// key.
-    #[must_use]
-    pub fn unique(mut self, key: impl Into<String>) -> NewJob {
-        self.unique_key = Some(key.into());
-        self
-    }
-
-    /// Checks the options. `new` and `raw` have checked the payload and the kind.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.delay > MAX_DELAY {
-            return Err(Error::invalid(format!(
-                "the delay is {} days; the limit is 3650 days",
-                self.delay.as_secs() / 86_400
-            )));
-        }
-        check_priority(self.priority)?;
-        if let Some(key) = &self.unique_key {
-            check_key(key)?;
-        }
-        if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
-            return Err(Error::invalid(format!(
-                "max_attempts is {}; it must be 1 to {MAX_ATTEMPTS}",
-                self.max_attempts
-            )));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn delay_ms(&self) -> i64 {
-        milliseconds(self.delay)
-    }
-}
-
-pub(crate) fn check_priority(priority: i16) -> Result<()> {
-    if (-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "the priority is {priority}; it must be -{MAX_PRIORITY} to {MAX_PRIORITY}"
-    )))
-}
-
-fn check_key(key: &str) -> Result<()> {
-    if !(1..=MAX_UNIQUE_KEY_BYTES).contains(&key.len()) {
-        return Err(Error::invalid(format!(
-            "the unique key is {} bytes; it must be 1 to {MAX_UNIQUE_KEY_BYTES}",
-            key.len()
-        )));
-    }
-    if key.contains('\0') {
-        return Err(Error::invalid(
-            "the unique key contains NUL, which PostgreSQL cannot store",
-        ));
-    }
-    Ok(())
 }
 
 /// Returns whole milliseconds for the database, rounded up so that nothing is early.
@@ -225,6 +84,7 @@ pub(crate) struct JobMeta {
     pub(crate) enqueued_at: SystemTime,
     /// The job holds a unique key, which its end must free.
     pub(crate) is_unique: bool,
+    pub(crate) headers: Headers,
     /// How long the job has met nothing but outages, at the claim.
     pub(crate) outage_age: Option<Duration>,
     /// The time from the first enqueue to the claim, by the database's clock.
@@ -233,6 +93,15 @@ pub(crate) struct JobMeta {
     pub(crate) wait: Duration,
     /// The time of the claim, by this process's clock.
     pub(crate) claimed: Instant,
+}
+
+impl JobMeta {
+    /// Returns the time from enqueue to start that the job has exceeded; `None`: it may start.
+    pub(crate) fn expired(&self, now: Instant) -> Option<Duration> {
+        let limit = self.headers.expires_in()?;
+        let age = self.age + now.saturating_duration_since(self.claimed);
+        (age > limit).then_some(limit)
+    }
 }
 
 impl<P> Job<P> {
@@ -250,6 +119,7 @@ impl<P> Job<P> {
             priority: 0,
             enqueued_at: SystemTime::now(),
             is_unique: false,
+            headers: Headers::default(),
             outage_age: None,
             age: Duration::ZERO,
             wait: Duration::ZERO,
@@ -313,6 +183,14 @@ impl<P> Job<P> {
         self.meta.enqueued_at
     }
 
+    /// Returns the headers, by name.
+    ///
+    /// The job of a captured failure has those of the failure, and `redrive-source` and
+    /// `redrive-position`.
+    pub fn headers(&self) -> &BTreeMap<String, String> {
+        &self.meta.headers.0
+    }
+
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the
     /// job, the worker stops, or its lease may be lost.
     ///
@@ -326,28 +204,6 @@ impl<P> Job<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_out_of_range_are_rejected() {
-        let job = || NewJob::raw("k", "1").expect("a good job");
-        assert!(job().check().is_ok());
-        for (bad, why) in [
-            (job().delay(Duration::MAX), "the limit is 3650 days"),
-            (job().priority(1001), "priority is 1001"),
-            (job().priority(i16::MIN), "priority is -32768"),
-            (job().max_attempts(0), "max_attempts is 0"),
-            (job().max_attempts(1001), "max_attempts is 1001"),
-            (job().unique(""), "0 bytes"),
-            (job().unique("x".repeat(201)), "201 bytes"),
-            (job().unique("a\0b"), "NUL"),
-        ] {
-            let error = bad.check().expect_err(why);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{error}"
-            );
-        }
-    }
 
     #[test]
     fn a_delay_is_never_rounded_down() {

@@ -12,7 +12,9 @@ use uuid::Uuid;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::{DEFAULT_ATTEMPTS, JobId, JobMeta};
+use crate::job::headers::Headers;
+use crate::job::job::{JobId, JobMeta};
+use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::JsonText;
 use crate::sync::{Instant, Row};
 use mark::{IndexRange, rank};
@@ -141,7 +143,7 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
             &LAST_CHANCE.cast_signed(),
         ],
     )?;
-    Ok(read(&rows, &claim.queue))
+    read(&rows, &claim.queue)
 }
 
 /// Claims one job of this segment after a notification. If this finds nothing, [`claim`] decides
@@ -164,23 +166,28 @@ pub(crate) fn claim_one(
             &claim.worker.0,
         ],
     )?;
-    Ok(read(&rows, &claim.queue))
+    read(&rows, &claim.queue)
 }
 
 /// Reads the jobs of claimed leases, in claim order.
-fn read(rows: &[Row], queue: &Arc<str>) -> Vec<ClaimedJob> {
+fn read(rows: &[Row], queue: &Arc<str>) -> Result<Vec<ClaimedJob>> {
     let now = Instant::now();
     let mut claimed = Vec::new();
     for row in rows {
-        read_lease(row, queue, now, &mut claimed);
+        read_lease(row, queue, now, &mut claimed)?;
     }
     // DELETE returns rows in physical order.
     claimed.sort_unstable_by_key(ClaimedJob::place);
-    claimed
+    Ok(claimed)
 }
 
 /// Reads the jobs of a lease from its arrays.
-fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<ClaimedJob>) {
+fn read_lease(
+    row: &Row,
+    queue: &Arc<str>,
+    now: Instant,
+    claimed: &mut Vec<ClaimedJob>,
+) -> Result<()> {
     let lease = LeaseId(row.get("lease_id"));
     let claimed_at: SystemTime = row.get("claimed_at");
     let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
@@ -195,10 +202,15 @@ fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<Claim
     let generations: Defaulted<i32> = Defaulted(row.get("generations"));
     let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
     let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
+    let headers: Option<Vec<Option<JsonText>>> = row.get("headers");
     let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
     let mut names = KindNames::default();
     claimed.reserve(ids.len());
     let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
+    let headers_of = |n: usize| match headers.as_deref().and_then(|all| all.get(n)) {
+        Some(Some(stored)) => Headers::read(stored),
+        Some(None) | None => Ok(Headers::default()),
+    };
     for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
         claimed.push(ClaimedJob {
             lease,
@@ -216,6 +228,7 @@ fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<Claim
                 priority: priorities.of(n, 0),
                 enqueued_at,
                 is_unique: unique_keys.of(n, None).is_some(),
+                headers: headers_of(n)?,
                 outage_age: outages.of(n, None).map(since),
                 age: since(enqueued_at),
                 wait: since(ready.of(n, enqueued_at)),
@@ -223,6 +236,7 @@ fn read_lease(row: &Row, queue: &Arc<str>, now: Instant, claimed: &mut Vec<Claim
             }),
         });
     }
+    Ok(())
 }
 
 /// The most recent names of kinds, so that jobs of a few kinds share them.

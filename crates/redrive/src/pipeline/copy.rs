@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 use postgres::GenericClient;
 
 use crate::db::sql;
-use crate::job::job::{JobId, NewJob};
+use crate::job::job::JobId;
+use crate::job::new_job::NewJob;
 
 /// How many bytes are encoded before they are sent.
 const CHUNK_BYTES: usize = 64 * 1024;

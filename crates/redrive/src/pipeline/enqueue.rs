@@ -5,7 +5,8 @@ use postgres::{GenericClient, Row};
 use crate::db::session::Parameter;
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
-use crate::job::job::{JobId, NewJob};
+use crate::job::job::JobId;
+use crate::job::new_job::NewJob;
 use crate::job::payload::{Json, Payload};
 use crate::pipeline::copy;
 use crate::pipeline::queue::Queue;
@@ -143,7 +144,7 @@ impl Queue {
 
     /// Stores many jobs with options in the caller's transaction.
     ///
-    /// More than 1,000 jobs are sent with COPY under a savepoint.
+    /// More than 1,000 jobs are sent under a savepoint, with COPY unless one has headers.
     ///
     /// # Errors
     /// As [`enqueue_jobs`](Queue::enqueue_jobs) and [`enqueue_in`](Queue::enqueue_in).
@@ -159,9 +160,18 @@ impl Queue {
         let failed = |error| self.failed(error);
         // A savepoint, or a transaction if the connection has none: jobs and counters together.
         let mut transaction = client.transaction().map_err(failed)?;
-        let ids = copy::enqueue(&mut transaction, self.name(), jobs).map_err(failed)?;
+        let enqueued = if jobs.iter().any(NewJob::has_headers) {
+            let mut enqueued = Vec::with_capacity(jobs.len());
+            for some in jobs.chunks(MAX_INSERTED_JOBS) {
+                enqueued.extend(self.insert_in(&mut transaction, some)?);
+            }
+            enqueued
+        } else {
+            let ids = copy::enqueue(&mut transaction, self.name(), jobs).map_err(failed)?;
+            ids.into_iter().map(Enqueued::New).collect()
+        };
         transaction.commit().map_err(failed)?;
-        Ok(ids.into_iter().map(Enqueued::New).collect())
+        Ok(enqueued)
     }
 
     /// Stores checked jobs through the pool.
@@ -256,8 +266,8 @@ fn at_position(index: usize, jobs: usize, error: Error) -> Error {
 
 /// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
 ///
-/// A plain job takes scalars. Jobs with a key use a separate statement, so that other jobs do not
-/// pay for it.
+/// A plain job takes scalars. Jobs with a key or headers use a separate statement, so that other jobs
+/// do not pay for them.
 fn insert(
     queue: &str,
     jobs: &[NewJob],
@@ -267,6 +277,7 @@ fn insert(
     if let [job] = jobs
         && job.delay.is_zero()
         && job.unique_key.is_none()
+        && !job.has_headers()
     {
         let attempts = job.max_attempts.cast_signed();
         let values: [Parameter<'_>; 5] =
@@ -284,12 +295,20 @@ fn insert(
         .collect();
     let mut values: Vec<Parameter<'_>> =
         vec![&queue, &kinds, &payloads, &delays, &priorities, &attempts];
-    if jobs.iter().all(|job| job.unique_key.is_none()) {
+    if !jobs
+        .iter()
+        .any(|job| job.unique_key.is_some() || job.has_headers())
+    {
         let rows = run(&sql::ENQUEUE, &values)?;
         return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
     }
     let keys: Vec<Option<&str>> = jobs.iter().map(|job| job.unique_key.as_deref()).collect();
+    let headers: Vec<Option<Json>> = jobs
+        .iter()
+        .map(NewJob::stored_headers)
+        .collect::<Result<_>>()?;
     values.push(&keys);
+    values.push(&headers);
     let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
     let enqueued = |row: &Row| match row.get("is_new") {
         true => Enqueued::New(id(row)),

@@ -88,7 +88,10 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
     };
     let FailedAttempt { death, report, .. } = failed;
     let dead = |cause, report| Verdict::Dead { cause, report };
-    if matches!(death, DeathCause::Undecodable | DeathCause::Unhandled) {
+    if matches!(
+        death,
+        DeathCause::Undecodable | DeathCause::Unhandled | DeathCause::Expired
+    ) {
         return dead(death, report);
     }
     if at.cancelled {
@@ -219,6 +222,7 @@ mod tests {
             (Outcome::Failed(Failure::reject("m")), DeathCause::Rejected),
             (Outcome::Undecodable(report()), DeathCause::Undecodable),
             (Outcome::Unhandled(report()), DeathCause::Unhandled),
+            (Outcome::Expired(report()), DeathCause::Expired),
         ] {
             assert_eq!(cause(&verdict(outcome, 1, false)), Some(expected));
         }

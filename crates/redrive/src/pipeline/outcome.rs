@@ -20,6 +20,8 @@ pub(crate) enum Outcome {
     Undecodable(ErrorReport),
     /// The worker has no handler for the kind.
     Unhandled(ErrorReport),
+    /// The job was claimed after its time to start. No handler ran.
+    Expired(ErrorReport),
     /// The handler exceeded its deadline. It may still run; its result will be rejected.
     TimedOut(Duration),
 }
@@ -27,7 +29,7 @@ pub(crate) enum Outcome {
 /// An attempt that did not succeed.
 #[derive(Debug)]
 pub(crate) struct FailedAttempt {
-    /// The cause to count. `None`: the handler snoozed the job.
+    /// The cause to count. `None`: the handler snoozed the job, or none ran.
     pub(crate) cause: Option<FailureCause>,
     /// The next step, unless the attempts are used up.
     pub(crate) disposition: Disposition,
@@ -50,6 +52,15 @@ impl Outcome {
         let (cause, disposition, death, report) = match self {
             Outcome::Done => return None,
             Outcome::Failed(failure) => return Some(FailedAttempt::from(failure)),
+            Outcome::Expired(report) => {
+                return Some(FailedAttempt {
+                    cause: None,
+                    disposition: Disposition::Reject,
+                    death: DeathCause::Expired,
+                    report,
+                    dependency: None,
+                });
+            }
             Outcome::Panicked(report) => (
                 FailureCause::Panic,
                 Disposition::Retry,
@@ -124,6 +135,7 @@ mod tests {
         for (outcome, expected) in [
             (Outcome::Done, None),
             (Outcome::Failed(Failure::snooze(second)), None),
+            (Outcome::Expired(report()), None),
             (
                 Outcome::Failed(Failure::retry("m")),
                 Some(FailureCause::Error),

@@ -284,6 +284,8 @@ impl<'a> VerdictColumns<'a> {
             .push(report.and_then(|report| report.key.as_deref()));
         self.records.push(
             report
+                // No attempt was made.
+                .filter(|_| cause != Some(DeathCause::Expired))
                 .map(|report| record(settlement, report, identity))
                 .transpose()?,
         );

@@ -10,8 +10,8 @@ use super::{config, text};
 use crate::job::backoff::Backoff;
 use crate::job::error_report::{ErrorReport, MAX_MESSAGE_BYTES};
 use crate::job::failure::Failure;
-use crate::job::job::MAX_ATTEMPTS;
 use crate::job::name;
+use crate::job::new_job::MAX_ATTEMPTS;
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
@@ -156,7 +156,11 @@ proptest! {
         match outcome {
             Outcome::Failed(_) => prop_assert!(!panics),
             Outcome::Panicked(report) => prop_assert!(panics && is_writable(&report)),
-            other @ (Outcome::Done | Outcome::Undecodable(_) | Outcome::Unhandled(_) | Outcome::TimedOut(_)) => {
+            other @ (Outcome::Done
+            | Outcome::Undecodable(_)
+            | Outcome::Unhandled(_)
+            | Outcome::Expired(_)
+            | Outcome::TimedOut(_)) => {
                 prop_assert!(false, "{other:?}");
             }
         }
@@ -196,7 +200,7 @@ proptest! {
                 prop_assert!(attempt < max_attempts && !cancelled, "{attempt} of {max_attempts}");
                 prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF);
             }
-            Verdict::Snooze { delay } => prop_assert!(delay <= crate::job::job::MAX_DELAY),
+            Verdict::Snooze { delay } => prop_assert!(delay <= crate::job::new_job::MAX_DELAY),
             Verdict::Outage { delay, .. } => {
                 prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day));
                 prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF.mul_f64(1.25));

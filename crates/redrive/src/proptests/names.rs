@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::{config, text};
-use crate::job::job::{JobId, NewJob};
+use crate::job::job::JobId;
 use crate::job::name::{MAX_NAME_CHARS, check, kept};
+use crate::job::new_job::NewJob;
 
 proptest! {
     #![proptest_config(config())]

@@ -228,6 +228,7 @@ where
             | Outcome::Panicked(_)
             | Outcome::Undecodable(_)
             | Outcome::Unhandled(_)
+            | Outcome::Expired(_)
             | Outcome::TimedOut(_) => AttemptResult::Judge(outcome),
         }
     };

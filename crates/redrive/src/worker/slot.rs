@@ -90,8 +90,12 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             state.count_finished(None);
             continue;
         }
+        if let Some(limit) = claimed.meta.expired(started) {
+            end_unrun(context, slot_state, &claimed, expired(limit), started);
+            continue;
+        }
         let Some(handler) = state.config.handlers.of(&claimed.meta.kind) else {
-            unhandled(context, slot_state, &claimed, started);
+            end_unrun(context, slot_state, &claimed, unhandled(&claimed), started);
             continue;
         };
         let running = Arc::new(RunningJob {
@@ -266,7 +270,7 @@ pub(crate) fn conclude(
         },
     );
     let flooded = match &verdict {
-        Verdict::Dead { cause, .. } if *cause != DeathCause::Manual => flood(&context.state, now),
+        Verdict::Dead { cause, .. } if counts_as_flood(*cause) => flood(&context.state, now),
         Verdict::Dead { .. }
         | Verdict::Done
         | Verdict::Retry { .. }
@@ -297,6 +301,12 @@ pub(crate) fn conclude(
     context.state.count_finished(Some(run_time));
 }
 
+/// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an
+/// operator cancelled or that was too late.
+fn counts_as_flood(cause: DeathCause) -> bool {
+    !matches!(cause, DeathCause::Manual | DeathCause::Expired)
+}
+
 /// Counts a letter. Opens the queue's breaker if the flood guard trips.
 fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
     let mut guard = lock(&state.flood);
@@ -318,11 +328,27 @@ fn record_end(
     }
 }
 
-/// Dead-letters a job without a handler. The claim skips such kinds, unless a kind was renamed in
-/// the database.
-fn unhandled(context: &SlotContext, slot_state: &SlotState, claimed: &ClaimedJob, now: Instant) {
-    let kind = &claimed.meta.kind;
-    let error = ErrorReport::new("Unhandled", format!("no handler for kind `{kind}`"), None);
+/// Returns the outcome of a job without a handler. The claim skips such kinds, unless a kind was renamed
+/// in the database.
+fn unhandled(claimed: &ClaimedJob) -> Outcome {
+    let message = format!("no handler for kind `{}`", claimed.meta.kind);
+    Outcome::Unhandled(ErrorReport::new("Unhandled", message, None))
+}
+
+/// Returns the outcome of a job that was claimed later than `limit` after its enqueue.
+fn expired(limit: Duration) -> Outcome {
+    let message = format!("did not start within {limit:?} of its enqueue");
+    Outcome::Expired(ErrorReport::new("Expired", message, None))
+}
+
+/// Judges a job that no handler ran.
+fn end_unrun(
+    context: &SlotContext,
+    slot_state: &SlotState,
+    claimed: &ClaimedJob,
+    outcome: Outcome,
+    now: Instant,
+) {
     let running = RunningJob {
         lease: claimed.lease,
         meta: Arc::clone(&claimed.meta),
@@ -332,11 +358,5 @@ fn unhandled(context: &SlotContext, slot_state: &SlotState, claimed: &ClaimedJob
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
-    conclude(
-        context,
-        slot_state,
-        &running,
-        Outcome::Unhandled(error),
-        now,
-    );
+    conclude(context, slot_state, &running, outcome, now);
 }

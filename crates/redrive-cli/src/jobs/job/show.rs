@@ -1,5 +1,7 @@
 //! `redrive job show`: one job that has not ended.
 
+use std::collections::BTreeMap;
+
 use redrive::admin::{JobState, LiveJob};
 use redrive::{Database, JobId};
 use serde::Serialize;
@@ -58,6 +60,9 @@ fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
     if let Some(key) = &job.unique_key {
         details.push(("unique key", key.clone()));
     }
+    for (name, value) in &job.headers {
+        details.push(("header", format!("{name}: {value}")));
+    }
     if let Some(since) = job.outage_since {
         details.push(("outage", format!("for {}", ago(since))));
     }
@@ -101,6 +106,7 @@ pub(super) struct JobLine<'a> {
     worker: Option<String>,
     host: Option<&'a str>,
     unique_key: Option<&'a str>,
+    headers: &'a BTreeMap<String, String>,
     outage_since: Option<String>,
     history: Vec<AttemptLine<'a>>,
     payload: &'a RawValue,
@@ -123,6 +129,7 @@ impl JobLine<'_> {
             worker: job.worker.map(|worker| worker.to_string()),
             host: job.host.as_deref(),
             unique_key: job.unique_key.as_deref(),
+            headers: &job.headers,
             outage_since: job.outage_since.map(rfc3339),
             history: job.history.iter().map(AttemptLine::of).collect(),
             payload: &job.payload,

@@ -1,0 +1,156 @@
+//! Headers: metadata that travels with a job, and the time by which the job must start.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+use crate::job::payload::{Json, JsonText};
+
+/// The largest headers, in bytes as the server prints them: 64 KiB.
+pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
+/// Names with this prefix belong to redrive.
+const RESERVED: &str = "redrive-";
+/// The header of a job that expires: milliseconds from its first enqueue. A redrive removes it.
+const EXPIRES_IN: &str = "redrive-expires-in-ms";
+
+/// The headers of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Headers(pub(crate) BTreeMap<String, String>);
+
+impl Headers {
+    /// Reads stored headers. A value that is no string, which SQL can store, becomes its JSON text.
+    pub(crate) fn read(stored: &JsonText) -> Result<Headers> {
+        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&stored.0)
+            .map_err(|error| Error::invalid("the stored headers are no object").caused_by(error))?;
+        let text = |value: &RawValue| {
+            serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
+        };
+        Ok(Headers(
+            members
+                .iter()
+                .map(|(name, value)| (name.clone(), text(value)))
+                .collect(),
+        ))
+    }
+
+    /// Returns the headers as stored for a job that expires after `expires_in`; `None`: none.
+    pub(crate) fn stored(&self, expires_in: Option<Duration>) -> Result<Option<Json>> {
+        if self.0.is_empty() && expires_in.is_none() {
+            return Ok(None);
+        }
+        let mut all = self.0.clone();
+        if let Some(time) = expires_in {
+            // Rounded up, so that no job expires early.
+            let ms = time.as_nanos().div_ceil(1_000_000);
+            all.insert(EXPIRES_IN.to_owned(), ms.to_string());
+        }
+        Json::of(&all).map(Some)
+    }
+
+    /// Checks the headers of a new job.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(name) = self.0.keys().find(|name| name.starts_with(RESERVED)) {
+            return Err(Error::invalid(format!(
+                "the header `{}` is reserved: names that start with `{RESERVED}` belong to redrive",
+                name.escape_debug()
+            )));
+        }
+        check_size("a job", &self.0)
+    }
+
+    /// Returns the time from the first enqueue by which the job must start; `None`: it never expires.
+    pub(crate) fn expires_in(&self) -> Option<Duration> {
+        let ms = self.0.get(EXPIRES_IN)?.parse().ok()?;
+        Some(Duration::from_millis(ms))
+    }
+}
+
+/// Checks the size of headers.
+pub(crate) fn check_size(subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
+    let bytes: usize = headers.iter().map(header_bytes).sum();
+    if bytes > MAX_HEADER_BYTES {
+        return Err(Error::invalid(format!(
+            "the headers of {subject} are {bytes} bytes; the limit is {MAX_HEADER_BYTES}"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the bytes of a header as PostgreSQL prints it in a JSON object: `"name": "value", `.
+fn header_bytes((name, value): (&String, &String)) -> usize {
+    let string = |text: &str| 2 + text.chars().map(char_bytes).sum::<usize>();
+    string(name) + 2 + string(value) + 2
+}
+
+/// Returns the bytes of a character in a JSON string.
+fn char_bytes(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => c.len_utf8(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(of: &[(&str, &str)]) -> Headers {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Headers(of.iter().map(owned).collect())
+    }
+
+    fn read(text: &str) -> Result<Headers> {
+        Headers::read(&JsonText(text.as_bytes().into()))
+    }
+
+    #[test]
+    fn headers_are_read_as_they_were_stored() {
+        let few = headers(&[("a", "1"), ("b", "x \"y\"")]);
+        assert_eq!(
+            few.stored(None)
+                .unwrap()
+                .map(|json| read(json.as_str()).unwrap()),
+            Some(few)
+        );
+        assert_eq!(Headers::default().stored(None).unwrap(), None);
+    }
+
+    #[test]
+    fn a_value_that_is_no_string_becomes_its_text() {
+        let read = read(r#"{"a": 1e400, "b": [1, "x"], "c": null, "d": "t"}"#).unwrap();
+        let expected = headers(&[
+            ("a", "1e400"),
+            ("b", r#"[1, "x"]"#),
+            ("c", "null"),
+            ("d", "t"),
+        ]);
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn the_time_to_start_is_a_header_in_whole_milliseconds() {
+        let minute = Duration::from_mins(1);
+        let stored = headers(&[("a", "1")])
+            .stored(Some(minute))
+            .unwrap()
+            .unwrap();
+        assert_eq!(read(stored.as_str()).unwrap().expires_in(), Some(minute));
+        assert_eq!(headers(&[("a", "1")]).expires_in(), None);
+        for bad in ["", "x", "-1", "1.5"] {
+            assert_eq!(headers(&[(EXPIRES_IN, bad)]).expires_in(), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn reserved_and_large_headers_are_rejected() {
+        let error = headers(&[("redrive-x", "1")]).check().unwrap_err();
+        assert!(error.to_string().contains("reserved"), "{error}");
+        let long = "x".repeat(MAX_HEADER_BYTES);
+        let error = headers(&[("a", &long)]).check().unwrap_err();
+        assert!(error.to_string().contains("65545 bytes"), "{error}");
+        assert!(headers(&[("a", &long[100..])]).check().is_ok());
+    }
+}

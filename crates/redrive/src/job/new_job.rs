@@ -1,0 +1,236 @@
+//! New jobs: what a program enqueues.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::job::headers::Headers;
+use crate::job::job::milliseconds;
+use crate::job::name;
+use crate::job::payload::{Json, Payload};
+
+pub(crate) const DEFAULT_ATTEMPTS: u32 = 5;
+/// The maximum number of attempts of a job: 1,000.
+pub const MAX_ATTEMPTS: u32 = 1000;
+/// The highest priority: 1,000. The lowest is its negative.
+pub const MAX_PRIORITY: i16 = 1000;
+/// The longest unique key, in bytes: 200.
+pub const MAX_UNIQUE_KEY_BYTES: usize = 200;
+/// The longest delay of a job: ten years.
+pub const MAX_DELAY: Duration = Duration::from_hours(87600);
+
+/// A job to enqueue: a kind, a payload and options.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub(crate) kind: String,
+    pub(crate) payload: Json,
+    pub(crate) delay: Duration,
+    pub(crate) priority: i16,
+    pub(crate) max_attempts: u32,
+    pub(crate) unique_key: Option<String>,
+    pub(crate) headers: Headers,
+    pub(crate) expires_in: Option<Duration>,
+}
+
+impl NewJob {
+    /// Returns a job with a typed payload.
+    ///
+    /// # Errors
+    /// *Invalid* if the payload cannot be JSON, exceeds 1 MiB or contains a NUL character, or if
+    /// `P::KIND` is not a valid name.
+    pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
+        NewJob::of(P::KIND, Json::of(payload)?)
+    }
+
+    /// Returns a job of any kind with a payload that is already JSON text.
+    ///
+    /// # Errors
+    /// As [`NewJob::new`]. *Invalid* also if the text is not JSON.
+    pub fn raw(kind: &str, json: &str) -> Result<NewJob> {
+        NewJob::of(kind, Json::parse(json)?)
+    }
+
+    fn of(kind: &str, payload: Json) -> Result<NewJob> {
+        name::check("kind", kind)?;
+        Ok(NewJob {
+            kind: kind.to_owned(),
+            payload,
+            delay: Duration::ZERO,
+            priority: 0,
+            max_attempts: DEFAULT_ATTEMPTS,
+            unique_key: None,
+            headers: Headers::default(),
+            expires_in: None,
+        })
+    }
+
+    /// Sets the delay before the job becomes ready, by the database's clock. Defaults to none. At
+    /// most ten years, rounded up to milliseconds.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> NewJob {
+        self.delay = delay;
+        self
+    }
+
+    /// Sets the priority within the queue; higher runs first. Defaults to 0. Accepts -1,000 to
+    /// 1,000.
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> NewJob {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets the number of attempts before the job becomes a dead letter. Defaults to 5. Accepts 1
+    /// to 1,000.
+    #[must_use]
+    pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
+        self.max_attempts = max_attempts;
+        self
+    }
+
+    /// Sets a unique key: the job is stored only if no live job of its queue has the same key. 1 to
+    /// 200 bytes, without NUL.
+    ///
+    /// The job holds the key through retries, crashes and releases, until it is done, dead or
+    /// cancelled. Its dead letter remembers the key without holding it. A redrive takes the key
+    /// again, and leaves the letter open if another job holds it.
+    /// [`Queue::enqueue_job`](crate::Queue::enqueue_job) returns whether the job was stored.
+    ///
+    /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
+    /// key.
+    #[must_use]
+    pub fn unique(mut self, key: impl Into<String>) -> NewJob {
+        self.unique_key = Some(key.into());
+        self
+    }
+
+    /// Adds a header: metadata such as a trace id, which travels with the job through retries, death
+    /// and redrive. Names that start with `redrive-` are reserved. All headers of a job have at most
+    /// 64 KiB.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
+        self.headers.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets how long after its enqueue the job may still start. Defaults to forever. At least 1
+    /// millisecond and longer than the delay; at most ten years; rounded up to milliseconds.
+    ///
+    /// A job that a worker receives later, on its first attempt or on a retry, is not run: it becomes
+    /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
+    /// The time counts by the database's clock. A redrive sends the job without this limit.
+    #[must_use]
+    pub fn expires_in(mut self, time: Duration) -> NewJob {
+        self.expires_in = Some(time);
+        self
+    }
+
+    /// Checks the options. `new` and `raw` have checked the payload and the kind.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.delay > MAX_DELAY {
+            return Err(Error::invalid(format!(
+                "the delay is {} days; the limit is 3650 days",
+                self.delay.as_secs() / 86_400
+            )));
+        }
+        check_priority(self.priority)?;
+        self.headers.check()?;
+        if let Some(time) = self.expires_in {
+            check_expiry(time, self.delay)?;
+        }
+        if let Some(key) = &self.unique_key {
+            check_key(key)?;
+        }
+        if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
+            return Err(Error::invalid(format!(
+                "max_attempts is {}; it must be 1 to {MAX_ATTEMPTS}",
+                self.max_attempts
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether anything is stored in the headers.
+    pub(crate) fn has_headers(&self) -> bool {
+        !self.headers.0.is_empty() || self.expires_in.is_some()
+    }
+
+    pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
+        self.headers.stored(self.expires_in)
+    }
+
+    pub(crate) fn delay_ms(&self) -> i64 {
+        milliseconds(self.delay)
+    }
+}
+
+pub(crate) fn check_priority(priority: i16) -> Result<()> {
+    if (-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the priority is {priority}; it must be -{MAX_PRIORITY} to {MAX_PRIORITY}"
+    )))
+}
+
+fn check_expiry(time: Duration, delay: Duration) -> Result<()> {
+    if time.is_zero() || time > MAX_DELAY {
+        return Err(Error::invalid(format!(
+            "the job expires in {time:?}; it must be 1 ms to 3650 days"
+        )));
+    }
+    if time <= delay {
+        return Err(Error::invalid(format!(
+            "the job expires in {time:?}, before its delay of {delay:?} ends"
+        )));
+    }
+    Ok(())
+}
+
+fn check_key(key: &str) -> Result<()> {
+    if !(1..=MAX_UNIQUE_KEY_BYTES).contains(&key.len()) {
+        return Err(Error::invalid(format!(
+            "the unique key is {} bytes; it must be 1 to {MAX_UNIQUE_KEY_BYTES}",
+            key.len()
+        )));
+    }
+    if key.contains('\0') {
+        return Err(Error::invalid(
+            "the unique key contains NUL, which PostgreSQL cannot store",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_rejected() {
+        let job = || NewJob::raw("k", "1").expect("a good job");
+        assert!(job().check().is_ok());
+        for (bad, why) in [
+            (job().delay(Duration::MAX), "the limit is 3650 days"),
+            (job().priority(1001), "priority is 1001"),
+            (job().priority(i16::MIN), "priority is -32768"),
+            (job().max_attempts(0), "max_attempts is 0"),
+            (job().max_attempts(1001), "max_attempts is 1001"),
+            (job().header("redrive-source", "x"), "reserved"),
+            (job().expires_in(Duration::ZERO), "1 ms to 3650 days"),
+            (job().expires_in(Duration::MAX), "1 ms to 3650 days"),
+            (
+                job().delay(MAX_DELAY).expires_in(MAX_DELAY),
+                "before its delay",
+            ),
+            (job().unique(""), "0 bytes"),
+            (job().unique("x".repeat(201)), "201 bytes"),
+            (job().unique("a\0b"), "NUL"),
+        ] {
+            let error = bad.check().expect_err(why);
+            assert!(
+                error.is_invalid() && error.to_string().contains(why),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Jobs that do not start in time become letters of the cause `expired`, and no handler runs them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
+use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive_tests::{
+    Gate, Order, SOON, TestDatabase, counted, drained, ids, no_drift, stop, wait_until, worker,
+};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn order(number: i64) -> NewJob {
+    NewJob::new(&Order { number }).unwrap()
+}
+
+/// Lets two hours pass for all waiting jobs.
+fn two_hours_later(test: &TestDatabase) {
+    let mut client = test.client();
+    for table in ["redrive.jobs", "redrive.jobs_delayed"] {
+        let age = format!("UPDATE {table} SET enqueued_at = enqueued_at - interval '2 hours'");
+        client.execute(&age, &[]).unwrap();
+    }
+}
+
+/// Starts a worker that notes the numbers of the orders that its handler runs.
+fn noting(queue: &Queue) -> (Worker, Arc<Mutex<Vec<i64>>>) {
+    let noted: Arc<Mutex<Vec<i64>>> = Arc::default();
+    let ran = Arc::clone(&noted);
+    let worker = worker(queue)
+        .slots(2)
+        .flood_guard(1, HOUR)
+        .handle(move |job: &Job<Order>| {
+            ran.lock().unwrap().push(job.payload().number);
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    (worker, noted)
+}
+
+fn expired(db: &Database) -> Vec<Letter> {
+    let expired = LetterFilter::new().cause(DeathCause::Expired).limit(10_000);
+    db.dlq().list(&expired).unwrap()
+}
+
+#[test]
+fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    // One way after the other to enqueue a job.
+    let late = order(1)
+        .expires_in(HOUR)
+        .header("trace", "4bf9")
+        .unique("today");
+    let first = queue.enqueue_job(late.clone()).unwrap().id();
+    let mut late_ids = vec![first];
+    let some = [
+        order(2).expires_in(HOUR),
+        order(3).delay(HOUR / 2).expires_in(HOUR),
+    ];
+    late_ids.extend(ids(&queue.enqueue_jobs(&some).unwrap()));
+    let many: Vec<NewJob> = (0..1001).map(|_| order(4).expires_in(HOUR)).collect();
+    late_ids.extend(ids(&queue.enqueue_jobs(&many).unwrap()));
+    let sql =
+        "SELECT redrive.enqueue('orders', 'order', '{\"number\": 5}', expires_in => '1 hour')";
+    late_ids.push(JobId::new(client.query_one(sql, &[]).unwrap().get(0)));
+    let in_time = [
+        order(6),
+        order(7).expires_in(3 * HOUR),
+        order(8).header("a", "b"),
+    ];
+    queue.enqueue_jobs(&in_time).unwrap();
+    two_hours_later(&test);
+    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
+    assert_eq!(client.execute(due, &[]).unwrap(), 1);
+
+    let (worker, noted) = noting(&queue);
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (3, late_ids.len() as u64));
+    let mut ran = noted.lock().unwrap().clone();
+    ran.sort_unstable();
+    assert_eq!(ran, [6, 7, 8]);
+
+    let db = queue.database();
+    let letters = expired(db);
+    let mut dead: Vec<JobId> = letters.iter().map(|letter| letter.id).collect();
+    dead.sort_unstable();
+    late_ids.sort_unstable();
+    assert_eq!(dead, late_ids);
+    let letter = letters.iter().find(|letter| letter.id == first).unwrap();
+    assert_eq!((letter.attempts, letter.history.len()), (0, 0));
+    assert_eq!(
+        (&*letter.error_class, &*letter.error_message),
+        ("Expired", "did not start within 3600s of its enqueue")
+    );
+    assert!(letter.headers.as_ref().unwrap().get().contains("4bf9"));
+    // Its key is free, and the flood guard, which allows one letter, did not trip.
+    assert!(matches!(queue.enqueue_job(late).unwrap(), Enqueued::New(_)));
+    assert!(db.admin().breakers().unwrap().is_empty());
+    no_drift(db);
+}
+
+#[test]
+fn a_notified_worker_does_not_run_a_job_that_is_too_late() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (worker, noted) = noting(&queue);
+    counted(&worker, "the first job to be done", |counts| {
+        queue.enqueue(&Order { number: 0 }).unwrap();
+        counts.done > 0
+    });
+    drained(&queue);
+    let before = noted.lock().unwrap().len();
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    queue
+        .enqueue_job_in(&mut transaction, &order(1).expires_in(HOUR))
+        .unwrap();
+    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
+    transaction.execute(age, &[]).unwrap();
+    transaction.commit().unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 1);
+    assert_eq!(noted.lock().unwrap().len(), before);
+    assert_eq!(expired(queue.database()).len(), 1);
+}
+
+#[test]
+fn a_retry_after_the_time_dies_with_its_failed_attempts() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_job(order(1).expires_in(HOUR)).unwrap();
+    let failing = worker(&queue)
+        .backoff(redrive::Backoff::fixed(HOUR))
+        .handle(|_: &Job<Order>| Err(Failure::retry("gateway down")))
+        .start()
+        .unwrap();
+    counted(&failing, "the first attempt", |counts| counts.retried == 1);
+    two_hours_later(&test);
+    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
+    assert_eq!(test.client().execute(due, &[]).unwrap(), 1);
+    drained(&queue);
+    stop(failing);
+    let letters = expired(queue.database());
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}")
+    };
+    assert_eq!((letter.attempts, letter.history.len()), (1, 1));
+    assert_eq!(
+        letter.history[0].error_message.as_deref(),
+        Some("gateway down")
+    );
+}
+
+#[test]
+fn a_redriven_job_does_not_expire() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    queue
+        .enqueue_job(order(1).expires_in(HOUR).header("trace", "4bf9"))
+        .unwrap();
+    // The header of a captured failure may have the name, too.
+    let captured = ForeignFailure::new("kafka", "0/1", "orders", "order", r#"{"number": 2}"#)
+        .header("redrive-expires-in-ms", "1")
+        .header("trace", "77");
+    db.dlq().capture(&captured).unwrap();
+    two_hours_later(&test);
+    let seen: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+    let noted = Arc::clone(&seen);
+    let worker = worker(&queue)
+        .handle(move |job: &Job<Order>| {
+            let headers = job
+                .headers()
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            noted.lock().unwrap().push(headers.collect());
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    wait_until("the job to expire", SOON, || expired(db).len() == 1);
+    db.dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    counted(&worker, "both to be done", |counts| counts.done == 2);
+    stop(worker);
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(
+        seen,
+        [
+            vec!["redrive-position=0/1", "redrive-source=kafka", "trace=77"],
+            vec!["trace=4bf9"],
+        ]
+    );
+}
+
+#[test]
+fn a_cancelled_job_that_is_too_late_is_manual_or_expired_but_never_runs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let passing = gate.clone();
+    let worker = worker(&queue)
+        .handle(move |_: &Job<Order>| {
+            passing.pass();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    // The slot is busy, so the late job waits in a lease or in the queue.
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    let late = queue
+        .enqueue_job_in(&mut transaction, &order(2).expires_in(HOUR))
+        .unwrap()
+        .id();
+    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
+    transaction.execute(age, &[]).unwrap();
+    transaction.commit().unwrap();
+    queue.database().admin().cancel(late).unwrap();
+    gate.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    let letter = queue.database().dlq().get(late).unwrap().unwrap();
+    assert!(
+        matches!(letter.cause, DeathCause::Expired | DeathCause::Manual),
+        "{letter:?}"
+    );
+}
+
+#[test]
+fn sql_rejects_bad_headers_and_times() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for (bad, why) in [
+        ("headers => '[]'", "a JSON object"),
+        (
+            "headers => jsonb_build_object('a', repeat('x', 65536))",
+            "65536 bytes",
+        ),
+        ("headers => '{\"redrive-source\": \"x\"}'", "reserved"),
+        ("expires_in => '0'", "longer than its delay"),
+        (
+            "expires_in => '1 hour', delay => '1 hour'",
+            "longer than its delay",
+        ),
+        ("expires_in => '3651 days'", "at most 3650 days"),
+    ] {
+        let enqueue = format!("SELECT redrive.enqueue('orders', 'order', '{{}}', {bad})");
+        let error = client.query(&enqueue, &[]).expect_err(bad);
+        let message = error.as_db_error().unwrap().message();
+        assert!(message.contains(why), "{bad}: {message}");
+    }
+    let good = "SELECT redrive.enqueue('orders', 'order', '{}', headers => '{\"a\": \"b\"}', expires_in => '1.5 s')";
+    client.query_one(good, &[]).unwrap();
+    let stored = "SELECT headers::text FROM redrive.jobs";
+    assert_eq!(
+        client.query_one(stored, &[]).unwrap().get::<_, &str>(0),
+        r#"{"a": "b", "redrive-expires-in-ms": "1500"}"#
+    );
+}
