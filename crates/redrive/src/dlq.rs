@@ -35,7 +35,7 @@ pub(crate) mod redaction;
 
 pub use archive::{ArchivedLetter, NotRestored, Restored};
 pub use breakdown::{LetterProperty, PropertyCount};
-pub use capture::{CaptureOutcome, ForeignFailure};
+pub use capture::{CaptureOutcome, CapturePace, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};
 pub use discard::Changed;
 pub use edit::{Edit, EditDiff, EditPreview, Edited};

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::Args;
 use redrive::Database;
-use redrive::dlq::{CaptureOutcome, ForeignFailure};
+use redrive::dlq::{CaptureOutcome, CapturePace, ForeignFailure};
 use redrive::limits::MAX_CAPTURE_BYTES;
 use serde_json::json;
 
@@ -36,6 +38,7 @@ Examples:
   kcat -C -t orders -p 3 -o 1842 -c 1 |
     redrive dlq capture kafka:orders 3/1842 orders order.placed - --error-class ParseError
   redrive dlq capture --file failures.ndjson
+  consume-dead-letters | redrive dlq capture --file - --rate 500
 ",
     after_help = "\
 File format: one JSON object per line with the members source, position, queue
@@ -64,6 +67,9 @@ pub(super) struct CaptureFailures {
     /// File with one failure per line (NDJSON); - is stdin.
     #[arg(long, value_name = "F.ndjson")]
     file: Option<PathBuf>,
+    /// Failures a second from each source, at most. A flood waits in its source; nothing is dropped.
+    #[arg(long, value_name = "N", requires = "file")]
+    rate: Option<NonZeroU32>,
     /// Class of the error, by which letters are grouped.
     #[arg(long, value_name = "CLASS", default_value = "captured")]
     error_class: String,
@@ -84,7 +90,7 @@ pub(super) struct CaptureFailures {
 impl CaptureFailures {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.file {
-            Some(file) => capture_file(file, cx),
+            Some(file) => capture_file(file, self.rate, cx),
             None => self.capture_one(cx),
         }
     }
@@ -154,7 +160,7 @@ struct CaptureCounts {
     bad_lines: u64,
 }
 
-fn capture_file(file: &Path, cx: &mut Context<'_>) -> Result<Ending> {
+fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> Result<Ending> {
     let mut lines = Lines::new(
         BufReader::with_capacity(1 << 16, open(file)?),
         MAX_LINE_BYTES,
@@ -165,6 +171,12 @@ fn capture_file(file: &Path, cx: &mut Context<'_>) -> Result<Ending> {
     let mut counts = CaptureCounts::default();
     let mut chunk: Vec<ForeignFailure> = Vec::new();
     let mut chunk_start = 0;
+    let mut pace = rate.map(CapturePace::new);
+    // A chunk is no longer than a second of the rate.
+    let in_a_second = rate.map_or(usize::MAX, |rate| {
+        usize::try_from(rate.get()).unwrap_or(usize::MAX)
+    });
+    let chunk_lines = MAX_CHUNK_LINES.min(in_a_second);
     loop {
         let line = lines
             .next_as(CaptureLine::read)
@@ -178,9 +190,11 @@ fn capture_file(file: &Path, cx: &mut Context<'_>) -> Result<Ending> {
             }
             None => {}
         }
-        let is_full =
-            chunk.len() == MAX_CHUNK_LINES || lines.bytes() - chunk_start > MAX_CHUNK_BYTES;
+        let is_full = chunk.len() == chunk_lines || lines.bytes() - chunk_start > MAX_CHUNK_BYTES;
         if is_full || at_end {
+            if let Some(pace) = &mut pace {
+                thread::sleep(pace.wait(&chunk));
+            }
             capture_chunk(&db, &chunk, &mut counts)?;
             chunk.clear();
             chunk_start = lines.bytes();

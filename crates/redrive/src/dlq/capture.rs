@@ -1,6 +1,9 @@
 //! Captures failures from outside redrive, such as a Kafka event or a webhook, as dead letters.
 
 mod batch;
+mod pace;
+
+pub use pace::CapturePace;
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
 //! `redrive dlq capture` of failures whose letters were closed.
 
+use std::time::{Duration, Instant};
+
 use redrive::JobId;
 use redrive::dlq::ForeignFailure;
 use redrive_tests::TestDatabase;
@@ -64,4 +66,26 @@ fn the_command_says_that_a_letter_was_reopened() {
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
+}
+
+#[test]
+fn a_limited_capture_drops_nothing_and_takes_its_time() {
+    let test = TestDatabase::migrated();
+    let path = std::env::temp_dir().join(format!("{}.flood.ndjson", test.name()));
+    let lines: String = (0..5)
+        .map(|n| {
+            format!(
+                r#"{{"source":"kafka:orders","position":"{n}","queue":"orders","kind":"order","payload":{n}}}"#
+            ) + "\n"
+        })
+        .collect();
+    std::fs::write(&path, lines).unwrap();
+    let file = path.to_str().expect("a path in UTF-8");
+    let begin = Instant::now();
+    let output = redrive(&test, &["dlq", "capture", "--file", file, "--rate", "2"]).exits_with(0);
+    // Two at once, two that are due within the second after, and one a second later.
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    assert_eq!(output.out, "5 failures captured, 0 already known\n");
+    std::fs::remove_file(&path).unwrap();
+    redrive(&test, &["dlq", "capture", "--file", file, "--rate", "0"]).exits_with(2);
 }
