@@ -72,7 +72,8 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
-            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled'];
+            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
+            'redrive.put_back, redrive.age_jobs'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];

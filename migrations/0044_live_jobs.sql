@@ -1,4 +1,4 @@
--- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit; the death of unhandled jobs.
+-- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit; unhandled jobs and ageing.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -238,6 +238,62 @@ BEGIN
             jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t);
     PERFORM redrive.bury_waiting(jobs, 'unhandled', 'unhandled', error_message);
     RETURN cardinality(jobs);
+END
+$$;
+
+-- Raises ready jobs of a queue that have waited for `waited_ms` to a priority, and redriven ones to the next above it,
+-- because they rank behind new jobs. It considers the next `max_jobs` jobs of the first rank after `after_rank` (NULL:
+-- any) that a claim reads after new jobs of that priority; locked ones are skipped. Returns how many it raised, and the
+-- rank; NULL: there is no such rank. A raised job has left the rank, so a second call does not raise it again. Its
+-- header `redrive-priority` has the priority that it had, if there is room.
+CREATE FUNCTION redrive.age_jobs(
+    queue text, waited_ms bigint, priority integer, after_rank integer, max_jobs bigint, OUT aged bigint, OUT rank integer
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+    before  timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
+    is_due  boolean;
+    last_id bigint;
+    jobs    redrive.waiting_job[];
+BEGIN
+    SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
+    FROM (
+        SELECT (j.generation > 0)::integer - 2 * j.priority AS rank, j.id, j.ready_at FROM redrive.jobs j
+        WHERE j.queue = age_jobs.queue
+            AND (j.generation > 0)::integer - 2 * j.priority > greatest(after_rank, -2 * age_jobs.priority)
+        ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+        LIMIT max_jobs
+    ) f
+    GROUP BY f.rank ORDER BY f.rank LIMIT 1;
+    IF is_due THEN
+        SELECT array_agg(ROW('{"state": "ready"}', j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts,
+                   j.generation, age_jobs.priority + (j.generation > 0)::integer, j.crashes, j.refunds, j.queue, j.kind,
+                   j.payload, j.history, j.unique_key, j.outage_since,
+                   CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers ELSE j.headers END,
+                   j.group_key)::redrive.waiting_job)
+        INTO jobs
+        FROM (
+            SELECT w.segment, array_agg(w.tid) AS tids
+            FROM (
+                SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
+                WHERE k.queue = age_jobs.queue AND (k.generation > 0)::integer - 2 * k.priority = rank
+                    AND k.id <= last_id AND k.ready_at < before
+                ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
+                FOR UPDATE SKIP LOCKED
+            ) w GROUP BY w.segment
+        ) s
+        CROSS JOIN LATERAL redrive.take_jobs(s.segment, s.tids) j
+        CROSS JOIN LATERAL (
+            SELECT jsonb_build_object('redrive-priority', j.priority::text) || coalesce(j.headers, '{}')) AS h (headers);
+        PERFORM redrive.put_back(jobs);
+    END IF;
+    aged := coalesce(cardinality(jobs), 0);
 END
 $$;
 

@@ -1,5 +1,6 @@
 //! The worker: running handlers, waking up, shutting down.
 
+mod ageing;
 mod chores;
 mod deadline;
 mod handlers;

@@ -75,7 +75,7 @@ struct Hot {
 }
 
 /// The statements of workers.
-const WORKERS: [Hot; 20] = [
+const WORKERS: [Hot; 22] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -133,6 +133,16 @@ const WORKERS: [Hot; 20] = [
         name: "chores",
         arguments: "'00000000-0000-0000-0000-000000000001', 60000",
         pages: 2000,
+    },
+    Hot {
+        name: "age_jobs",
+        arguments: "'orders', 3600000, 3, NULL, 500",
+        pages: 2000,
+    },
+    Hot {
+        name: "age_jobs",
+        arguments: "'orders', 0, 3, NULL, 500",
+        pages: 20_000,
     },
     Hot {
         name: "give_back",

@@ -76,6 +76,7 @@ add_event                invoker immutable parsed any       -
 add_group_rule           invoker volatile  pinned any       -
 add_redaction            invoker volatile  pinned any       -
 add_to_events            definer volatile  pinned any       -
+age_jobs                 invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 apply_retention          invoker volatile  pinned rows      enable_seqscan=on
 archive_event            definer volatile  pinned any       -
 archive_json             invoker stable    pinned any       -

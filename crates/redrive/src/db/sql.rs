@@ -172,6 +172,7 @@ statements! {
     TURN_RING = "worker" / "turn_ring";
     UNHANDLED_KINDS = "worker" / "unhandled_kinds";
     BURY_UNHANDLED = "worker" / "bury_unhandled";
+    AGE_JOBS = "worker" / "age_jobs";
     FOLD_LETTERS = "worker" / "fold_letters";
     FOLD_RUNS = "worker" / "fold_runs";
     FOLD_METRICS = "worker" / "fold_metrics";

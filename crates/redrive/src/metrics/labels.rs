@@ -138,6 +138,7 @@ pub(super) const CHORE: Label = Label {
         "runs",
         "ring",
         "unhandled",
+        "age",
     ],
 };
 pub(super) const METHOD: Label = open("method");

@@ -44,6 +44,7 @@ pub struct WorkerBuilder {
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
     unhandled_after: Option<Duration>,
+    age_priorities: Option<(Duration, i16)>,
     first_error: Option<Error>,
 }
 
@@ -63,6 +64,7 @@ impl WorkerBuilder {
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
             unhandled_after: None,
+            age_priorities: None,
             first_error: None,
         }
     }
@@ -135,6 +137,23 @@ impl WorkerBuilder {
     #[must_use]
     pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
         self.unhandled_after = Some(time);
+        self
+    }
+
+    /// Gives ready jobs of the queue that have waited for this long a higher priority, so that jobs of
+    /// higher priorities cannot keep them waiting forever.
+    ///
+    /// Off by default: priorities do not change. Accepts 1 second to 30 days, and a priority of -1000
+    /// to 999. Jobs of this priority or a higher one do not change. A redriven job gets the next
+    /// higher one, because it ranks behind new jobs of the same priority.
+    ///
+    /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
+    /// when it is retried or redriven, and its letter shows it; the header `redrive-priority` has the
+    /// earlier one. A worker looks every third of its lease, at most every 10 seconds, and considers
+    /// the 500 jobs of each priority that are next in line until one of these is too young.
+    #[must_use]
+    pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
+        self.age_priorities = Some((after, priority));
         self
     }
 

@@ -32,11 +32,13 @@ pub(crate) enum Chore {
     Ring,
     /// Buries jobs whose kind no live worker handles, if the worker is configured to.
     Unhandled,
+    /// Raises the priority of jobs that have waited long, if the worker is configured to.
+    Age,
 }
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 11] = [
+    pub(crate) const ALL: [Chore; 12] = [
         Chore::Look,
         Chore::Compact,
         Chore::Reap,
@@ -48,6 +50,7 @@ impl Chore {
         Chore::Runs,
         Chore::Ring,
         Chore::Unhandled,
+        Chore::Age,
     ];
 
     /// Returns its name in `chores.sql`, in metrics and in log lines.
@@ -64,6 +67,7 @@ impl Chore {
             Chore::Runs => "runs",
             Chore::Ring => "ring",
             Chore::Unhandled => "unhandled",
+            Chore::Age => "age",
         }
     }
 
@@ -78,7 +82,8 @@ impl Chore {
             | Chore::Retention
             | Chore::Runs
             | Chore::Ring
-            | Chore::Unhandled => MAX_CHORE_PAUSE,
+            | Chore::Unhandled
+            | Chore::Age => MAX_CHORE_PAUSE,
         }
     }
 }

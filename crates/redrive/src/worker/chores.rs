@@ -1,13 +1,14 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
 //! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, run policies, apply retention, and bury jobs that no worker handles. Each chore is a statement that locks what it
-//! takes, so two workers may do it at once. One query every third of a lease returns the chores
+//! without a driver, run policies, apply retention, bury jobs that no worker handles, and age
+//! priorities. Each chore is a statement that locks what it takes, so two workers may do it at once. One query every third of a lease returns the chores
 //! that are due; idle workers send no other.
 //!
 //! Chores have a separate thread and connection, so that a slow one delays no renewal and no
 //! notification. One that fails is logged, counted and [backs off](super::chore) alone.
 
+mod age;
 mod reap;
 mod unhandled;
 
@@ -87,6 +88,8 @@ struct Chores<'a> {
     /// When the next tick of a policy is due that this worker ran last.
     policies_at: Option<Instant>,
     unhandled: UnhandledKinds,
+    /// The rank whose jobs were aged last, until none is left.
+    aged_rank: Option<i32>,
     /// The redrive run driven here and when its next step is due.
     run: Option<(Found, Instant)>,
 }
@@ -109,6 +112,7 @@ impl<'a> Chores<'a> {
             retain_at: now + first,
             policies_at: None,
             unhandled: UnhandledKinds::default(),
+            aged_rank: None,
             run: None,
         }
     }
@@ -139,6 +143,9 @@ impl<'a> Chores<'a> {
             }
             if let Some(limit) = self.state.config.unhandled_after {
                 self.attempt(Chore::Unhandled, |chores| chores.bury_unhandled(limit));
+            }
+            if let Some((after, priority)) = self.state.config.age_priorities {
+                self.attempt(Chore::Age, |chores| chores.age_priorities(after, priority));
             }
         }
         if self.policies_at.is_some_and(|at| now >= at) {
@@ -213,7 +220,7 @@ impl<'a> Chores<'a> {
             Chore::Retention => self.retain(),
             Chore::Runs => self.find_run(),
             // These are not in the answer of a look.
-            Chore::Look | Chore::Ring | Chore::Unhandled => Ok(()),
+            Chore::Look | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
         }
     }
 

@@ -34,6 +34,10 @@ pub(crate) const MAX_DEADLINE: Duration = Duration::from_hours(24);
 pub(crate) const MIN_UNHANDLED_TIME: Duration = Duration::from_secs(1);
 pub(crate) const MAX_UNHANDLED_TIME: Duration = Duration::from_hours(30 * 24);
 
+/// How long a ready job must have waited before its priority may rise.
+pub(crate) const MIN_AGEING_TIME: Duration = Duration::from_secs(1);
+pub(crate) const MAX_AGEING_TIME: Duration = Duration::from_hours(30 * 24);
+
 /// How many outages in a row open a breaker.
 pub(crate) const DEFAULT_BREAKER_THRESHOLD: u32 = 5;
 pub(crate) const MAX_BREAKER_THRESHOLD: u32 = 1000;

@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) flood: Option<FloodGuard>,
     /// How long no live worker must have handled a kind before its ready jobs die. `None`: they wait.
     pub(crate) unhandled_after: Option<Duration>,
+    /// How long a ready job must have waited before its priority rises, and to which. `None`: it does not.
+    pub(crate) age_priorities: Option<(Duration, i16)>,
 }
 
 /// A hook that redacts an error text.

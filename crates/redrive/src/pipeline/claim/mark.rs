@@ -3,7 +3,7 @@
 //! While a transaction holds the xmin horizon, vacuum cannot remove rows that claims deleted, and a
 //! claim from the start of the index scans all of them. Ids grow, so each claim starts where the
 //! previous one of this process ended, per priority. Jobs can appear below the mark: a late commit,
-//! a retry, a release. The worker therefore also scans from the start: always when that is cheap,
+//! a retry, a release, an aged priority. The worker therefore also scans from the start: always when that is cheap,
 //! otherwise at most [5 %](SHARE) of the time.
 
 use std::collections::BTreeMap;

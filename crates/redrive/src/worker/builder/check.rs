@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::error::{Error, Result};
+use crate::job::new_job::MAX_PRIORITY;
 use crate::job::name;
 use crate::worker::limits;
 
@@ -77,6 +78,19 @@ impl WorkerBuilder {
             return reject(format!(
                 "buries unhandled jobs after {time:?}; it must be 1 s to 30 days"
             ));
+        }
+        if let Some((after, priority)) = &self.age_priorities {
+            if !within(after, limits::MIN_AGEING_TIME, limits::MAX_AGEING_TIME) {
+                return reject(format!(
+                    "ages priorities after {after:?}; it must be 1 s to 30 days"
+                ));
+            }
+            // A redriven job gets the next higher one.
+            if !(-MAX_PRIORITY..MAX_PRIORITY).contains(priority) {
+                return reject(format!(
+                    "ages jobs to priority {priority}; it must be -1000 to 999"
+                ));
+            }
         }
         for dependency in self.handlers.dependencies().values() {
             name::check("dependency", dependency)?;

@@ -81,6 +81,7 @@ impl WorkerBuilder {
             breaker_threshold: self.breaker_threshold,
             flood: self.flood.map(|(most, per)| FloodGuard::new(most, per)),
             unhandled_after: self.unhandled_after,
+            age_priorities: self.age_priorities,
         };
         let (state, wakers) = State::new(config, identity);
         let state = Arc::new(state);

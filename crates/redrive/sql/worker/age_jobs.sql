@@ -1,0 +1,11 @@
+-- Purpose: raises ready jobs of one rank that have waited for long enough to a priority.
+-- Called by: worker/chores/age.rs, rank by rank.
+-- $1 text      queue
+-- $2 bigint    milliseconds that they have waited
+-- $3 integer   priority
+-- $4 integer   rank of the previous call; NULL: this is the first
+-- $5 bigint    maximum number of jobs to consider
+-- Locks: the jobs; those locked by another session are skipped.
+-- Index relied on: jobs_for_claim.
+-- Rows: always one: the number of raised jobs, and the rank; NULL: no rank is left.
+SELECT a.aged, a.rank FROM redrive.age_jobs($1, $2, $3, $4, $5) a

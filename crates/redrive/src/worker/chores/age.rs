@@ -1,0 +1,49 @@
+//! Raises the priority of ready jobs that have waited for the configured time.
+
+use std::time::Duration;
+
+use super::{CHORE_BUDGET, Chores};
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::job::milliseconds;
+use crate::sync::Instant;
+use crate::worker::chore::Chore;
+
+/// The maximum number of jobs per statement.
+const AGED: i32 = 500;
+
+impl Chores<'_> {
+    /// Raises jobs that have waited for `after` to `priority`, rank by rank in the order of claims. If
+    /// the time is used up, the next look continues with the next rank.
+    pub(super) fn age_priorities(&mut self, after: Duration, priority: i16) -> Result<()> {
+        const DOING: &str = "age priorities";
+        let begun = Instant::now();
+        let most = i64::from(self.health(Chore::Age).bound(AGED));
+        let (waited_ms, priority) = (milliseconds(after), i32::from(priority));
+        let mut all = 0;
+        while begun.elapsed() < CHORE_BUDGET {
+            let (queue, rank) = (self.state.queue().to_owned(), self.aged_rank);
+            let (aged, rank): (i64, Option<i32>) = self.call(DOING, move |session| {
+                let parameters: [sql::Parameter<'_>; 5] =
+                    [&queue, &waited_ms, &priority, &rank, &most];
+                let row = session.query_one(DOING, &sql::AGE_JOBS, &parameters)?;
+                Ok((row.get("aged"), row.get("rank")))
+            })?;
+            all += aged;
+            // After a full batch, the same rank may have more.
+            if aged < most {
+                self.aged_rank = rank;
+            }
+            if rank.is_none() {
+                break;
+            }
+        }
+        if all > 0 {
+            log::debug!(
+                "{}: {all} jobs waited for over {after:?} and got priority {priority}",
+                self.state
+            );
+        }
+        Ok(())
+    }
+}
