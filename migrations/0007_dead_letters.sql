@@ -70,7 +70,7 @@ CREATE TABLE redrive.dead_letters (
 );
 
 COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
-COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
+COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure; of more than 16 MiB, the first 64 KiB: captured_pieces has all.';
 COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.position IS 'Where in the source it was (topic, partition and offset; a delivery id).';
 COMMENT ON COLUMN redrive.dead_letters.seen IS 'How many times this position was captured while its job was not live.';
@@ -110,3 +110,77 @@ CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, i
 -- Counting redrivable letters from group totals needs those that are redacted or not JSON.
 CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters (group_id)
     WHERE state = 'open' AND (payload IS NULL OR redacted IS NOT NULL);
+
+-- The bytes of captured failures that exceed 16 MiB, in pieces of 1 MiB. The letter keeps their first 64 KiB. One value
+-- could hold them, but a dump writes each byte as two characters, and no text exceeds 1 GiB. There is no foreign key,
+-- because the pieces of an archived letter stay.
+CREATE TABLE redrive.captured_pieces (
+    letter_id bigint  NOT NULL,
+    version   integer NOT NULL CHECK (version >= 0),
+    place     integer NOT NULL CHECK (place > 0),
+    bytes     bytea   NOT NULL,
+    PRIMARY KEY (letter_id, version, place)
+);
+-- Many events are compressed already.
+ALTER TABLE redrive.captured_pieces ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE redrive.captured_pieces IS 'The bytes of captured failures that exceed 16 MiB.';
+COMMENT ON COLUMN redrive.captured_pieces.version IS 'The number of edits of the letter when it had these bytes.';
+
+-- Stores the bytes of a letter that has only their start. If a redaction rule applies to them, drops all of them.
+CREATE FUNCTION redrive.keep_pieces(id bigint, raw bytea) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT l.id, l.edits, p.place, substring(keep_pieces.raw FROM (p.place - 1) * 1048576 + 1 FOR 1048576)
+    FROM redrive.dead_letters l
+    CROSS JOIN generate_series(1, (octet_length(keep_pieces.raw) - 1) / 1048576 + 1) AS p (place)
+    WHERE l.id = keep_pieces.id;
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        UPDATE redrive.dead_letters l
+        SET raw = '[redacted]', redacted = (r.new).redacted
+        FROM (SELECT redrive.redact(k) AS new FROM redrive.dead_letters k WHERE k.id = keep_pieces.id) r
+        WHERE l.id = keep_pieces.id AND '' = ANY ((r.new).redacted);
+        PERFORM redrive.drop_redacted_pieces(ARRAY[keep_pieces.id]);
+    END IF;
+END
+$$;
+
+-- Deletes the pieces of those letters and versions whose captured bytes are redacted.
+CREATE FUNCTION redrive.drop_redacted_pieces(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.captured_pieces p
+    WHERE p.letter_id = ANY (ids) AND (
+        EXISTS (SELECT FROM redrive.dead_letters l
+            WHERE l.id = p.letter_id AND l.edits = p.version AND '' = ANY (l.redacted))
+        OR EXISTS (SELECT FROM redrive.letter_versions v
+            WHERE v.letter_id = p.letter_id AND v.version = p.version AND '' = ANY (v.redacted)));
+END
+$$;
+
+-- Deletes the pieces of removed letters, unless a letter with the id remains or is in the archive. It runs with the
+-- owner's privileges, because a worker cannot read the archive.
+CREATE FUNCTION redrive.delete_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        WHERE p.letter_id = ANY (ARRAY(SELECT r.id FROM removed r))
+            AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = p.letter_id)
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_pieces AFTER DELETE ON redrive.dead_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

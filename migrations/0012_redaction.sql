@@ -177,7 +177,9 @@ AS $$
     ), '{}')
 $$;
 
--- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values.
+-- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
+-- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
+-- not parsed, so it may be in them.
 CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -188,12 +190,24 @@ DECLARE
     parts text[];
     pattern text;
     bytes bytea;
+    whole bytea;
 BEGIN
+    IF letter.payload IS NULL AND octet_length(letter.raw) = 65536 THEN
+        whole := (SELECT string_agg(p.bytes, '' ORDER BY p.place) FROM redrive.captured_pieces p
+            WHERE p.letter_id = letter.id AND p.version = letter.edits);
+    END IF;
     FOR rule IN
         SELECT r.* FROM redrive.redactions r
         WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
         ORDER BY r.id
     LOOP
+        IF whole IS NOT NULL AND (rule.paths <> '{}' OR EXISTS (
+            SELECT FROM unnest(rule.patterns) AS p (pattern) WHERE redrive.redact_bytes(whole, p.pattern) <> whole))
+        THEN
+            letter.raw := '[redacted]';
+            letter.redacted := array_remove(letter.redacted, '') || ''::text;
+            whole := NULL;
+        END IF;
         FOREACH pointer IN ARRAY rule.paths LOOP
             parts := redrive.pointer_parts(pointer);
             IF letter.payload #> parts IS NOT NULL

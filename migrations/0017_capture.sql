@@ -10,15 +10,18 @@ BEGIN ATOMIC
     SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 END;
 
--- Returns the headers of a capture with the start of every value that is shortened, if there is room.
-CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
+-- Returns the headers of a capture with the start of every value that is shortened, and the number of captured bytes if
+-- the letter has only their start, if there is room.
+CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text, bytes integer)
+    RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE headers_with_long.headers END
     FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
         'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
         'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
-        'redrive-kind', CASE WHEN length(kind) > 100 THEN left(kind, 4096) END)::jsonb)) AS w (headers);
+        'redrive-kind', CASE WHEN length(kind) > 100 THEN left(kind, 4096) END,
+        'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
 END;
 
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
@@ -30,7 +33,8 @@ END;
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
 -- A source or kind of more than 100 characters and a position of more than 500 are shortened; the headers
--- `redrive-source`, `redrive-kind` and `redrive-position` have the original.
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Of bytes that exceed 16 MiB, the letter has
+-- the first 64 KiB, which are not parsed; `captured_pieces` has all, and the header `redrive-body-bytes` their number.
 --
 -- `failure_key` decides the failure group instead of the message.
 --
@@ -61,7 +65,8 @@ DECLARE
     known_state text;
 BEGIN
     IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
-        capture.headers := redrive.headers_with_long(capture.headers, capture.source, capture."position", capture.kind);
+        capture.headers := redrive.headers_with_long(
+            capture.headers, capture.source, capture."position", capture.kind, NULL);
         capture.source := redrive.shortened(capture.source, 100);
         capture."position" := redrive.shortened(capture."position", 500);
         capture.kind := redrive.shortened(capture.kind, 100);
@@ -71,18 +76,28 @@ BEGIN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    BEGIN
-        parsed := convert_from(capture.raw, 'UTF8')::jsonb;
-    EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
-        parsed := NULL;
-    END;
+    IF octet_length(capture.raw) <= 16777216 THEN
+        BEGIN
+            parsed := convert_from(capture.raw, 'UTF8')::jsonb;
+        EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+            parsed := NULL;
+        END;
+    END IF;
     capture.is_new := false;
     capture.is_reopened := false;
     LOOP
         SELECT l.id, l.state INTO capture.id, known_state
         FROM redrive.dead_letters l
         WHERE l.source = capture.source AND l."position" = capture."position";
-        IF NOT FOUND THEN
+        IF octet_length(capture.raw) > 16777216 OR known_state IN ('recovered', 'discarded') THEN
+            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
+            FROM redrive.capture_letters(
+                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
+                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
+                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
+            EXIT;
+        ELSIF known_state IS NULL THEN
             INSERT INTO redrive.dead_letters AS l
                 (source, "position", queue, kind, cause, raw, payload, content_type, headers,
                  error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
@@ -98,14 +113,6 @@ BEGIN
             capture.is_new := FOUND;
             -- Not found: another session stored the letter in between.
             EXIT WHEN FOUND;
-        ELSIF known_state IN ('recovered', 'discarded') THEN
-            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
-            FROM redrive.capture_letters(
-                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
-                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
-                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
-                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
-            EXIT;
         ELSE
             EXIT WHEN known_state = 'redriving';
             UPDATE redrive.dead_letters l
@@ -135,22 +142,29 @@ DECLARE
     found_ids bigint[];
     waiting_ids bigint[];
     closed_ids bigint[];
+    whole_raws bytea[];
+    large bigint[] := '{}';
 BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    IF EXISTS (
+    IF pg_column_size(raws) > 16777216 OR EXISTS (
         SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
         WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 100)
     THEN
-        SELECT array_agg(redrive.headers_with_long(g.headers, g.source, g."position", g.kind) ORDER BY g.place),
+        whole_raws := raws;
+        SELECT array_agg(redrive.headers_with_long(
+                   g.headers, g.source, g."position", g.kind, octet_length(g.raw)) ORDER BY g.place),
                array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
                array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
-               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place)
-        INTO headers, sources, positions, kinds
-        FROM unnest(headers, sources, positions, kinds) WITH ORDINALITY
-            AS g (headers, source, "position", kind, place);
+               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place),
+               array_agg(CASE WHEN octet_length(g.raw) > 16777216 THEN substring(g.raw FROM 1 FOR 65536)
+                   ELSE g.raw END ORDER BY g.place),
+               coalesce(array_agg(g.place) FILTER (WHERE octet_length(g.raw) > 16777216), '{}')
+        INTO headers, sources, positions, kinds, raws, large
+        FROM unnest(headers, sources, positions, kinds, raws) WITH ORDINALITY
+            AS g (headers, source, "position", kind, raw, place);
     END IF;
     LOOP
         BEGIN
@@ -176,7 +190,8 @@ BEGIN
                     (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
                      error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
                 SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-                       coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+                       CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+                       f.content_type, f.headers,
                        redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                        redrive.clip(coalesce(f.error_message, ''), 8192),
                        redrive.clip(f.error_detail, 65536), f.group_key,
@@ -220,13 +235,16 @@ BEGIN
         -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
         INSERT INTO redrive.dead_letters AS l
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-               coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+               CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+               f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),
                redrive.clip(f.error_detail, 65536), f.group_key,
-               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
+               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times,
+               -- A redaction must not look into the earlier bytes.
+               (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
@@ -249,7 +267,11 @@ BEGIN
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at;
+        PERFORM redrive.drop_redacted_pieces(closed_ids);
     END IF;
+    PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])
+    FROM unnest(large) AS g (place)
+    WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
     RETURN QUERY
     SELECT f.place, f.id,
            f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),

@@ -230,7 +230,8 @@ END
 $$;
 
 -- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
--- `quarantined` (needs force), `no_json` (captured bytes that are not JSON), `redacted` (its payload was
+-- `quarantined` (needs force), `too_large` (captured bytes that exceed 16 MiB), `no_json` (captured bytes that are not
+-- JSON), `redacted` (its payload was
 -- redacted and needs force), `conflict`, or `locked`
 -- (another session held it; a retry may succeed).
 CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
@@ -246,6 +247,9 @@ AS $$
         WHEN l.id IS NULL THEN 'gone'
         WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN octet_length(l.raw) = 65536 AND EXISTS (
+            SELECT FROM redrive.captured_pieces p WHERE p.letter_id = l.id AND p.version = l.edits
+        ) THEN 'too_large'
         WHEN l.payload IS NULL THEN 'no_json'
         WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
         WHEN l.unique_key IS NOT NULL AND EXISTS (

@@ -217,7 +217,9 @@ BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
         ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
-        '  CASE WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
+        '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
+        '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
+        '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
         '  AS refused'
         ' FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '

@@ -41,6 +41,25 @@ $$;
 CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_versions();
 
+-- Deletes the pieces of deleted versions, except those of an archived letter.
+CREATE FUNCTION redrive.delete_version_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        USING removed r
+        WHERE p.letter_id = r.letter_id AND p.version = r.version
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();
+
 -- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
 CREATE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -188,6 +207,11 @@ BEGIN
         k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
         restore_letters.filter, 'restore', restore_letters.audit) e
     WHERE k.ids IS NOT NULL;
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT p.letter_id, u.version, p.place, p.bytes
+    FROM unnest(restored, versions) AS u (id, version)
+    JOIN redrive.captured_pieces p
+        ON p.letter_id = u.id AND p.version = coalesce(restore_letters.to_version, u.version - 2);
     -- A restored payload is as redacted as it was.
     UPDATE redrive.dead_letters l
     SET redacted = v.redacted

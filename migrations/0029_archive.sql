@@ -15,6 +15,9 @@ COMMENT ON COLUMN redrive.archived_letters.letter IS 'The whole letter; captured
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters (queue, id);
 
+CREATE TRIGGER delete_pieces AFTER DELETE ON redrive.archived_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();
+
 -- Returns a letter as it is archived: every column that is not NULL.
 CREATE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -210,6 +213,7 @@ BEGIN
         FROM redrive.archived_letters a
         CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
         WHERE a.id = ANY (free);
+        PERFORM redrive.drop_redacted_pieces(free);
         PERFORM redrive.count_restored(free);
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
     END IF;

@@ -48,7 +48,7 @@ DECLARE
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
-        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
             'redrive.protections',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
@@ -87,11 +87,12 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
-        'INSERT, DELETE ON redrive.group_rules',
+        'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
+            'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
@@ -112,7 +113,7 @@ DECLARE
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
-            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
+            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',

@@ -45,6 +45,7 @@ BEGIN
             letter.payload := version.payload;
             letter.raw := version.raw;
             letter.redacted := version.redacted;
+            letter.edits := version.version;
             letter := redrive.redact(letter);
             UPDATE redrive.letter_versions v
             SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
@@ -67,6 +68,7 @@ BEGIN
     FROM redone r
     WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;
+    PERFORM redrive.drop_redacted_pieces(page);
     IF letters > 0 THEN
         act := redrive.record_act('redact', person, reason, filter, letters,
             CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);

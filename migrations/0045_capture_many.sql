@@ -86,6 +86,11 @@ BEGIN
     letter.id := nextval('redrive.job_id');
     letter.source := redrive.shortened(letter.source, 100);
     letter."position" := redrive.shortened(letter."position", 500);
+    IF octet_length(bytes) > 16777216 THEN
+        letter.raw := substring(bytes FROM 1 FOR 65536);
+        letter.headers := redrive.headers_with_long(letter.headers, NULL, NULL, NULL, octet_length(bytes));
+        RETURN letter;
+    END IF;
     letter.payload := redrive.json_of(bytes);
     IF letter.payload IS NULL OR (failure -> 'letter' ->> 'has_raw')::boolean THEN
         letter.raw := bytes;
@@ -134,19 +139,32 @@ BEGIN
     SELECT coalesce(array_agg(f.place), '{}'), coalesce(array_agg(a.id), '{}') INTO places, ids
     FROM added a
     JOIN firsts f ON (f.letter).id = a.id;
+    PERFORM redrive.keep_pieces(p.id, raws[p.place])
+    FROM unnest(places, ids) AS p (place, id)
+    WHERE octet_length(raws[p.place]) > 16777216;
     RETURN QUERY
     SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
     UNION ALL
     SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
     FROM (
-        SELECT array_agg(e.place ORDER BY e.place) AS places, jsonb_agg(
-                   e.failure - 'letter' || jsonb_build_object('raw_base64', encode(e.raw, 'base64'))
-                   ORDER BY e.place) AS failures
+        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(f.source ORDER BY e.place) AS sources,
+               array_agg(f."position" ORDER BY e.place) AS positions, array_agg(f.queue ORDER BY e.place) AS queues,
+               array_agg(f.kind ORDER BY e.place) AS kinds, array_agg(e.raw ORDER BY e.place) AS raws,
+               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
+               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
+               array_agg(f.error_message ORDER BY e.place) AS messages,
+               array_agg(f.error_detail ORDER BY e.place) AS details,
+               array_agg(f.group_key ORDER BY e.place) AS group_keys
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+            source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
+            error_message text, error_detail text, group_key text)
         WHERE e.place <> ALL (places)
     ) r
-    CROSS JOIN LATERAL redrive.capture_many(r.failures) c
-    WHERE r.failures IS NOT NULL
+    CROSS JOIN LATERAL redrive.capture_letters(
+        r.sources, r.positions, r.queues, r.kinds, r.raws, NULL, r.content_types, r.headers, r.classes, r.messages,
+        r.details, r.group_keys) c
+    WHERE r.places IS NOT NULL
     ORDER BY 1;
 END
 $$;

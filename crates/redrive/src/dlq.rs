@@ -20,6 +20,7 @@ pub(crate) mod redrive;
 pub mod runs;
 pub(crate) mod discard;
 pub(crate) mod capture;
+pub(crate) mod captured_bytes;
 pub(crate) mod deliver;
 pub(crate) mod validation_error;
 pub(crate) mod validate;

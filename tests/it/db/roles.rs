@@ -239,6 +239,8 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "compact",
             "delete_archived",
             "delete_event",
+            "delete_pieces",
+            "delete_version_pieces",
             "erasable",
             "erase_batch",
             "fold_metrics",

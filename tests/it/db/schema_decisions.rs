@@ -14,6 +14,7 @@ const TABLES: &str = "
 archived_letters     key   -
 audit                key   -
 breakers             key   fillfactor=50
+captured_pieces      key   -
 compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
@@ -118,12 +119,15 @@ create_run               invoker volatile  pinned any       -
 cut_history              invoker immutable pinned any       -
 delete_archived          definer volatile  pinned rows      -
 delete_event             definer volatile  pinned any       -
+delete_pieces            definer volatile  pinned any       -
+delete_version_pieces    definer volatile  pinned any       -
 delete_versions          invoker volatile  pinned any       -
 detail_of                invoker volatile  pinned any       -
 discard                  invoker volatile  pinned any       -
 discard_letters          invoker volatile  pinned any       -
 drive_chunk              invoker volatile  pinned rows      -
 drive_run                invoker volatile  pinned rows      -
+drop_redacted_pieces     invoker volatile  pinned any       -
 due_letters              invoker volatile  pinned rows      -
 edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
@@ -165,6 +169,7 @@ is_same_failure          invoker stable    parsed any       -
 is_seen_drained          invoker volatile  pinned any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
+keep_pieces              invoker volatile  pinned any       -
 letter_payload           invoker immutable pinned any       -
 letters_with_policy      definer stable    pinned any       -
 list_archived            invoker stable    pinned any       -

@@ -219,7 +219,14 @@ impl ExportArchive {
         }
         while let Some(last) = page.last() {
             for archived in &page {
-                json_line(cx.out, &CaptureLine::of(&archived.letter))?;
+                let letter = &archived.letter;
+                let mut line = CaptureLine::of(letter);
+                if letter.raw_size.is_some()
+                    && let Some(raw) = db.dlq().archived_bytes(letter.id)?
+                {
+                    line.set_raw(&raw);
+                }
+                json_line(cx.out, &line)?;
             }
             let next = filter.clone().limit(PAGE).after(last.letter.id);
             page = db.dlq().archived(&next)?;

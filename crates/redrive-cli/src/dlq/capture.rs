@@ -26,7 +26,9 @@ const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Record failures of other systems as dead letters
 ///
-/// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue.
+/// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue. Of
+/// bytes that exceed 16 MiB, the letter shows the first 64 KiB: `dlq show --raw` prints all, and
+/// `dlq deliver` sends all.
 /// Each position of a source is recorded once, so an interrupted capture can be repeated. If the
 /// letter of a position was recovered or discarded, it opens again with the new failure.
 #[derive(Args, Debug)]

@@ -49,7 +49,13 @@ impl ExportLetters {
         let (mut skipped, mut named) = (0_u64, Vec::new());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
-                return json_line(cx.out, &CaptureLine::of(letter));
+                let mut line = CaptureLine::of(letter);
+                if letter.raw_size.is_some()
+                    && let Some(raw) = db.dlq().captured_bytes(letter.id)?
+                {
+                    line.set_raw(&raw);
+                }
+                return json_line(cx.out, &line);
             }
             match &letter.payload {
                 Some(payload) => json_line(cx.out, payload)?,

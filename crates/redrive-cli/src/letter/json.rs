@@ -55,6 +55,8 @@ pub(crate) struct LetterLine<'a> {
     payload: Option<&'a RawValue>,
     /// The captured bytes in hexadecimal.
     raw_hex: Option<String>,
+    /// The number of captured bytes, if `raw_hex` has only their start.
+    raw_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<RunOutcomeLine>>,
 }
@@ -112,6 +114,7 @@ impl LetterLine<'_> {
             events: letter.events.iter().map(EventLine::of).collect(),
             payload: letter.payload.as_deref(),
             raw_hex: letter.raw.as_deref().map(hexadecimal),
+            raw_size: letter.raw_size,
             runs: None,
         }
     }

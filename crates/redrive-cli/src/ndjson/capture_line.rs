@@ -81,14 +81,19 @@ impl CaptureLine {
             letter: Some(LetterPast::of(letter)),
             ..CaptureLine::default()
         };
-        match (&letter.raw, &letter.payload) {
-            (Some(raw), _) => match std::str::from_utf8(raw) {
-                Ok(text) => line.raw = Some(text.to_owned()),
-                Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
-            },
-            (None, payload) => line.payload.clone_from(payload),
+        match &letter.raw {
+            Some(raw) => line.set_raw(raw),
+            None => line.payload.clone_from(&letter.payload),
         }
         line
+    }
+
+    /// Sets the captured bytes, of which the letter may have had only the start.
+    pub(crate) fn set_raw(&mut self, raw: &[u8]) {
+        (self.raw, self.raw_base64) = match std::str::from_utf8(raw) {
+            Ok(text) => (Some(text.to_owned()), None),
+            Err(_) => (None, Some(STANDARD.encode(raw))),
+        };
     }
 
     /// Parses a line.

@@ -5,6 +5,6 @@
 -- $3 text      target queue; NULL: the letter's queue
 -- Locks: none.
 -- Index relied on: the primary keys of dead_letters and unique_keys.
--- Rows: one per id: gone, not_open, quarantined, no_json, conflict, locked.
+-- Rows: one per id: gone, not_open, quarantined, too_large, no_json, conflict, locked.
 SELECT r.id, r.result
 FROM redrive.refused_letters($1, $2, $3) r

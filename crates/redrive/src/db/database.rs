@@ -174,6 +174,11 @@ impl Database {
         self.shared.timeouts.call
     }
 
+    /// The deadline of a call for many rows or bytes.
+    pub(crate) fn bulk_timeout(&self) -> Duration {
+        self.shared.timeouts.bulk
+    }
+
     /// Makes a call with the usual deadline.
     pub(crate) fn call<T: Send + 'static>(
         &self,

@@ -78,6 +78,7 @@ statements! {
     CAPTURE = "dlq" / "capture";
     CAPTURE_LETTERS = "dlq" / "capture_letters";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
+    ARCHIVED_BYTES = "dlq" / "archived_bytes";
     IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
     COUNT_LETTERS = "dlq" / "count_letters";

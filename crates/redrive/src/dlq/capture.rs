@@ -19,8 +19,13 @@ use crate::job::job::JobId;
 use crate::job::name;
 use crate::job::payload::Json;
 
-/// The largest capture, in bytes: 16 MiB.
-pub const MAX_CAPTURE_BYTES: usize = 16 * 1024 * 1024;
+/// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.
+///
+/// PostgreSQL accepts messages of up to 1 GiB; the rest is for headers and texts.
+pub const MAX_CAPTURE_BYTES: usize = 1023 * 1024 * 1024;
+
+/// The most captured bytes that the letter holds itself. Of more, it holds the start, and pieces hold all.
+pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The limit of the schema for group keys.
 const MAX_GROUP_KEY_BYTES: usize = 200;
@@ -102,6 +107,9 @@ impl ForeignFailure {
     /// A source or kind of more than 100 characters and a position of more than 500 are shortened: the
     /// start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
     /// of the letter has the original.
+    ///
+    /// Of bytes that exceed 16 MiB, the letter has the first 64 KiB; the header `redrive-body-bytes` has
+    /// their number, and [`Dlq::captured_bytes`] returns all. They are not parsed as JSON.
     ///
     /// The position makes the capture idempotent: while the letter waits or its job runs, capturing
     /// it again adds no letter. A letter that was recovered or discarded opens again.
@@ -205,10 +213,10 @@ impl ForeignFailure {
                 "the source or position of a capture contains NUL",
             ));
         }
-        if self.raw.len() > MAX_CAPTURE_BYTES {
+        let bytes = self.raw.len() + self.source.len() + self.position.len() + self.kind.len();
+        if bytes > MAX_CAPTURE_BYTES {
             return Err(Error::invalid(format!(
-                "the captured bytes are {} bytes; the limit is {MAX_CAPTURE_BYTES}",
-                self.raw.len()
+                "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"
             )));
         }
         headers::check_size("a capture", &self.headers)?;
@@ -232,7 +240,8 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database rejects the
-    /// statement or does not answer. Repeating the call is safe.
+    /// statement or does not answer, within a minute if the bytes exceed 16 MiB. Repeating the call is
+    /// safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
         if foreign.past.is_some() {
             let mut outcomes = self.capture_many([foreign])?;
@@ -243,47 +252,35 @@ impl Dlq<'_> {
         foreign.check()?;
         let headers = Json::of(&foreign.headers)?;
         let foreign = foreign.clone();
-        self.db.call("capture a failure", move |session| {
-            let doing = format!(
-                "capture a failure of `{}` at `{}`",
-                foreign.source, foreign.position
-            );
-            let row = session.query_one(
-                &doing,
-                &sql::CAPTURE,
-                &[
-                    &foreign.source,
-                    &foreign.position,
-                    &foreign.queue,
-                    &foreign.kind,
-                    &foreign.raw,
-                    &foreign.content_type,
-                    &headers,
-                    &foreign.error_class,
-                    &foreign.error_message,
-                    &foreign.error_detail,
-                    &foreign.group_key,
-                    &foreign.failure_key,
-                ],
-            )?;
-            Ok(CaptureOutcome::of(&row))
-        })
-    }
-
-    /// Returns the unchanged bytes of a captured failure, by the id of its letter or of its
-    /// job; `None`: there are none.
-    ///
-    /// A handler that needs a payload byte for byte calls this with [`Job::id`](crate::Job::id):
-    /// the payload of a job keeps its values, but not its spaces, the order of its members, or
-    /// a member that occurs twice. An edit and a redaction drop the bytes.
-    ///
-    /// # Errors
-    /// If the database rejects the statement or does not answer.
-    pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        self.db.call_bulk("read captured bytes", move |session| {
-            let doing = format!("read the captured bytes of letter {id}");
-            let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
-            Ok(rows.first().and_then(|row| row.get("raw")))
-        })
+        let deadline = match foreign.raw.len() > MAX_WHOLE_BYTES {
+            true => self.db.bulk_timeout(),
+            false => self.db.call_timeout(),
+        };
+        self.db
+            .call_within("capture a failure", deadline, move |session| {
+                let doing = format!(
+                    "capture a failure of `{}` at `{}`",
+                    foreign.source, foreign.position
+                );
+                let row = session.query_one(
+                    &doing,
+                    &sql::CAPTURE,
+                    &[
+                        &foreign.source,
+                        &foreign.position,
+                        &foreign.queue,
+                        &foreign.kind,
+                        &foreign.raw,
+                        &foreign.content_type,
+                        &headers,
+                        &foreign.error_class,
+                        &foreign.error_message,
+                        &foreign.error_detail,
+                        &foreign.group_key,
+                        &foreign.failure_key,
+                    ],
+                )?;
+                Ok(CaptureOutcome::of(&row))
+            })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
+use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
@@ -38,7 +39,7 @@ const SAID_BYTES: usize = 1000;
 /// # is_a_sink(to_the_log);
 /// ```
 pub trait Sink {
-    /// Delivers one letter: its payload, or its captured bytes.
+    /// Delivers one letter: its payload, or its captured bytes, of which the letter has all here.
     ///
     /// Delivery is at least once: after a crash the same letter may arrive again, with the
     /// same id.
@@ -263,7 +264,13 @@ impl Hand {
                     (Ok(Some(letter)), RedactedLetters::Stay) if !letter.redacted.is_empty() => {
                         session.end(&doing, Ok(Taken::Redacted))
                     }
-                    (Ok(Some(letter)), RedactedLetters::Stay | RedactedLetters::Go) => {
+                    (Ok(Some(mut letter)), RedactedLetters::Stay | RedactedLetters::Go) => {
+                        if letter.raw_size.take().is_some() {
+                            letter.raw = match captured_bytes(session, id) {
+                                Ok(raw) => raw,
+                                Err(error) => return session.end(&doing, Err(error)),
+                            };
+                        }
                         Ok(Taken::Locked(Box::new(letter)))
                     }
                     (taken, _) => session.end(&doing, taken.map(|_| Taken::Skipped)),

@@ -49,10 +49,13 @@ pub struct Letter {
     pub detail_is_shared: bool,
     /// The failure group.
     pub group: GroupId,
-    /// The payload; `None` for captured bytes that are not JSON.
+    /// The payload; `None` for captured bytes that are not JSON or exceed 16 MiB.
     pub payload: Option<Box<RawValue>>,
-    /// The bytes of a captured failure.
+    /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
     pub raw: Option<Vec<u8>>,
+    /// The number of captured bytes if there are more than 16 MiB; `None`: [`raw`](Letter::raw) has all.
+    /// [`Dlq::captured_bytes`] returns them.
+    pub raw_size: Option<u64>,
     /// The content type of the bytes.
     pub content_type: Option<String>,
     /// The headers of the job or the captured failure: a JSON object.
@@ -201,6 +204,7 @@ pub(crate) fn letter(row: &Row) -> Result<Letter> {
         group: GroupId::new(row.get("group_id")),
         payload: payload.map(|payload| payload.raw_value()).transpose()?,
         raw: row.get("raw"),
+        raw_size: row.get::<_, Option<i64>>("raw_size").map(i64::unsigned_abs),
         content_type: row.get("content_type"),
         headers: headers.map(|headers| headers.raw_value()).transpose()?,
         group_key: row.get("group_key"),

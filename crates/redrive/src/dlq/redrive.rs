@@ -55,6 +55,8 @@ pub enum Skip {
     NotOpen,
     /// The letter is quarantined. Only [`force`](RedriveOptions::force) moves it.
     Quarantined,
+    /// The letter was captured and its bytes exceed 16 MiB. They are not parsed.
+    TooLarge,
     /// The letter was captured and its bytes are not JSON.
     NoJson,
     /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.
@@ -72,6 +74,7 @@ impl Skip {
             Skip::Gone => "gone",
             Skip::NotOpen => "not_open",
             Skip::Quarantined => "quarantined",
+            Skip::TooLarge => "too_large",
             Skip::NoJson => "no_json",
             Skip::Redacted => "redacted",
             Skip::Conflict => "conflict",
@@ -83,6 +86,7 @@ impl Skip {
         match word {
             "gone" => Skip::Gone,
             "quarantined" => Skip::Quarantined,
+            "too_large" => Skip::TooLarge,
             "no_json" => Skip::NoJson,
             "redacted" => Skip::Redacted,
             "conflict" => Skip::Conflict,
@@ -98,6 +102,7 @@ impl fmt::Display for Skip {
             Skip::Gone => "the letter does not exist",
             Skip::NotOpen => "the letter is not open",
             Skip::Quarantined => "the letter is quarantined; only force redrives it",
+            Skip::TooLarge => "the captured bytes exceed 16 MiB",
             Skip::NoJson => "the captured bytes are not JSON",
             Skip::Redacted => "its payload was redacted; only force redrives it",
             Skip::Conflict => "a live job holds its unique key",

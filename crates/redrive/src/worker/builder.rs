@@ -149,8 +149,9 @@ impl WorkerBuilder {
     ///
     /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
     /// when it is retried or redriven, and its letter shows it; the header `redrive-priority` has the
-    /// earlier one. A worker looks every third of its lease, at most every 10 seconds, and considers
-    /// the 500 jobs of each priority that are next in line until one of these is too young.
+    /// earlier one. A worker looks every third of its lease, or every 10 seconds if that is shorter. Of
+    /// each priority, it considers the 500 jobs that are next in line, and more while it raises all of
+    /// them.
     #[must_use]
     pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
         self.age_priorities = Some((after, priority));

@@ -146,6 +146,12 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOutLine> {
                 Some("--force --reason TEXT includes them".to_owned()),
             ),
             (_, Some(state)) => (format!("{state}; only open letters are redriven"), None),
+            (Skip::TooLarge, None) => (
+                "the captured bytes exceed 16 MiB".to_owned(),
+                Some(
+                    "`redrive dlq deliver` sends them, `redrive dlq edit` replaces them".to_owned(),
+                ),
+            ),
             (Skip::NoJson, None) => (
                 "the captured bytes are not JSON".to_owned(),
                 Some("`redrive dlq edit` replaces them".to_owned()),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::db::session::{Parameter, Session};
 use crate::db::sql;
-use crate::dlq::capture::{CaptureOutcome, ForeignFailure};
+use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
 use crate::dlq::handle::Dlq;
 use crate::dlq::past::LetterPast;
 use crate::error::{Error, Result};
@@ -35,6 +35,10 @@ impl Dlq<'_> {
         for part in foreign.chunk_by(|a, b| a.past.is_some() == b.past.is_some()) {
             let mut columns = CaptureColumns::default();
             for captured in part {
+                // A message has a limit, so such a failure goes alone.
+                if captured.raw.len() > MAX_WHOLE_BYTES && !columns.raws.is_empty() {
+                    captures.extend(self.capture_batch(std::mem::take(&mut columns))?);
+                }
                 columns.push(captured)?;
                 if columns.raws.len() == BATCH || columns.bytes > BATCH_BYTES {
                     captures.extend(self.capture_batch(std::mem::take(&mut columns))?);
@@ -135,11 +139,12 @@ impl CaptureColumns {
         self.positions.push(captured.position.clone());
         self.queues.push(captured.queue.clone());
         self.kinds.push(captured.kind.clone());
-        self.parsed.push(
-            std::str::from_utf8(&captured.raw)
-                .ok()
-                .and_then(|text| Json::parse(text).ok()),
-        );
+        let text = match captured.raw.len() > MAX_WHOLE_BYTES {
+            true => None,
+            false => std::str::from_utf8(&captured.raw).ok(),
+        };
+        self.parsed
+            .push(text.and_then(|text| Json::parse(text).ok()));
         self.content_types.push(captured.content_type.clone());
         self.headers.push(Json::of(&captured.headers)?);
         self.error_classes.push(captured.error_class.clone());

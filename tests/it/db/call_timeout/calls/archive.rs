@@ -60,6 +60,9 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Dlq::captured_bytes", |scene| {
         scene.db.dlq().captured_bytes(JobId::new(1)).map(drop)
     }),
+    bulk("Dlq::archived_bytes", |scene| {
+        scene.db.dlq().archived_bytes(JobId::new(1)).map(drop)
+    }),
     bulk("Dlq::erasable", |scene| {
         scene.db.dlq().erasable(&tenant()).map(drop)
     }),

@@ -1,0 +1,55 @@
+//! Reads the unchanged bytes of captured failures.
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::dlq::handle::Dlq;
+use crate::error::Result;
+use crate::job::job::JobId;
+
+impl Dlq<'_> {
+    /// Returns the unchanged bytes of a captured failure, by the id of its letter or of its
+    /// job; `None`: there are none.
+    ///
+    /// A handler that needs a payload byte for byte calls this with [`Job::id`](crate::Job::id):
+    /// the payload of a job keeps its values, but not its spaces, the order of its members, or
+    /// a member that occurs twice. An edit and a redaction drop the bytes.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
+        self.db.call_bulk("read captured bytes", move |session| {
+            captured_bytes(session, id)
+        })
+    }
+
+    /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
+        self.db.call_bulk("read archived bytes", move |session| {
+            let doing = format!("read the captured bytes of the archived letter {id}");
+            pieces(session, &doing, &sql::ARCHIVED_BYTES, id)
+        })
+    }
+}
+
+/// Returns the captured bytes of a letter.
+pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
+    let doing = format!("read the captured bytes of letter {id}");
+    pieces(session, &doing, &sql::CAPTURED_BYTES, id)
+}
+
+/// Joins the pieces that a statement returns. The first is `None` if there are no bytes.
+fn pieces(
+    session: &mut Session,
+    doing: &str,
+    statement: &'static sql::Sql,
+    id: JobId,
+) -> Result<Option<Vec<u8>>> {
+    let rows = session.query(doing, statement, &[&id.get()])?;
+    let pieces: Option<Vec<&[u8]>> = rows.iter().map(|row| row.get("bytes")).collect();
+    Ok(pieces
+        .filter(|pieces| !pieces.is_empty())
+        .map(|pieces| pieces.concat()))
+}

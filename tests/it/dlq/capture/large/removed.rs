@@ -1,0 +1,167 @@
+//! Whatever removes or redacts a letter removes or redacts all bytes of a large capture.
+
+use std::time::Duration;
+
+use redrive::dlq::{Edit, LetterState, Redaction, RetentionRule};
+use redrive::{Database, JobId};
+use redrive_tests::TestDatabase;
+
+use super::super::super::archive::archive_all;
+use super::{LetterFilter, body, capture, captured, letter, maria, only, pieces};
+
+/// Something that removes a letter.
+type Remove = fn(&Database, JobId);
+
+const REMOVALS: [(&str, Remove); 6] = [
+    ("prune", |db, id| {
+        db.dlq().discard(&only(id), &maria()).unwrap();
+        db.dlq().prune(Duration::ZERO, &maria()).unwrap();
+    }),
+    ("retention", |db, _| {
+        let rule = RetentionRule::delete(LetterState::Open, Duration::ZERO).even_open();
+        db.dlq().retention().set(&rule, &maria()).unwrap();
+        db.dlq().retention().apply(&maria()).unwrap();
+        db.dlq()
+            .retention()
+            .remove(None, LetterState::Open, &maria())
+            .unwrap();
+    }),
+    ("erase", |db, id| {
+        db.dlq().erase(&only(id), &maria()).unwrap();
+    }),
+    ("erase after an edit", |db, id| {
+        let edit = Edit::set("{\"tenant\": 42}").unwrap();
+        db.dlq().edit(&only(id), &edit, &maria()).unwrap();
+        let tenant: LetterFilter = "payload.tenant=42".parse().unwrap();
+        db.dlq().erase(&tenant, &maria()).unwrap();
+    }),
+    ("deletion from the archive", |db, id| {
+        assert_eq!(archive_all(db), 1);
+        db.dlq().delete_archived(&only(id), &maria()).unwrap();
+    }),
+    ("erase in the archive", |db, id| {
+        assert_eq!(archive_all(db), 1);
+        db.dlq().erase(&only(id), &maria()).unwrap();
+    }),
+];
+
+#[test]
+fn every_removal_of_a_letter_removes_the_bytes() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let body = body("1234");
+    for (name, remove) in REMOVALS {
+        let id = capture(&db, &captured(name, &body));
+        assert_eq!(pieces(&test), 18, "{name}");
+        remove(&db, id);
+        assert!(db.dlq().get(id).unwrap().is_none(), "{name}");
+        assert_eq!(pieces(&test), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_bytes_of_a_deleted_version_are_deleted() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let id = capture(&db, &captured("1", &body("1234")));
+    let edit = Edit::set("{\"number\": 1}").unwrap();
+    db.dlq().edit(&only(id), &edit, &maria()).unwrap();
+    // The letter stays while its job is live.
+    db.dlq().redrive(&only(id), &maria()).unwrap();
+    test.client()
+        .batch_execute("DELETE FROM redrive.letter_versions")
+        .unwrap();
+    assert_eq!(letter(&db, id).state, LetterState::Redriving);
+    assert_eq!(pieces(&test), 0);
+}
+
+/// Fails unless nothing is left of the bytes.
+#[track_caller]
+fn is_redacted(test: &TestDatabase, db: &Database, id: JobId) {
+    let letter = letter(db, id);
+    assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
+    assert_eq!(
+        (letter.redacted, letter.raw_size),
+        (vec![String::new()], None)
+    );
+    assert_eq!(pieces(test), 0);
+}
+
+#[test]
+fn a_rule_that_applies_to_a_large_body_drops_it() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let body = body("4111");
+    let rules = db.dlq().redactions();
+    for (name, rule) in [
+        ("after the start", Redaction::new().pattern("4111")),
+        ("in the start", Redaction::new().pattern("blob")),
+        ("with a path", Redaction::new().path("/card")),
+    ] {
+        // The rule is newer than one letter, and older than the other.
+        let old = capture(&db, &captured(&format!("{name}, old"), &body));
+        let rule = rules.add(&rule, &maria()).unwrap();
+        assert_eq!(rules.apply(&only(old), &maria()).unwrap(), 1, "{name}");
+        is_redacted(&test, &db, old);
+        let new = capture(&db, &captured(&format!("{name}, new"), &body));
+        is_redacted(&test, &db, new);
+        rules.remove(rule, &maria()).unwrap();
+    }
+}
+
+#[test]
+fn a_rule_that_finds_nothing_keeps_a_large_body() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let rule = Redaction::new().pattern("4222");
+    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    let body = body("4111");
+    let id = capture(&db, &captured("1", &body));
+    assert_eq!(db.dlq().redactions().apply(&only(id), &maria()).unwrap(), 0);
+    super::is_whole(&db, id, &body);
+}
+
+#[test]
+fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let body = body("4111");
+    let edited = capture(&db, &captured("1", &body));
+    let edit = Edit::set("{\"number\": 1}").unwrap();
+    db.dlq().edit(&only(edited), &edit, &maria()).unwrap();
+    let archived = capture(&db, &captured("2", &body));
+    db.dlq().discard(&only(archived), &maria()).unwrap();
+    let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
+    db.dlq().retention().set(&rule, &maria()).unwrap();
+    db.dlq().retention().apply(&maria()).unwrap();
+    assert_eq!(pieces(&test), 36);
+
+    let rule = Redaction::new().pattern("4111");
+    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    db.dlq()
+        .redactions()
+        .apply(&LetterFilter::new(), &maria())
+        .unwrap();
+    let versions = db.dlq().versions(edited).unwrap();
+    assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
+    assert_eq!(pieces(&test), 18, "those of the archive");
+    db.dlq().restore(&only(archived), &maria()).unwrap();
+    is_redacted(&test, &db, archived);
+}
+
+#[test]
+fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let id = capture(&db, &captured("1", &body("4111")));
+    db.dlq().discard(&only(id), &maria()).unwrap();
+    let rule = Redaction::new().pattern("4111");
+    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    // Only the earlier bytes have the value.
+    let second = body("5678");
+    capture(&db, &captured("1", &second));
+    super::is_whole(&db, id, &second);
+    assert_eq!(pieces(&test), 18);
+    let versions = db.dlq().versions(id).unwrap();
+    assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
+}
