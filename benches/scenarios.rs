@@ -11,6 +11,7 @@ mod counters;
 mod death;
 mod drain;
 mod fail_once;
+mod flood;
 mod held;
 mod idle;
 mod latency;
@@ -55,6 +56,7 @@ const SCENARIOS: &[Scenario] = &[
     letters::SCENARIO,
     million::SCENARIO,
     scrape::SCENARIO,
+    flood::SCENARIO,
     rivals::SCENARIO,
 ];
 

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::{SOON, wait_until};
@@ -119,6 +120,16 @@ impl Exporter {
         stream
     }
 
+    /// Opens a connection from another address of this machine.
+    pub fn connect_from(&self, client: Ipv4Addr) -> TcpStream {
+        let to: SocketAddrV4 = self.address.parse().expect("an IPv4 address");
+        let from = SocketAddrV4::new(client, 0);
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &from).expect("a loopback address");
+        connect(&socket, &to).expect("it listens");
+        TcpStream::from(socket)
+    }
+
     /// Requests a page.
     #[track_caller]
     pub fn get(&self, path: &str) -> Asked {
@@ -188,10 +199,11 @@ impl Exporter {
         (of("VmRSS:"), of("VmHWM:"))
     }
 
-    /// Returns the number of open descriptors.
-    pub fn descriptors(&self) -> usize {
-        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
-        open.expect("it runs").count()
+    /// Returns the lowest free descriptor. A limit counts up to it, and no inherited ones above.
+    pub fn free_descriptor(&self) -> usize {
+        let fd = format!("/proc/{}/fd", self.child.id());
+        let is_free = |number: &usize| fs::symlink_metadata(format!("{fd}/{number}")).is_err();
+        (0..65_536).find(is_free).expect("a free descriptor")
     }
 
     /// Returns the number of threads with this name.

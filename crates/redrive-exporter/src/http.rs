@@ -5,9 +5,9 @@
 //! (no free descriptor, a client that has already hung up), starts an unlimited number of threads,
 //! waits without a timeout for requests, and accepts headers of any length.
 //!
-//! * [`Listener`] accepts connections up to a limit and survives every error. When the limit is
-//!   reached it evicts the connection that makes the least progress, so idle sockets cannot keep
-//!   a scrape out.
+//! * [`Listener`] accepts connections up to a limit and survives every error. A connection gets a
+//!   thread when its client has sent something. Addresses [share](admission) the threads and the
+//!   connections that wait, so a flood from one address keeps no scrape from another out.
 //! * A connection carries one request, which has 5 seconds and 16 KiB.
 //!
 //! Responses are HTTP/1.0 and close the connection. There is no keep-alive and no chunked encoding,
@@ -15,6 +15,7 @@
 
 mod address;
 mod capacity;
+mod admission;
 mod request;
 mod response;
 mod connections;
@@ -22,7 +23,7 @@ mod connection;
 mod listener;
 
 pub(crate) use address::{bind, client_addresses};
-pub(crate) use capacity::max_connections;
+pub(crate) use capacity::Capacity;
 pub(crate) use listener::Listener;
 pub(crate) use request::Request;
 pub(crate) use response::Response;

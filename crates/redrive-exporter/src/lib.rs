@@ -27,7 +27,7 @@ use crate::args::Arguments;
 use crate::collector::Collector;
 use crate::database_url::DatabaseUrl;
 use crate::error::{Error, Result};
-use crate::http::Listener;
+use crate::http::{Capacity, Listener};
 
 /// How long a shutdown waits for requests in flight.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -88,15 +88,13 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     logging::start(arguments.log_level);
     let database_url = DatabaseUrl::from_arguments(arguments)?;
     let stop = stop_signals()?;
-    let max_connections = http::max_connections();
+    let capacity = Capacity::of_process();
     let socket = http::bind(&arguments.listen_address)?;
     let failed = |error| Error::caused_by("could not open the listening socket", error);
     let address = socket.local_addr().map_err(failed)?;
 
-    // Half of the connections may wait for the database; the other half stays free for the pages
-    // that answer at once.
-    let collector = Arc::new(Collector::start(database_url, max_connections / 2));
-    let listener = Listener::new(socket, max_connections, {
+    let collector = Arc::new(Collector::start(database_url, capacity.waiting_scrapes()));
+    let listener = Listener::new(socket, capacity, {
         let collector = Arc::clone(&collector);
         let path = arguments.telemetry_path.clone();
         move |request| handler::handle(request, &path, &collector)

@@ -1,7 +1,9 @@
 //! The exporter under attack from the network: it keeps serving, in little memory.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use redrive_tests::{Exporter, Order, SOON, TestDatabase, drained, stop, wait_until, worker};
@@ -12,6 +14,15 @@ use super::{PROGRAM, up};
 const MOST_MEGABYTES: u64 = 50;
 /// The memory of an idle exporter in megabytes.
 const AT_REST: u64 = 20;
+
+const SCRAPE: &[u8] = b"GET /metrics HTTP/1.1\r\n\r\n";
+
+/// Reads a response to its end.
+fn answer(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
 
 /// Checks that the exporter serves and has not used too much memory.
 #[track_caller]
@@ -40,14 +51,63 @@ fn five_hundred_idle_sockets_do_not_block_a_scrape() {
     up(&exporter);
     let mut idle: Vec<TcpStream> = (0..500).map(|_| exporter.connect()).collect();
     unharmed(&exporter);
-    assert!(exporter.threads("connection") <= 64 + 16);
-    // A silent client is disconnected.
+    // A silent client has no thread. It is disconnected.
     for stream in &mut idle {
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
     }
     wait_until("the threads to end", SOON, || {
         exporter.threads("connection") == 0
     });
+    unharmed(&exporter);
+}
+
+#[test]
+fn a_flood_from_one_address_keeps_no_other_out() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut early = exporter.connect();
+    let attacker = Ipv4Addr::new(127, 0, 0, 2);
+    let mut slow: Vec<TcpStream> = (0..600).map(|_| exporter.connect_from(attacker)).collect();
+    for stream in &mut slow {
+        // Some were disconnected.
+        drop(stream.write_all(b"GET /metrics HT"));
+    }
+    wait_until("the flood to have its share", SOON, || {
+        exporter.threads("connection") == 32
+    });
+    early.write_all(SCRAPE).unwrap();
+    assert!(answer(early).contains("\nredrive_up 1\n"));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                drop(exporter.connect_from(attacker));
+            }
+        });
+        for _ in 0..100 {
+            assert!(exporter.scrape(10).is_up());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    unharmed(&exporter);
+}
+
+#[test]
+fn two_hundred_scrapes_from_one_address_are_answered() {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    let mut scrapes: Vec<TcpStream> = (0..200).map(|_| exporter.connect()).collect();
+    // Answered after all of these have been accepted.
+    unharmed(&exporter);
+    for stream in &mut scrapes {
+        stream.write_all(SCRAPE).unwrap();
+    }
+    for stream in scrapes {
+        let answer = answer(stream);
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
+    }
     unharmed(&exporter);
 }
 
@@ -73,10 +133,10 @@ fn the_exporter_keeps_serving_after_accept_fails() {
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);
     // The number varies, because the process inherits open descriptors.
-    let needed = exporter.descriptors();
+    let needed = exporter.free_descriptor();
     drop(exporter);
-    // Two more descriptors for four connections: accepting fails.
-    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 2);
+    // One more descriptor for four connections: accepting fails.
+    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 1);
     up(&exporter);
     let held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
     wait_until("it to fail to accept", SOON, || {

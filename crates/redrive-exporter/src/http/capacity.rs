@@ -2,38 +2,64 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// The limit where the system has enough descriptors.
-const MAX_CONNECTIONS: u64 = 64;
-/// The limit where it does not.
-const MIN_CONNECTIONS: u64 = 4;
+/// The limit of places where the system has enough descriptors.
+const MAX_PLACES: usize = 64;
+/// The limit of waiting connections where the system has enough descriptors.
+const MAX_WAITING: usize = 256;
+/// The limit of all connections where it does not.
+const MIN_CONNECTIONS: usize = 4;
 /// Descriptors reserved for everything else: the connections to the database, the standard streams,
-/// the listener, the signal pipe, and the file with the URL.
+/// the listener, the signal pipe, the wake-up of the accept loop, and the file with the URL.
 const RESERVED_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit of descriptors to the hard limit and returns how many connections fit.
-///
-/// At most 64, at least 4.
-pub(crate) fn max_connections() -> usize {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let before = limit.current;
-        limit.current = limit.maximum;
-        // A lower limit is enough to serve.
-        if setrlimit(Resource::Nofile, limit).is_err() {
-            limit.current = before;
-        }
-    }
-    connections_for(limit.current)
+/// The limits of open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// How many connections are served at once.
+    pub(crate) places: usize,
+    /// How many more may wait.
+    pub(crate) waiting: usize,
 }
 
-/// Returns how many connections fit into a limit of descriptors; `None` is no limit.
-fn connections_for(descriptors: Option<u64>) -> usize {
-    let connections = descriptors.map_or(MAX_CONNECTIONS, |descriptors| {
-        descriptors
-            .saturating_sub(RESERVED_DESCRIPTORS)
-            .clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
-    });
-    usize::try_from(connections).unwrap_or(1)
+impl Capacity {
+    /// Raises the soft limit of descriptors to the hard limit and returns how many connections fit.
+    ///
+    /// At most 64 places and 256 waiting connections, at least 2 of each.
+    pub(crate) fn of_process() -> Capacity {
+        let mut limit = getrlimit(Resource::Nofile);
+        if limit.current != limit.maximum {
+            let before = limit.current;
+            limit.current = limit.maximum;
+            // A lower limit is enough to serve.
+            if setrlimit(Resource::Nofile, limit).is_err() {
+                limit.current = before;
+            }
+        }
+        Capacity::for_descriptors(limit.current)
+    }
+
+    /// Returns how many scrapes may wait for the database.
+    ///
+    /// A single address gets half of the places, so this is a third: the others answer at once.
+    pub(crate) fn waiting_scrapes(self) -> usize {
+        (self.places / 3).max(1)
+    }
+
+    /// Returns how many connections fit into a limit of descriptors; `None` is no limit.
+    fn for_descriptors(descriptors: Option<u64>) -> Capacity {
+        let most = MAX_PLACES + MAX_WAITING;
+        let connections = descriptors.map_or(most, |descriptors| {
+            let left = descriptors.saturating_sub(RESERVED_DESCRIPTORS);
+            usize::try_from(left)
+                .unwrap_or(most)
+                .clamp(MIN_CONNECTIONS, most)
+        });
+        let places = (connections / 2).min(MAX_PLACES);
+        Capacity {
+            places,
+            waiting: connections - places,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -42,15 +68,19 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_the_database() {
-        for (descriptors, connections) in [
-            (None, 64),
-            (Some(1 << 20), 64),
-            (Some(96), 64),
-            (Some(64), 32),
-            (Some(33), 4),
-            (Some(0), 4),
+        for (descriptors, places, waiting) in [
+            (None, 64, 256),
+            (Some(1 << 20), 64, 256),
+            (Some(352), 64, 256),
+            (Some(160), 64, 64),
+            (Some(96), 32, 32),
+            (Some(64), 16, 16),
+            (Some(33), 2, 2),
+            (Some(0), 2, 2),
         ] {
-            assert_eq!(connections_for(descriptors), connections, "{descriptors:?}");
+            let capacity = Capacity::for_descriptors(descriptors);
+            assert_eq!(capacity, Capacity { places, waiting }, "{descriptors:?}");
+            assert!(capacity.waiting_scrapes() <= places.div_ceil(2));
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tiny_http::Method;
 
-use super::connections::{ConnectionGuard, Phase};
+use super::admission::Phase;
+use super::connections::ConnectionGuard;
 use super::request::{Invalid, Request};
 use super::response::Response;
 

@@ -1,305 +1,203 @@
-//! The open connections, and which of them to evict when the limit is reached.
+//! The open connections: the sockets to which [`Admission`] refers.
 
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write as _};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The phase of a connection, in the order of eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// The response is sent; the client has not closed yet.
-    Closing,
-    /// The request is not complete.
-    ReadingRequest,
-    /// The client reads the response.
-    WritingResponse,
-    /// The handler works on the response.
-    Handling,
-}
+use super::admission::{Admission, ConnectionId, Phase, Step};
+use super::capacity::Capacity;
 
-/// The open connections, up to a limit.
+/// The open connections. The accept loop adds them and takes the steps; the threads report their
+/// phases. No call blocks.
 #[derive(Debug)]
-pub(crate) struct Connections {
-    max: usize,
-    /// How long a connection may stay in a phase before it can be evicted.
-    grace: Duration,
-    table: Mutex<ConnectionTable>,
-    closed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct ConnectionTable {
-    /// In the order of arrival.
-    entries: Vec<Entry>,
-    last_id: u64,
-    /// Evicted connections whose threads have not ended yet.
-    evicted: usize,
+pub(super) struct Connections {
+    table: Mutex<Table>,
+    /// Wakes the accept loop up.
+    waker: UnixStream,
 }
 
 #[derive(Debug)]
-struct Entry {
-    id: u64,
-    phase: Phase,
-    /// When the phase began.
-    since: Instant,
-    is_evicted: bool,
-    stream: Arc<TcpStream>,
+struct Table {
+    admission: Admission,
+    streams: BTreeMap<ConnectionId, Arc<TcpStream>>,
+}
+
+/// What the accept loop does next.
+#[derive(Debug)]
+pub(super) enum LoopStep {
+    /// Start a thread for this connection.
+    Serve(ConnectionGuard),
+    /// Wait for an event, at most for this time.
+    Wait(Option<Duration>),
 }
 
 impl Connections {
-    /// Creates an empty table for `max` connections.
-    pub(crate) fn new(max: usize, grace: Duration) -> Arc<Connections> {
-        Arc::new(Connections {
-            max,
-            grace,
-            table: Mutex::default(),
-            closed: Condvar::new(),
-        })
+    /// Creates an empty table, and the stream that becomes readable when the accept loop should
+    /// take the next steps.
+    pub(super) fn new(capacity: Capacity) -> io::Result<(Arc<Connections>, UnixStream)> {
+        let (waker, woken) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let table = Table {
+            admission: Admission::new(capacity),
+            streams: BTreeMap::new(),
+        };
+        let connections = Connections {
+            table: Mutex::new(table),
+            waker,
+        };
+        Ok((Arc::new(connections), woken))
     }
 
-    /// Adds a connection. When the limit is reached, waits until another one closes or may be
-    /// evicted.
-    pub(crate) fn add(self: &Arc<Connections>, stream: TcpStream) -> ConnectionGuard {
-        let stream = Arc::new(stream);
+    /// Adds a connection, and closes another one if too many wait.
+    pub(super) fn add(&self, stream: TcpStream, client: IpAddr) {
+        // `receive` must not block.
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
         let mut table = self.table();
-        while table.entries.len() - table.evicted >= self.max {
-            let Some(index) = table.next_to_evict() else {
-                break;
-            };
-            let grace_left = self
-                .grace
-                .saturating_sub(table.entries[index].since.elapsed());
-            if grace_left.is_zero() {
-                table.evict(index);
-            } else {
-                table = self
-                    .closed
-                    .wait_timeout(table, grace_left)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
+        let (id, closed) = table.admission.arrive(client, Instant::now());
+        table.streams.insert(id, Arc::new(stream));
+        if let Some(closed) = closed {
+            table.streams.remove(&closed);
+        }
+    }
+
+    /// Returns the connections whose clients have sent nothing.
+    pub(super) fn silent(&self) -> Vec<(ConnectionId, Arc<TcpStream>)> {
+        let table = self.table();
+        let silent = table.admission.silent();
+        silent
+            .filter_map(|id| Some((id, Arc::clone(table.streams.get(&id)?))))
+            .collect()
+    }
+
+    /// Checks whether a silent client has sent something or has gone away.
+    pub(super) fn receive(&self, id: ConnectionId, stream: &TcpStream) {
+        let has_sent = match stream.peek(&mut [0]) {
+            Ok(count) => count > 0,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return;
+            }
+            Err(_) => false,
+        };
+        let mut table = self.table();
+        match has_sent {
+            true => table.admission.received(id, Instant::now()),
+            false => table.remove(id),
+        }
+    }
+
+    /// Takes all steps that need no thread and returns the next one.
+    pub(super) fn next(self: &Arc<Connections>) -> LoopStep {
+        let mut table = self.table();
+        loop {
+            match table.admission.next(Instant::now()) {
+                Step::Serve(id) => {
+                    let stream = table.streams.get(&id).map(Arc::clone);
+                    match stream.filter(|stream| stream.set_nonblocking(false).is_ok()) {
+                        Some(stream) => {
+                            return LoopStep::Serve(ConnectionGuard {
+                                connections: Arc::clone(self),
+                                id,
+                                stream,
+                            });
+                        }
+                        None => table.remove(id),
+                    }
+                }
+                Step::Wait(limit) => return LoopStep::Wait(limit),
+                step @ (Step::Close(_) | Step::Evict(_)) => table.take(step),
             }
         }
-        table.last_id += 1;
-        let id = table.last_id;
-        table.entries.push(Entry {
-            id,
-            phase: Phase::ReadingRequest,
-            since: Instant::now(),
-            is_evicted: false,
-            stream: Arc::clone(&stream),
-        });
+    }
+
+    /// Closes one connection without a grace period, because descriptors have run out.
+    pub(super) fn make_room(&self) {
+        let mut table = self.table();
+        if let Some(step) = table.admission.make_room() {
+            table.take(step);
+        }
+    }
+
+    /// Closes silent connections, and from now on those that wait for no response.
+    pub(super) fn close(&self) {
+        self.table().admission.close();
+    }
+
+    /// Whether all connections have ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table().admission.is_empty()
+    }
+
+    /// Changes the table from a connection's thread, and wakes the accept loop up if it waits for
+    /// that.
+    fn report(&self, change: impl FnOnce(&mut Table)) {
+        let mut table = self.table();
+        change(&mut table);
+        let is_awaited = table.admission.awaits_a_place();
         drop(table);
-        ConnectionGuard {
-            connections: Arc::clone(self),
-            id,
-            stream,
+        if is_awaited {
+            // If the stream is full, the loop wakes up anyway.
+            _ = (&self.waker).write(&[0]);
         }
     }
 
-    /// Evicts one connection without a grace period. Called when descriptors run out.
-    pub(crate) fn evict_one(&self) {
-        let mut table = self.table();
-        if let Some(index) = table.next_to_evict() {
-            table.evict(index);
-        }
-    }
-
-    /// Waits until most evicted connections have ended, so that a flood of new ones cannot pile up
-    /// threads.
-    pub(crate) fn wait_for_evicted(&self, timeout: Duration) {
-        self.wait_until(timeout, |table| table.evicted * 4 <= self.max);
-    }
-
-    /// Closes connections that wait for no response, and waits for the others.
-    ///
-    /// Returns whether all have ended within `timeout`.
-    pub(crate) fn close(&self, timeout: Duration) -> bool {
-        let mut table = self.table();
-        for entry in &mut table.entries {
-            if matches!(entry.phase, Phase::Closing | Phase::ReadingRequest) {
-                entry.evict();
-            }
-        }
-        drop(table);
-        self.wait_until(timeout, |table| table.entries.is_empty())
-    }
-
-    fn wait_until(&self, timeout: Duration, condition: impl Fn(&ConnectionTable) -> bool) -> bool {
-        let end = Instant::now() + timeout;
-        let mut table = self.table();
-        while !condition(&table) {
-            let Some(left) = end.checked_duration_since(Instant::now()) else {
-                return false;
-            };
-            table = self
-                .closed
-                .wait_timeout(table, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        true
-    }
-
-    fn table(&self) -> MutexGuard<'_, ConnectionTable> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         // Every change is a single step, so the table is consistent after a panic.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ConnectionTable {
-    /// Returns the oldest connection of the first phase in the order of eviction.
-    ///
-    /// Connections that wait for the handler come last: their threads end only after the handler
-    /// returns, so evicting them frees nothing sooner.
-    fn next_to_evict(&self) -> Option<usize> {
-        let entries = self.entries.iter().enumerate();
-        // `min_by_key` returns the first minimum, and entries are in the order of arrival.
-        entries
-            .filter(|(_, entry)| !entry.is_evicted)
-            .min_by_key(|(_, entry)| entry.phase)
-            .map(|(index, _)| index)
-    }
-
-    fn evict(&mut self, index: usize) {
-        if let Some(entry) = self.entries.get_mut(index) {
-            entry.evict();
-            self.evicted += 1;
+impl Table {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Close(id) => self.remove(id),
+            Step::Evict(id) => {
+                if let Some(stream) = self.streams.get(&id) {
+                    // Ends the thread that reads or writes it. The client may have closed it already.
+                    _ = stream.shutdown(Shutdown::Both);
+                }
+            }
+            Step::Serve(_) | Step::Wait(_) => {}
         }
     }
-}
 
-impl Entry {
-    /// Shuts the socket down, which ends the thread that reads or writes it.
-    fn evict(&mut self) {
-        self.is_evicted = true;
-        // The client may have closed it already.
-        _ = self.stream.shutdown(Shutdown::Both);
+    fn remove(&mut self, id: ConnectionId) {
+        self.admission.end(id);
+        self.streams.remove(&id);
     }
 }
 
-/// An open connection. Dropping it frees its place.
+/// A connection with a place. Dropping it frees the place.
 #[derive(Debug)]
-pub(crate) struct ConnectionGuard {
+pub(super) struct ConnectionGuard {
     connections: Arc<Connections>,
-    id: u64,
+    id: ConnectionId,
     stream: Arc<TcpStream>,
 }
 
 impl ConnectionGuard {
     /// Returns the socket.
-    pub(crate) fn stream(&self) -> &TcpStream {
+    pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
     /// Records that the connection enters a phase.
-    pub(crate) fn enter(&self, phase: Phase) {
-        let mut table = self.connections.table();
-        let mut entries = table.entries.iter_mut();
-        if let Some(entry) = entries.find(|entry| entry.id == self.id) {
-            entry.phase = phase;
-            entry.since = Instant::now();
-        }
+    pub(super) fn enter(&self, phase: Phase) {
+        let now = Instant::now();
+        self.connections
+            .report(|table| table.admission.enter(self.id, phase, now));
     }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let mut table = self.connections.table();
-        let mut entries = table.entries.iter();
-        if let Some(index) = entries.position(|entry| entry.id == self.id) {
-            let entry = table.entries.remove(index);
-            if entry.is_evicted {
-                table.evicted = table.evicted.saturating_sub(1);
-            }
-        }
-        drop(table);
-        self.connections.closed.notify_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-    use std::net::TcpListener;
-
-    use super::*;
-
-    struct Server(TcpListener);
-
-    impl Server {
-        fn new() -> Server {
-            Server(TcpListener::bind("127.0.0.1:0").expect("a port"))
-        }
-
-        /// Opens a connection and returns both ends.
-        fn connect(&self, connections: &Arc<Connections>) -> (ConnectionGuard, TcpStream) {
-            let address = self.0.local_addr().expect("an address");
-            let client = TcpStream::connect(address).expect("it connects");
-            let (accepted, _) = self.0.accept().expect("it is accepted");
-            (connections.add(accepted), client)
-        }
-    }
-
-    /// Whether our side has shut the socket down. Does not block.
-    fn is_evicted(guard: &ConnectionGuard) -> bool {
-        guard.stream().set_nonblocking(true).expect("a socket");
-        matches!(guard.stream().read(&mut [0]), Ok(0))
-    }
-
-    #[test]
-    fn at_the_limit_the_connection_with_least_progress_is_evicted() {
-        let (server, connections) = (Server::new(), Connections::new(3, Duration::ZERO));
-        let (handling, _client_1) = server.connect(&connections);
-        handling.enter(Phase::Handling);
-        let (first, _client_2) = server.connect(&connections);
-        let (second, _client_3) = server.connect(&connections);
-        assert!(!is_evicted(&first), "three fit");
-
-        let (third, _client_4) = server.connect(&connections);
-        assert!(is_evicted(&first) && !is_evicted(&second), "the oldest");
-        third.enter(Phase::Closing);
-        let (fourth, _client_5) = server.connect(&connections);
-        assert!(is_evicted(&third) && !is_evicted(&second), "the answered");
-        assert!(!is_evicted(&handling) && !is_evicted(&fourth));
-
-        second.enter(Phase::Handling);
-        fourth.enter(Phase::WritingResponse);
-        let (fifth, _client_6) = server.connect(&connections);
-        assert!(
-            is_evicted(&fourth) && !is_evicted(&handling),
-            "the slow reader"
-        );
-        fifth.enter(Phase::Handling);
-        let (_sixth, _client_7) = server.connect(&connections);
-        assert!(
-            is_evicted(&handling) && !is_evicted(&second),
-            "the one handled for longest"
-        );
-    }
-
-    #[test]
-    fn a_new_connection_has_a_grace_period() {
-        let (server, connections) = (Server::new(), Connections::new(1, Duration::from_mins(1)));
-        let (first, _client_1) = server.connect(&connections);
-        let closes = std::thread::spawn(move || drop(first));
-        // The second enters because the first one closes, not because a minute has passed.
-        let begin = Instant::now();
-        let (second, _client_2) = server.connect(&connections);
-        assert!(!is_evicted(&second) && begin.elapsed() < Duration::from_secs(50));
-        closes.join().expect("it closed");
-    }
-
-    #[test]
-    fn close_waits_for_requests_in_flight() {
-        let (server, connections) = (Server::new(), Connections::new(3, Duration::ZERO));
-        let (reading, _client_1) = server.connect(&connections);
-        let (handling, _client_2) = server.connect(&connections);
-        handling.enter(Phase::Handling);
-        assert!(!connections.close(Duration::ZERO), "two are open");
-        assert!(is_evicted(&reading) && !is_evicted(&handling));
-        drop(reading);
-        assert!(!connections.close(Duration::ZERO), "one is open");
-        drop(handling);
-        assert!(connections.close(Duration::ZERO));
+        self.connections.report(|table| table.remove(self.id));
     }
 }
