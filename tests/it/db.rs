@@ -4,6 +4,7 @@ mod call_timeout;
 mod constraints;
 mod durability;
 mod encodings;
+mod exclusive_tasks;
 mod horizon;
 mod keepalive;
 mod isolation;

@@ -18,6 +18,8 @@ use crate::wait::{SOON, wait_until};
 const SERVER: &str = "REDRIVE_TEST_DATABASE_URL";
 /// If set, a failing test keeps its database and prints its name.
 const KEEP: &str = "REDRIVE_TEST_KEEP";
+/// If set, a migrated database that is copied instead of the template.
+const TEMPLATE: &str = "REDRIVE_TEST_TEMPLATE";
 /// If set, every handle connects through a PgBouncer in transaction mode.
 const POOLER: &str = "REDRIVE_TEST_POOLER";
 /// The server connections of each PgBouncer.
@@ -133,6 +135,9 @@ impl Drop for TestDatabase {
 
 /// Creates the migrated template if necessary and returns its name.
 fn template(server: &mut Client) -> String {
+    if let Ok(name) = env::var(TEMPLATE) {
+        return name;
+    }
     let mut hasher = DefaultHasher::new();
     redrive::migrate::print().hash(&mut hasher);
     let name = format!("redrive_template_{:016x}", hasher.finish());

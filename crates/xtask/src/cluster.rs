@@ -102,6 +102,11 @@ impl Cluster {
         format!("postgres://{SUPERUSER}@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// Returns its port on 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Creates an empty database and returns its URL.
     pub(crate) fn create_database(&self, name: &str) -> Result<String> {
         self.execute(&format!("CREATE DATABASE {name}"))?;

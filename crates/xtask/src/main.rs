@@ -20,12 +20,14 @@ mod dashboards;
 mod demo;
 mod fuzz;
 mod interrupt;
+mod mutants;
 mod node_packages;
 mod postgres;
 mod programs;
 mod prometheus;
 mod scratch;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ enum Command {
     Chaos(chaos::ChaosOptions),
     /// Try a million random inputs, and many thread schedules of a worker
     Fuzz(fuzz::FuzzOptions),
+    /// Change SQL in small ways, and find the changes that no test notices
+    Mutants(mutants::MutantOptions),
     /// Measure redrive next to the bare server
     Bench(bench::BenchOptions),
     /// Run the checks that every change must pass
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Chaos(options) => chaos::run(&options, &interrupt),
         Command::Fuzz(options) => fuzz::run(&options, &interrupt),
+        Command::Mutants(options) => mutants::run(&options, &interrupt),
         Command::Bench(options) => bench::run(&options, &interrupt),
         Command::Test(options) => test::run(&options, &interrupt),
     });

@@ -1,10 +1,13 @@
 //! Splits PostgreSQL's protocol into frames, and patches the statement text in a Parse frame.
 
+/// The content of a request for encryption.
+const SSL_REQUEST: [u8; 4] = 80_877_103_u32.to_be_bytes();
+
 /// Splits a stream of bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// The startup frame of a client has no type byte.
+    /// The startup frame of a client, and its request for encryption before, have no type byte.
     is_first: bool,
 }
 
@@ -37,8 +40,9 @@ impl Frames {
             return None;
         }
         let rest = self.bytes.split_off(end);
-        self.is_first = false;
-        Some(std::mem::replace(&mut self.bytes, rest))
+        let frame = std::mem::replace(&mut self.bytes, rest);
+        self.is_first &= frame.get(4..) == Some(&SSL_REQUEST);
+        Some(frame)
     }
 }
 
@@ -99,6 +103,17 @@ mod tests {
                 [sent[..8].to_vec(), query.clone(), sync.clone()],
                 "in chunks of {chunk}"
             );
+        }
+    }
+
+    #[test]
+    fn a_request_for_encryption_precedes_the_startup_frame() {
+        let mut frames = Frames::of_client();
+        let request = [[0, 0, 0, 8], SSL_REQUEST].concat();
+        let startup = [0, 0, 0, 8, 0, 3, 0, 0];
+        for sent in [&request[..], &startup, &frame(b'S', b"")] {
+            frames.push(sent);
+            assert_eq!(frames.next().as_deref(), Some(sent));
         }
     }
 

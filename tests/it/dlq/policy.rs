@@ -1,7 +1,9 @@
 //! Policies: scheduled redrives, by one process at a time and within limits.
 
 mod commands;
+mod hours;
 mod limits;
+mod others;
 mod ticks;
 
 use std::collections::BTreeSet;

@@ -144,6 +144,12 @@ fn operations_are_published() {
     ] {
         reads(&reading, name, labels, value);
     }
+    let without_worker = number(
+        &reading.families,
+        "redrive_breakers",
+        &["__other__", "half_open"],
+    );
+    assert_ne!(without_worker, Some(1.0), "a queue needs the gateway");
 }
 
 #[test]

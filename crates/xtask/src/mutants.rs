@@ -1,0 +1,136 @@
+//! `cargo xtask mutants`: changes each statement and each function of the schema in small ways, and
+//! runs the integration tests that should notice.
+//!
+//! No mutant is compiled. A proxy between the tests and the server replaces the text of a statement,
+//! and a changed function is created in the database that the tests copy.
+
+mod lexer;
+mod code;
+mod operators;
+mod source;
+mod mutant;
+mod accepted;
+#[path = "../../../tests/chaos/src/wire.rs"]
+#[expect(dead_code, reason = "the proxy splits only what the client sends")]
+mod wire;
+mod proxy;
+mod parallel;
+mod integration;
+mod coverage;
+mod trial;
+mod report;
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use self::accepted::Accepted;
+use self::coverage::{Coverage, Reuse};
+use self::integration::Integration;
+use self::mutant::{SqlMutant, mutants, sample};
+use self::report::Report;
+use crate::interrupt::Interrupt;
+
+/// How many mutants are tried at a time on each core. Tests wait for the server for a third of their
+/// time.
+const PLACES_PER_CORE: usize = 2;
+/// How long git may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct MutantOptions {
+    /// Try only N mutants, which the seed chooses among those without a reason to survive
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Seed of the sample [default: the commit]
+    #[arg(long, value_name = "S")]
+    seed: Option<String>,
+    /// Try only the mutants of files whose path contains this, of the statement or function with
+    /// this name, or the one with this id; repeatable
+    #[arg(long, value_name = "WHAT")]
+    only: Vec<String>,
+    /// List the mutants instead of trying them
+    #[arg(long)]
+    list: bool,
+    /// Use the coverage of an older build, and record only that of new tests
+    #[arg(long)]
+    reuse_coverage: bool,
+}
+
+pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> {
+    let integration = Integration::start(interrupt)?;
+    let sources = source::sources(&integration.root)?;
+    source::check_functions(&sources, &integration.functions()?)?;
+    let all = mutants(&sources, &integration.types()?);
+    let accepted = Accepted::read(&integration.root, &all)?;
+    let generated = all.len();
+    let selected = options.select(all, &accepted, &integration.root, interrupt)?;
+    println!(
+        "{} of {generated} mutants of {} statements and functions; {} have a reason to survive",
+        selected.len(),
+        sources.len(),
+        accepted.len(),
+    );
+    if options.list {
+        for mutant in &selected {
+            println!("{}", report::described(mutant));
+        }
+        return Ok(());
+    }
+    let places = thread::available_parallelism()?.get() * PLACES_PER_CORE;
+    let reuse = match options.reuse_coverage {
+        true => Reuse::OlderBuild,
+        false => Reuse::Never,
+    };
+    let coverage = Coverage::of(&integration, &sources, reuse, places)?;
+    let print =
+        |mutant: &SqlMutant<'_>, outcome: &_| println!("{}", report::outcome(mutant, outcome));
+    let outcomes = trial::outcomes(&integration, &coverage, &selected, places, print)?;
+    let report = Report {
+        trials: selected.into_iter().zip(outcomes).collect(),
+        accepted,
+    };
+    report.write(&integration.root)?;
+    println!("\n{}", report.table());
+    report.verdict()
+}
+
+impl MutantOptions {
+    /// Returns the mutants to try.
+    fn select<'a>(
+        &self,
+        mut mutants: Vec<SqlMutant<'a>>,
+        accepted: &Accepted,
+        root: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<SqlMutant<'a>>> {
+        if !self.only.is_empty() {
+            let is_wanted =
+                |mutant: &SqlMutant<'_>| self.only.iter().any(|only| mutant.matches(only));
+            mutants.retain(is_wanted);
+        }
+        if let Some(size) = self.sample {
+            let seed = match &self.seed {
+                Some(seed) => seed.clone(),
+                None => commit(root, interrupt)?,
+            };
+            println!("    --sample {size} --seed {seed}");
+            mutants.retain(|mutant| accepted.reason(mutant).is_none());
+            mutants = sample(mutants, size, &seed);
+        }
+        ensure!(!mutants.is_empty(), "no mutant matches --only");
+        Ok(mutants)
+    }
+}
+
+/// Returns the commit, so that a run can be repeated.
+fn commit(root: &Path, interrupt: &Interrupt) -> Result<String> {
+    let mut git = Command::new("git");
+    git.args(["rev-parse", "--short=12", "HEAD"])
+        .current_dir(root);
+    Ok(interrupt.stdout(&mut git, ANSWER)?.trim().to_owned())
+}

@@ -1,0 +1,183 @@
+//! SQL as nested groups of tokens: brackets, and `CASE` with its `END`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::lexer::{Kind, Token, tokens};
+
+/// Keywords that end a condition.
+pub(super) const AFTER_CONDITION: &[&str] = &[
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "WINDOW",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "FOR",
+    "ON",
+    "DO",
+    "RETURNING",
+    "INTO",
+    "LOOP",
+    "THEN",
+];
+
+/// A statement or a function.
+#[derive(Debug)]
+pub(super) struct Code<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: Vec<Token<'a>>,
+    /// The closing token of each group, by the opening one.
+    closes: BTreeMap<usize, usize>,
+    /// The `CASE` of each `WHEN` that belongs to one.
+    cases: BTreeMap<usize, usize>,
+}
+
+impl<'a> Code<'a> {
+    pub(super) fn new(text: &'a str) -> Code<'a> {
+        let mut code = Code {
+            text,
+            tokens: tokens(text),
+            closes: BTreeMap::new(),
+            cases: BTreeMap::new(),
+        };
+        let mut open: Vec<usize> = Vec::new();
+        for at in 0..code.tokens.len() {
+            let in_case = open.last().copied().filter(|open| code.is(*open, "CASE"));
+            match code.tokens[at].text {
+                "(" | "[" => open.push(at),
+                "CASE" if !code.is_before(at, "END") => open.push(at),
+                "WHEN" => code.cases.extend(in_case.map(|case| (at, case))),
+                "END" if in_case.is_none() || code.is(at + 1, "IF") || code.is(at + 1, "LOOP") => {}
+                ")" | "]" | "END" => code.closes.extend(open.pop().map(|open| (open, at))),
+                _ => {}
+            }
+        }
+        code
+    }
+
+    /// Whether a token is this keyword, operator or mark.
+    pub(super) fn is(&self, at: usize, text: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.text == text)
+    }
+
+    /// Whether the token before this one is that keyword, operator or mark.
+    pub(super) fn is_before(&self, at: usize, text: &str) -> bool {
+        at > 0 && self.is(at - 1, text)
+    }
+
+    /// Returns the next token of the same group.
+    pub(super) fn after(&self, at: usize) -> usize {
+        self.close(at) + 1
+    }
+
+    /// Returns the last token of the group that begins here.
+    pub(super) fn close(&self, at: usize) -> usize {
+        self.closes.get(&at).copied().unwrap_or(at)
+    }
+
+    /// Returns the `CASE` of a `WHEN`.
+    pub(super) fn case(&self, when: usize) -> Option<usize> {
+        self.cases.get(&when).copied()
+    }
+
+    /// Returns the first token of the same group that ends what begins at `from`: one of the
+    /// keywords, or the end of the group, of the statement or of the body.
+    pub(super) fn end(&self, from: usize, keywords: &[&str]) -> usize {
+        let mut at = from;
+        while let Some(token) = self.tokens.get(at) {
+            let is_last =
+                token.kind == Kind::Dollar || [")", "]", ";", "END"].contains(&token.text);
+            let is_keyword = keywords.contains(&token.text)
+                && match token.text {
+                    "ON" => self.is(at + 1, "CONFLICT"),
+                    // IS DISTINCT FROM
+                    "FROM" => !self.is_before(at, "DISTINCT"),
+                    _ => true,
+                };
+            if is_last || is_keyword {
+                break;
+            }
+            at = self.after(at);
+        }
+        at
+    }
+
+    /// Splits tokens at the commas of their group.
+    pub(super) fn items(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        let (mut items, mut from, mut at) = (Vec::new(), range.start, range.start);
+        while at < range.end {
+            if self.is(at, ",") {
+                items.push(from..at);
+                from = at + 1;
+            }
+            at = self.after(at);
+        }
+        if from < range.end {
+            items.push(from..range.end);
+        }
+        items
+    }
+
+    /// Returns the place of tokens, in bytes.
+    pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
+        let start = self
+            .tokens
+            .get(range.start)
+            .map_or(self.text.len(), |token| token.at);
+        let last = self.tokens[..range.end].last();
+        start..last.map_or(start, |token| token.end().max(start))
+    }
+
+    /// Returns the text of tokens, with the comments between them.
+    pub(super) fn source(&self, range: &Range<usize>) -> &'a str {
+        &self.text[self.place(range)]
+    }
+
+    /// Whether a statement of PL/pgSQL begins here.
+    pub(super) fn begins_a_statement(&self, at: usize) -> bool {
+        let Some(before) = at.checked_sub(1).map(|before| self.tokens[before]) else {
+            return true;
+        };
+        before.kind == Kind::Dollar
+            || [";", "THEN", "ELSE", "BEGIN", "LOOP", ">>"].contains(&before.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_ends_at_a_keyword_of_its_own_group() {
+        let cases = [
+            (
+                "a = (SELECT b WHERE c) ORDER BY d",
+                "a = (SELECT b WHERE c)",
+            ),
+            ("a IS DISTINCT FROM b FROM c", "a IS DISTINCT FROM b"),
+            ("CASE WHEN a THEN b END; c", "CASE WHEN a THEN b END"),
+            ("a ON CONFLICT DO NOTHING", "a"),
+            ("a JOIN b ON c) d", "a JOIN b ON c"),
+        ];
+        for (sql, expected) in cases {
+            let code = Code::new(sql);
+            let end = code.end(0, &["ORDER", "FROM", "ON", "WHERE"]);
+            assert_eq!(code.source(&(0..end)), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn items_are_split_at_the_commas_of_their_group() {
+        let code = Code::new("a, f(b, c), CASE WHEN d THEN e END, ARRAY[g, h]");
+        let items = code.items(0..code.tokens.len());
+        let items: Vec<&str> = items.iter().map(|item| code.source(item)).collect();
+        let expected = ["a", "f(b, c)", "CASE WHEN d THEN e END", "ARRAY[g, h]"];
+        assert_eq!(items, expected);
+    }
+}

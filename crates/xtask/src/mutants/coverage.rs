@@ -1,0 +1,281 @@
+//! Which tests run which statements and functions.
+//!
+//! Each test runs once behind a proxy, on a database whose functions are counted. The result is kept
+//! until the tests are built again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use postgres::{Client, NoTls};
+use serde::{Deserialize, Serialize};
+
+use super::integration::{Ended, Integration, MIGRATED};
+use super::parallel::in_parallel;
+use super::proxy::Proxy;
+use super::source::{Origin, Source};
+
+/// The file of the coverage, below the folder of the build.
+const FILE: &str = "target/mutants/coverage.json";
+/// A database whose functions are counted.
+const COUNTED: &str = "redrive_mutants_counted";
+/// How long a test may take. The slowest take half a minute on a busy machine.
+const LIMIT: Duration = Duration::from_mins(5);
+/// How long the sessions of a test may take to end.
+const END: Duration = Duration::from_secs(10);
+/// The harness sends this at the end of a test.
+const DROP: &str = "DROP DATABASE ";
+
+/// PostgreSQL counts no SQL function that it inlines, and it inlines none with a setting.
+const COUNT: &str = "
+    DO $$
+    DECLARE
+        function regprocedure;
+    BEGIN
+        FOR function IN
+            SELECT p.oid::regprocedure
+            FROM pg_proc p
+            JOIN pg_language l ON l.oid = p.prolang
+            WHERE p.pronamespace = 'redrive'::regnamespace AND l.lanname = 'sql'
+        LOOP
+            EXECUTE format('ALTER ROUTINE %s SET redrive.counted = ''1''', function);
+        END LOOP;
+    END
+    $$";
+
+/// The coverage of one test.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Covered {
+    /// The message if it fails without a mutant.
+    failure: Option<String>,
+    millis: u64,
+    statements: BTreeSet<String>,
+    functions: BTreeSet<String>,
+}
+
+/// The coverage of each test.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Coverage {
+    /// The build of the tests.
+    build: String,
+    tests: BTreeMap<String, Covered>,
+}
+
+/// Whether the coverage of an older build may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reuse {
+    Never,
+    /// Only tests that are new are run.
+    OlderBuild,
+}
+
+impl Coverage {
+    /// Reads the coverage, or records it if the tests were built since.
+    pub(super) fn of(
+        integration: &Integration<'_>,
+        sources: &[Source],
+        reuse: Reuse,
+        places: usize,
+    ) -> Result<Coverage> {
+        let file = integration.root.join(FILE);
+        let build = build(&integration.program)?;
+        let read = fs::read_to_string(&file).ok();
+        let known: Option<Coverage> = read.and_then(|text| serde_json::from_str(&text).ok());
+        let usable = |known: &Coverage| known.build == build || reuse == Reuse::OlderBuild;
+        let mut coverage = known.filter(usable).unwrap_or_default();
+        coverage.build = build;
+        let tests = integration.tests()?;
+        coverage.tests.retain(|name, _| tests.contains(name));
+        let is_new = |test: &String| !coverage.tests.contains_key(test);
+        let new: Vec<String> = tests.into_iter().filter(is_new).collect();
+        if !new.is_empty() {
+            println!("    recording what {} tests run", new.len());
+            let recorded = record(integration, sources, &new, places)?;
+            coverage.tests.extend(new.into_iter().zip(recorded));
+            write(&file, &coverage)?;
+        }
+        for (test, covered) in &coverage.tests {
+            if let Some(failure) = &covered.failure {
+                println!("    left out, because it fails without a mutant: {test}: {failure}");
+            }
+        }
+        Ok(coverage)
+    }
+
+    /// Returns the tests that run a source, each with its time. Those with its name come first, then
+    /// the fast ones.
+    pub(super) fn tests(&self, source: &Source) -> Vec<(&str, Duration)> {
+        let mut tests: Vec<_> = self
+            .tests
+            .iter()
+            .filter(|(_, covered)| covered.failure.is_none() && covered.runs(source))
+            .map(|(name, covered)| (&**name, Duration::from_millis(covered.millis)))
+            .collect();
+        tests.sort_by_key(|(name, time)| (!name.contains(&*source.name), *time));
+        tests
+    }
+}
+
+impl Covered {
+    fn runs(&self, source: &Source) -> bool {
+        match source.origin {
+            Origin::Statement => self.statements.contains(&source.name),
+            Origin::Function => self.functions.contains(&source.name),
+        }
+    }
+}
+
+/// Identifies a build: cargo writes a program again only if its sources changed.
+fn build(program: &Path) -> Result<String> {
+    let metadata = fs::metadata(program).context("cannot read the program of the tests")?;
+    let written = metadata.modified()?.duration_since(UNIX_EPOCH)?;
+    Ok(format!("{}, {written:?}", program.display()))
+}
+
+fn write(file: &Path, coverage: &Coverage) -> Result<()> {
+    let folder = file.parent().context("a file in a folder")?;
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(file, serde_json::to_vec(coverage)?))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The functions that were counted in a test.
+type Functions = Arc<Mutex<BTreeSet<String>>>;
+
+fn record(
+    integration: &Integration<'_>,
+    sources: &[Source],
+    tests: &[String],
+    places: usize,
+) -> Result<Vec<Covered>> {
+    integration.copy(MIGRATED, COUNTED)?;
+    let mut server = integration.client(COUNTED)?;
+    server.batch_execute(COUNT)?;
+    server.batch_execute("ALTER SYSTEM SET track_functions = 'all'")?;
+    server.batch_execute("SELECT pg_reload_conf()")?;
+    drop(server);
+    let place = |_: usize| {
+        let functions = Functions::default();
+        let (port, counted) = (integration.port(), Arc::clone(&functions));
+        let observer = move |text: &str| {
+            if let Some(database) = dropped(text) {
+                // A database without the functions has no counts.
+                lock(&counted).extend(count(port, database).unwrap_or_default());
+            }
+        };
+        Ok((Proxy::open(port, Box::new(observer))?, functions))
+    };
+    let places = (0..places).map(place).collect::<Result<Vec<_>>>()?;
+    let recorded = in_parallel(places, tests, |(proxy, functions), test| {
+        let start = Instant::now();
+        let mut ended = integration.run(test, proxy.port(), COUNTED, LIMIT)?;
+        let millis = u64::try_from(start.elapsed().as_millis())?;
+        if ended != Ended::Passed {
+            // Plans differ where functions are counted.
+            ended = integration.run(test, proxy.port(), MIGRATED, LIMIT)?;
+        }
+        let sent = proxy.take_sent();
+        let statements = sources.iter().filter(|source| {
+            source.origin == Origin::Statement
+                && sent.iter().any(|text| text.contains(&source.text))
+        });
+        Ok(Covered {
+            failure: match ended {
+                Ended::Passed => None,
+                Ended::Failed(message) => Some(message),
+                Ended::TimedOut => Some("it takes too long".to_owned()),
+            },
+            millis,
+            statements: statements.map(|source| source.name.clone()).collect(),
+            functions: std::mem::take(&mut *lock(functions)),
+        })
+    });
+    let mut server = integration.client("postgres")?;
+    server.batch_execute("ALTER SYSTEM RESET track_functions")?;
+    server.batch_execute("SELECT pg_reload_conf()")?;
+    recorded
+}
+
+/// Returns the database that a statement of the harness drops.
+fn dropped(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(DROP)?;
+    rest.split(' ')
+        .next()
+        .filter(|name| name.starts_with("redrive_test_"))
+}
+
+/// Returns the functions that ran in a database. Its sessions end first, because a session publishes
+/// its last counts when it ends.
+fn count(port: u16, database: &str) -> Result<Vec<String>, postgres::Error> {
+    let url = |database: &str| format!("postgres://postgres@127.0.0.1:{port}/{database}");
+    let mut server = Client::connect(&url("postgres"), NoTls)?;
+    let end = Instant::now() + END;
+    let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+    while !server.query(ended, &[&database])?.is_empty() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let counted = "SELECT funcname::text FROM pg_stat_user_functions WHERE schemaname = 'redrive'";
+    let rows = Client::connect(&url(database), NoTls)?.query(counted, &[])?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_a_source_begin_with_those_of_its_name() {
+        let covered = |millis, statement: &str, failure: Option<&str>| Covered {
+            failure: failure.map(str::to_owned),
+            millis,
+            statements: BTreeSet::from([statement.to_owned()]),
+            functions: BTreeSet::from(["other".to_owned()]),
+        };
+        let tests = [
+            ("slow", covered(9, "claim", None)),
+            ("fast", covered(1, "claim", None)),
+            ("pipeline::claim::a", covered(5, "claim", None)),
+            ("failing", covered(1, "claim", Some("why"))),
+            ("other", covered(1, "settle", None)),
+        ];
+        let tests = tests.map(|(name, covered)| (name.to_owned(), covered));
+        let coverage = Coverage {
+            build: String::new(),
+            tests: BTreeMap::from(tests),
+        };
+        let mut source = Source {
+            origin: Origin::Statement,
+            name: "claim".to_owned(),
+            path: "sql/claim.sql".to_owned(),
+            line: 1,
+            text: String::new(),
+            body: 0,
+        };
+        let names = |source: &Source| {
+            let tests = coverage.tests(source);
+            tests
+                .into_iter()
+                .map(|(name, _)| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&source), ["pipeline::claim::a", "fast", "slow"]);
+        source.origin = Origin::Function;
+        assert!(names(&source).is_empty());
+    }
+
+    #[test]
+    fn only_databases_of_tests_are_counted() {
+        let drop = "DROP DATABASE redrive_test_1 WITH (FORCE)";
+        assert_eq!(dropped(drop), Some("redrive_test_1"));
+        assert_eq!(dropped("DROP DATABASE other WITH (FORCE)"), None);
+        assert_eq!(dropped("SELECT 1"), None);
+    }
+}

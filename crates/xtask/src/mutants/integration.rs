@@ -1,0 +1,193 @@
+//! The integration tests, their server, and the templates of their databases.
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::Signal;
+use postgres::{Client, NoTls};
+
+use super::operators::Types;
+use crate::cargo::{Artifacts, cargo, workspace};
+use crate::child::ChildGuard;
+use crate::cluster::{Cluster, Durability};
+use crate::interrupt::Interrupt;
+use crate::postgres::Binaries;
+use crate::programs::{PGBOUNCER, PROMTOOL};
+use crate::scratch;
+
+/// The target of the integration tests.
+const TARGET: &str = "it";
+/// The tests of the sources, which need no server.
+const WITHOUT_SERVER: &str = "tidy::";
+/// How long listing the tests may take.
+const LIST: Duration = Duration::from_mins(1);
+/// How much of a message is kept, in characters.
+const MESSAGE: usize = 160;
+/// A migrated database.
+pub(super) const MIGRATED: &str = "redrive_mutants_migrated";
+
+/// How a test ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Passed,
+    /// With its first message.
+    Failed(String),
+    TimedOut,
+}
+
+/// The built tests and a running server.
+#[derive(Debug)]
+pub(super) struct Integration<'a> {
+    pub(super) root: PathBuf,
+    pub(super) program: PathBuf,
+    cluster: Cluster,
+    interrupt: &'a Interrupt,
+    /// Programs for the tests, by variable.
+    programs: [(&'static str, PathBuf); 2],
+}
+
+impl<'a> Integration<'a> {
+    /// Builds the tests, and starts a server with a migrated database.
+    pub(super) fn start(interrupt: &'a Interrupt) -> Result<Integration<'a>> {
+        let mut build = cargo(["test", "--no-run", "--test", TARGET]);
+        let program = Artifacts::of(&mut build, interrupt)?.harness(TARGET)?;
+        let binaries = Binaries::find(interrupt)?;
+        let integration = Integration {
+            root: workspace()?,
+            program,
+            cluster: Cluster::start(&binaries, Durability::Throwaway, interrupt)?,
+            interrupt,
+            programs: [
+                (PROMTOOL.variable, PROMTOOL.find(interrupt)?),
+                (PGBOUNCER.variable, PGBOUNCER.find(interrupt)?),
+            ],
+        };
+        let url = integration.cluster.create_database(MIGRATED)?;
+        redrive::connect(&url)
+            .and_then(|db| db.migrate())
+            .context("cannot migrate a database for the mutants")?;
+        Ok(integration)
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.cluster.port()
+    }
+
+    /// Connects to a database of the server.
+    pub(super) fn client(&self, database: &str) -> Result<Client> {
+        Client::connect(&self.cluster.url(database), NoTls)
+            .with_context(|| format!("cannot connect to the database `{database}`"))
+    }
+
+    /// Replaces a database with a copy of another one.
+    pub(super) fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let mut server = self.client("postgres")?;
+        server
+            .batch_execute(&format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"))
+            .and_then(|()| server.batch_execute(&format!("CREATE DATABASE {to} TEMPLATE {from}")))
+            .with_context(|| format!("cannot copy the database {from}"))
+    }
+
+    /// Returns the names of the schema's functions.
+    pub(super) fn functions(&self) -> Result<Vec<String>> {
+        let asked =
+            "SELECT proname::text FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace";
+        let rows = self.client(MIGRATED)?.query(asked, &[])?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Returns the types of the columns of the schema's tables.
+    pub(super) fn types(&self) -> Result<Types> {
+        let asked = "
+            SELECT format('%s.%s', n.nspname, c.relname), a.attname::text, a.atttypid::regtype::text
+            FROM pg_attribute a
+            JOIN pg_class c ON c.oid = a.attrelid
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = 'redrive' AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0";
+        let rows = self.client(MIGRATED)?.query(asked, &[])?;
+        let column = |row: &postgres::Row| ((row.get(0), row.get(1)), row.get(2));
+        Ok(rows.iter().map(column).collect())
+    }
+
+    /// Returns the names of the tests that use the server.
+    pub(super) fn tests(&self) -> Result<Vec<String>> {
+        let mut list = Command::new(&self.program);
+        let list = self
+            .interrupt
+            .stdout(list.args(["--list", "--format=terse"]), LIST)?;
+        let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+        let names = names.filter(|name| !name.starts_with(WITHOUT_SERVER));
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Runs one test through a proxy, on copies of a template.
+    pub(super) fn run(
+        &self,
+        test: &str,
+        proxy: u16,
+        template: &str,
+        limit: Duration,
+    ) -> Result<Ended> {
+        let url = format!("postgres://postgres@127.0.0.1:{proxy}/postgres");
+        let mut command = Command::new(&self.program);
+        command
+            .args([test, "--exact"])
+            .current_dir(self.root.join("tests"))
+            .env("REDRIVE_TEST_DATABASE_URL", url)
+            .env("REDRIVE_TEST_TEMPLATE", template)
+            .env("TMPDIR", scratch::folder())
+            .envs(self.programs.iter().cloned());
+        // Not a pipe, which would stay open in processes that a failed test leaves behind.
+        let mut output = tempfile::tempfile()?;
+        command.stdout(output.try_clone()?).stderr(Stdio::null());
+        let mut child = ChildGuard::start(&mut command)?;
+        let status = self.interrupt.wait_for(limit, || child.status())?;
+        // Fails if no process is left.
+        _ = child.signal(Signal::SIGKILL);
+        match status {
+            None => Ok(Ended::TimedOut),
+            Some(status) if status.success() => Ok(Ended::Passed),
+            Some(_) => {
+                let mut bytes = Vec::new();
+                output.seek(SeekFrom::Start(0))?;
+                output.read_to_end(&mut bytes)?;
+                Ok(Ended::Failed(message(&String::from_utf8_lossy(&bytes))))
+            }
+        }
+    }
+
+    /// Drops databases that tests created and left behind.
+    pub(super) fn drop_databases(&self, names: &[&str]) -> Result<()> {
+        let mut server = self.client("postgres")?;
+        for name in names {
+            server.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first message of a panic in the output of a test.
+fn message(output: &str) -> String {
+    let mut lines = output.lines();
+    lines.by_ref().find(|line| line.contains("panicked at"));
+    let message = lines.next().unwrap_or("no message").trim();
+    message.chars().take(MESSAGE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_failed_test_is_its_first_panic() {
+        let output =
+            "running 1 test\n\nthread 'a' (1) panicked at a.rs:1:2:\nleft != right\n note\n";
+        assert_eq!(message(output), "left != right");
+        assert_eq!(message("killed"), "no message");
+        let long = format!("panicked at\n{}", "x".repeat(2 * MESSAGE));
+        assert_eq!(message(&long).len(), MESSAGE);
+    }
+}

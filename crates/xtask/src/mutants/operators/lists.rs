@@ -1,0 +1,234 @@
+//! Operators on the columns of INSERT and the assignments of UPDATE.
+
+use std::ops::Range;
+
+use super::{Change, Edit, Operator, Types};
+use crate::mutants::code::Code;
+
+/// The largest distance of SET from UPDATE: a name with its schema, AS and an alias.
+const NAME: usize = 6;
+
+/// The columns of an INSERT, and the value of each.
+struct Insert {
+    table: String,
+    columns: Vec<Range<usize>>,
+    values: Vec<Range<usize>>,
+}
+
+/// Drops each column of each INSERT with its value.
+pub(super) fn dropped_columns(code: &Code<'_>) -> Vec<Change> {
+    let dropped = |insert: Insert| {
+        let one = |item| Change {
+            operator: Operator::DropColumn,
+            edits: vec![
+                without(code, &insert.columns, item),
+                without(code, &insert.values, item),
+            ],
+        };
+        let items = if insert.columns.len() > 1 {
+            insert.columns.len()
+        } else {
+            0
+        };
+        (0..items).map(one).collect::<Vec<_>>()
+    };
+    inserts(code).into_iter().flat_map(dropped).collect()
+}
+
+/// Swaps the value of each column with that of the next column of the same type.
+pub(super) fn swapped_columns(code: &Code<'_>, types: &Types) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for insert in inserts(code) {
+        let type_of = |column: &Range<usize>| {
+            let column = code.source(column).trim_matches('"').to_owned();
+            types.get(&(insert.table.clone(), column))
+        };
+        for (one, column) in insert.columns.iter().enumerate() {
+            let rest = insert.columns.iter().enumerate().skip(one + 1);
+            let mut same = rest.filter(|(_, other)| {
+                type_of(column).is_some() && type_of(column) == type_of(other)
+            });
+            let Some((other, _)) = same.next() else {
+                continue;
+            };
+            let values = [&insert.values[one], &insert.values[other]];
+            let edit = |value, with| Edit {
+                place: code.place(value),
+                with: code.source(with).to_owned(),
+            };
+            changes.push(Change {
+                operator: Operator::SwapColumns,
+                edits: vec![edit(values[0], values[1]), edit(values[1], values[0])],
+            });
+        }
+    }
+    changes
+}
+
+/// Drops each assignment of each UPDATE that has several.
+pub(super) fn dropped_assignments(code: &Code<'_>) -> Vec<Change> {
+    let dropped = |items: Vec<Range<usize>>| {
+        let one = |item| Change {
+            operator: Operator::DropAssignment,
+            edits: vec![without(code, &items, item)],
+        };
+        let count = if items.len() > 1 { items.len() } else { 0 };
+        (0..count).map(one).collect::<Vec<_>>()
+    };
+    assignments(code).into_iter().flat_map(dropped).collect()
+}
+
+/// Returns the assignments of each UPDATE, also those of ON CONFLICT DO UPDATE.
+pub(super) fn assignments(code: &Code<'_>) -> Vec<Vec<Range<usize>>> {
+    let set = |update: usize| {
+        let may_follow = update + 1..=update + NAME;
+        let is_write = code.is(update, "UPDATE")
+            && !code.is_before(update, "FOR")
+            && !code.is_before(update, "KEY");
+        may_follow
+            .into_iter()
+            .find(|at| is_write && code.is(*at, "SET"))
+    };
+    (0..code.tokens.len())
+        .filter_map(set)
+        .map(|set| {
+            let end = code.end(set + 1, &["FROM", "WHERE", "RETURNING"]);
+            code.items(set + 1..end)
+        })
+        .collect()
+}
+
+fn inserts(code: &Code<'_>) -> Vec<Insert> {
+    (0..code.tokens.len())
+        .filter(|at| code.is(*at, "INSERT") && code.is(*at + 1, "INTO"))
+        .filter_map(|at| insert(code, at))
+        .collect()
+}
+
+/// Returns the INSERT at this token if each of its columns has a value.
+fn insert(code: &Code<'_>, at: usize) -> Option<Insert> {
+    let open = (at + 2..code.tokens.len()).find(|at| code.is(*at, "(") || code.is(*at, ";"))?;
+    let close = code.close(open);
+    let columns = code.items(open + 1..close);
+    let values = match code.tokens.get(close + 1)?.text {
+        "VALUES" => {
+            let values = close + 2;
+            let is_single = code.is(values, "(") && !code.is(code.after(values), ",");
+            is_single.then(|| code.items(values + 1..code.close(values)))?
+        }
+        "SELECT" => {
+            let mut first = close + 2;
+            if code.is(first, "DISTINCT") {
+                first = if code.is(first + 1, "ON") {
+                    code.after(first + 2)
+                } else {
+                    first + 1
+                };
+            }
+            let after = [
+                "FROM",
+                "WHERE",
+                "GROUP",
+                "HAVING",
+                "ORDER",
+                "LIMIT",
+                "UNION",
+                "ON",
+                "RETURNING",
+            ];
+            code.items(first..code.end(first, &after))
+        }
+        _ => return None,
+    };
+    let alias = (at + 2..open).find(|at| code.is(*at, "AS")).unwrap_or(open);
+    let table = code.source(&(at + 2..alias)).to_owned();
+    (columns.len() == values.len()).then_some(Insert {
+        table,
+        columns,
+        values,
+    })
+}
+
+/// Removes an item of a list that has several, with one of its commas.
+fn without(code: &Code<'_>, items: &[Range<usize>], item: usize) -> Edit {
+    let place = |item: usize| code.place(&items[item]);
+    let place = match items.get(item + 1) {
+        Some(next) => place(item).start..code.place(next).start,
+        None => place(item - 1).end..place(item).end,
+    };
+    Edit {
+        place,
+        with: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutants::operators::assert_changes;
+
+    #[test]
+    fn each_column_is_dropped_with_its_value() {
+        assert_changes(
+            dropped_columns,
+            &[
+                (
+                    "INSERT INTO s.t AS x (a, b) SELECT f(1, 2), c FROM d",
+                    &[
+                        "INSERT INTO s.t AS x (b) SELECT c FROM d",
+                        "INSERT INTO s.t AS x (a) SELECT f(1, 2) FROM d",
+                    ],
+                ),
+                (
+                    "INSERT INTO t (a, b) VALUES (1, 2) ON CONFLICT DO NOTHING",
+                    &[
+                        "INSERT INTO t (b) VALUES (2) ON CONFLICT DO NOTHING",
+                        "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING",
+                    ],
+                ),
+                ("INSERT INTO t (a) VALUES (1)", &[]),
+                ("INSERT INTO t (a, b) SELECT c.* FROM c", &[]),
+                ("INSERT INTO t (a, b) VALUES (1, 2), (3, 4)", &[]),
+                (
+                    "INSERT INTO t (a, b) SELECT DISTINCT ON (x) 1, 2",
+                    &[
+                        "INSERT INTO t (b) SELECT DISTINCT ON (x) 2",
+                        "INSERT INTO t (a) SELECT DISTINCT ON (x) 1",
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn values_of_columns_of_one_type_are_swapped() {
+        let column = |name: &str, of: &str| (("s.t".to_owned(), name.to_owned()), of.to_owned());
+        let types = Types::from([
+            column("a", "text"),
+            column("b", "bigint"),
+            column("c", "text"),
+        ]);
+        let text = "INSERT INTO s.t (a, b, c) VALUES (1, 2, 3)";
+        let changes = swapped_columns(&Code::new(text), &types);
+        let changed: Vec<String> = changes.iter().map(|change| change.apply(text)).collect();
+        assert_eq!(changed, ["INSERT INTO s.t (a, b, c) VALUES (3, 2, 1)"]);
+    }
+
+    #[test]
+    fn each_assignment_is_dropped() {
+        assert_changes(
+            dropped_assignments,
+            &[
+                (
+                    "UPDATE s.t AS x SET a = 1, b = 2 FROM c",
+                    &[
+                        "UPDATE s.t AS x SET b = 2 FROM c",
+                        "UPDATE s.t AS x SET a = 1 FROM c",
+                    ],
+                ),
+                ("DO UPDATE SET a = 1 WHERE b", &[]),
+                ("SELECT a FOR NO KEY UPDATE", &[]),
+            ],
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! The report of a run: each outcome, the counts, and what must change.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::accepted::{Accepted, FILE};
+use super::mutant::SqlMutant;
+use super::trial::Outcome;
+
+/// The file of the report, below the folder of the build.
+const REPORT: &str = "target/mutants/report.json";
+
+/// Describes a mutant and its place.
+pub(super) fn described(mutant: &SqlMutant<'_>) -> String {
+    format!(
+        "{} {}:{} {} {}\n               {}",
+        mutant.id,
+        mutant.source.path,
+        mutant.line,
+        mutant.operator.name(),
+        mutant.change,
+        mutant.code,
+    )
+}
+
+/// Describes an outcome in a few lines.
+pub(super) fn outcome(mutant: &SqlMutant<'_>, outcome: &Outcome) -> String {
+    let mutant = described(mutant);
+    match outcome {
+        Outcome::Invalid { error } => format!("invalid   {mutant}\n               {error}"),
+        Outcome::Killed { test, message } => {
+            format!("killed    {mutant}\n               by {test}: {message}")
+        }
+        Outcome::Survived { tests: 0 } => {
+            format!("SURVIVED  {mutant}\n               no test runs it")
+        }
+        Outcome::Survived { tests } => {
+            format!("SURVIVED  {mutant}\n               {tests} tests passed")
+        }
+    }
+}
+
+/// The mutants of a run with their outcomes.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    pub(super) trials: Vec<(SqlMutant<'a>, Outcome)>,
+    pub(super) accepted: Accepted,
+}
+
+/// How many mutants ended in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    generated: usize,
+    invalid: usize,
+    killed: usize,
+    survived: usize,
+}
+
+impl Report<'_> {
+    /// Writes the report as JSON.
+    pub(super) fn write(&self, root: &Path) -> Result<()> {
+        let trials: Vec<Value> = self.trials.iter().map(|trial| self.json(trial)).collect();
+        let file = root.join(REPORT);
+        fs::write(&file, serde_json::to_vec_pretty(&trials)?)
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    fn json(&self, (mutant, outcome): &(SqlMutant<'_>, Outcome)) -> Value {
+        json!({
+            "id": mutant.id,
+            "path": mutant.source.path,
+            "line": mutant.line,
+            "name": mutant.source.name,
+            "operator": mutant.operator,
+            "change": mutant.change,
+            "code": mutant.code,
+            "outcome": outcome,
+            "reason": self.accepted.reason(mutant),
+        })
+    }
+
+    /// Returns the counts of each operator, and of all.
+    pub(super) fn table(&self) -> String {
+        let mut rows: BTreeMap<&str, Counts> = BTreeMap::new();
+        let mut all = Counts::default();
+        for (mutant, outcome) in &self.trials {
+            rows.entry(mutant.operator.name()).or_default().add(outcome);
+            all.add(outcome);
+        }
+        let mut table = format!(
+            "{:<18}{:>10}{:>10}{:>10}{:>10}\n",
+            "", "generated", "invalid", "killed", "survived"
+        );
+        for (name, counts) in rows.into_iter().chain([("all", all)]) {
+            // Writing to a String cannot fail.
+            _ = writeln!(
+                table,
+                "{name:<18}{:>10}{:>10}{:>10}{:>10}",
+                counts.generated, counts.invalid, counts.killed, counts.survived
+            );
+        }
+        table
+    }
+
+    /// Returns an error if a mutant survived without a reason, or if one with a reason did not.
+    pub(super) fn verdict(&self) -> Result<()> {
+        let mut wrong = String::new();
+        for (mutant, outcome) in &self.trials {
+            let is_accepted = self.accepted.reason(mutant).is_some();
+            let what = match (outcome, is_accepted) {
+                (Outcome::Survived { .. }, false) => {
+                    format!("write the missing test, or a reason in {FILE}")
+                }
+                (Outcome::Survived { .. }, true) | (_, false) => continue,
+                (_, true) => format!("it does not survive; remove it from {FILE}"),
+            };
+            _ = write!(wrong, "\n{}\n               {what}", described(mutant));
+        }
+        ensure!(wrong.is_empty(), "mutants need attention:{wrong}");
+        Ok(())
+    }
+}
+
+impl Counts {
+    fn add(&mut self, outcome: &Outcome) {
+        self.generated += 1;
+        match outcome {
+            Outcome::Invalid { .. } => self.invalid += 1,
+            Outcome::Killed { .. } => self.killed += 1,
+            Outcome::Survived { .. } => self.survived += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutants::mutant::mutants;
+    use crate::mutants::operators::Types;
+    use crate::mutants::source::{Origin, Source};
+
+    fn sources() -> [Source; 1] {
+        [Source {
+            origin: Origin::Statement,
+            name: "s".to_owned(),
+            path: "sql/s.sql".to_owned(),
+            line: 1,
+            text: "SELECT a < b,\n c > d".to_owned(),
+            body: 0,
+        }]
+    }
+
+    #[test]
+    fn a_survivor_needs_a_reason_and_a_reason_needs_a_survivor() {
+        let sources = sources();
+        let mutants = mutants(&sources, &Types::new());
+        let entry = json!([{
+            "id": mutants[0].id, "name": "s", "change": mutants[0].change, "reason": "equal",
+        }]);
+        let accepted = Accepted::parse(&entry.to_string(), &mutants).expect("an entry");
+        let survived = Outcome::Survived { tests: 3 };
+        let killed = Outcome::Killed {
+            test: "t".to_owned(),
+            message: "m".to_owned(),
+        };
+        let verdict = |first: &Outcome, second: &Outcome| {
+            let outcomes = [first.clone(), second.clone()];
+            let report = Report {
+                trials: mutants.clone().into_iter().zip(outcomes).collect(),
+                accepted: accepted.clone(),
+            };
+            report.verdict().map_err(|error| error.to_string())
+        };
+        verdict(&survived, &killed).expect("as it should be");
+        let error = verdict(&survived, &survived).expect_err("no reason");
+        assert!(error.contains("write the missing test"), "{error}");
+        let error = verdict(&killed, &killed).expect_err("not needed");
+        assert!(error.contains("does not survive"), "{error}");
+    }
+
+    #[test]
+    fn outcomes_are_counted() {
+        let sources = sources();
+        let outcomes = [
+            Outcome::Survived { tests: 0 },
+            Outcome::Invalid {
+                error: "e".to_owned(),
+            },
+        ];
+        let report = Report {
+            trials: mutants(&sources, &Types::new())
+                .into_iter()
+                .zip(outcomes)
+                .collect(),
+            accepted: Accepted::default(),
+        };
+        let table = report.table();
+        let last: Vec<&str> = table
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        assert_eq!(last, ["all", "2", "1", "0", "1"]);
+    }
+}

@@ -1,0 +1,185 @@
+//! The trial of a mutant: the tests that run it, until one fails.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use postgres::Client;
+use postgres::types::Type;
+use serde::Serialize;
+
+use super::coverage::Coverage;
+use super::integration::{Ended, Integration, MIGRATED};
+use super::mutant::SqlMutant;
+use super::parallel::in_parallel;
+use super::proxy::Proxy;
+use super::source::Origin;
+
+/// How much longer than without a mutant a test may take: a factor, and a time.
+const PATIENCE: (u32, Duration) = (5, Duration::from_secs(10));
+/// The harness sends this at the start of a test.
+const CREATE: &str = "CREATE DATABASE ";
+
+/// The result of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    /// PostgreSQL refuses it.
+    Invalid { error: String },
+    /// A test failed, or took too long.
+    Killed { test: String, message: String },
+    /// Every test passed.
+    Survived { tests: usize },
+}
+
+/// A thread's own proxy and databases.
+struct Place {
+    proxy: Proxy,
+    /// The template of the tests of a changed function.
+    template: String,
+    /// A connection to a migrated database, which prepares changed statements.
+    client: Client,
+}
+
+/// Tries each mutant, and reports each outcome at once.
+pub(super) fn outcomes(
+    integration: &Integration<'_>,
+    coverage: &Coverage,
+    mutants: &[SqlMutant<'_>],
+    places: usize,
+    report: impl Fn(&SqlMutant<'_>, &Outcome) + Sync,
+) -> Result<Vec<Outcome>> {
+    let witnesses = Witnesses::default();
+    let types: BTreeMap<&str, &[Type]> = redrive::signatures().collect();
+    let place = |number: usize| {
+        let database = format!("redrive_mutants_prepared_{number}");
+        integration.copy(MIGRATED, &database)?;
+        Ok(Place {
+            proxy: Proxy::open(integration.port(), Box::new(|_| ()))?,
+            template: format!("redrive_mutants_changed_{number}"),
+            client: integration.client(&database)?,
+        })
+    };
+    let places = (0..places.min(mutants.len()))
+        .map(place)
+        .collect::<Result<Vec<_>>>()?;
+    in_parallel(places, mutants, |place, mutant| {
+        let outcome = place
+            .outcome(integration, coverage, mutant, &types, &witnesses)
+            .with_context(|| format!("cannot try the mutant {}", mutant.id))?;
+        report(mutant, &outcome);
+        Ok(outcome)
+    })
+}
+
+impl Place {
+    fn outcome(
+        &mut self,
+        integration: &Integration<'_>,
+        coverage: &Coverage,
+        mutant: &SqlMutant<'_>,
+        types: &BTreeMap<&str, &[Type]>,
+        witnesses: &Witnesses,
+    ) -> Result<Outcome> {
+        let (refused, template, patch) = match mutant.source.origin {
+            Origin::Statement => {
+                let types = types.get(&*mutant.source.name).copied().unwrap_or_default();
+                let prepared = self.client.prepare_typed(&mutant.text, types);
+                let patch = (mutant.source.text.clone(), mutant.text.clone());
+                (prepared.err(), MIGRATED, Some(patch))
+            }
+            Origin::Function => {
+                integration.copy(MIGRATED, &self.template)?;
+                let mut client = integration.client(&self.template)?;
+                let created = client.batch_execute(&mutant.text);
+                (created.err(), &*self.template, None)
+            }
+        };
+        if let Some(error) = refused {
+            let error = error.as_db_error().context("the server does not answer")?;
+            let error = error.message().to_owned();
+            return Ok(Outcome::Invalid { error });
+        }
+        let tests = coverage.tests(mutant.source);
+        for (test, time) in &tests {
+            let limit = *time * PATIENCE.0 + PATIENCE.1;
+            self.proxy.patch(patch.clone());
+            let ended = integration.run(test, self.proxy.port(), template, limit)?;
+            let sent = self.proxy.take_sent();
+            let message = match ended {
+                Ended::Passed => continue,
+                Ended::Failed(message) => message,
+                Ended::TimedOut => format!("no end within {limit:?}"),
+            };
+            let created: Vec<&str> = sent.iter().filter_map(|text| created(text)).collect();
+            integration.drop_databases(&created)?;
+            self.proxy.patch(None);
+            let run = || integration.run(test, self.proxy.port(), MIGRATED, limit);
+            if witnesses.is_reliable(test, run)? {
+                let test = (*test).to_owned();
+                return Ok(Outcome::Killed { test, message });
+            }
+        }
+        Ok(Outcome::Survived { tests: tests.len() })
+    }
+}
+
+/// The tests that killed a mutant, and whether each passes without one.
+#[derive(Debug, Default)]
+struct Witnesses(Mutex<BTreeMap<String, bool>>);
+
+impl Witnesses {
+    /// Returns whether a test passes without a mutant. Runs it once.
+    fn is_reliable(&self, test: &str, run: impl FnOnce() -> Result<Ended>) -> Result<bool> {
+        let known = self.known().get(test).copied();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let ended = run()?;
+        if ended != Ended::Passed {
+            println!("    left out, because it fails without a mutant: {test}: {ended:?}");
+        }
+        let is_reliable = ended == Ended::Passed;
+        self.known().insert(test.to_owned(), is_reliable);
+        Ok(is_reliable)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the database that a statement of the harness creates.
+fn created(text: &str) -> Option<&str> {
+    let name = text.strip_prefix(CREATE)?.split(' ').next()?;
+    name.starts_with("redrive_test_").then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_fails_without_a_mutant_kills_none_and_is_run_once() {
+        let witnesses = Witnesses::default();
+        let fails = || Ok(Ended::TimedOut);
+        assert!(!witnesses.is_reliable("a", fails).expect("it runs"));
+        assert!(
+            witnesses
+                .is_reliable("b", || Ok(Ended::Passed))
+                .expect("it runs")
+        );
+        for (test, expected) in [("a", false), ("b", true)] {
+            let again = || unreachable!("it ran before");
+            assert_eq!(witnesses.is_reliable(test, again).expect("known"), expected);
+        }
+    }
+
+    #[test]
+    fn only_databases_of_tests_are_dropped() {
+        let create = "CREATE DATABASE redrive_test_1 TEMPLATE redrive_mutants_migrated";
+        assert_eq!(created(create), Some("redrive_test_1"));
+        assert_eq!(created("CREATE DATABASE other"), None);
+    }
+}
