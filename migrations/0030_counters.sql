@@ -26,6 +26,7 @@ INSERT INTO redrive.counter_keys (key, metric, labels) VALUES
     ('dead', 'redrive_jobs_dead_lettered_total', '{cause}'),
     ('dead_kind', 'redrive_jobs_dead_lettered_by_kind_total', '{kind}'),
     ('dead_class', 'redrive_dlq_errors_total', '{error_class}'),
+    ('captured', 'redrive_dlq_captured_total', '{source}'),
     ('dead_again', 'redrive_jobs_dead_lettered_again_total', '{}'),
     ('redriven', 'redrive_dlq_redriven_total', '{}'),
     ('recovered', 'redrive_dlq_recovered_total', '{}'),
@@ -117,16 +118,16 @@ CREATE TABLE redrive.metric_values (
 COMMENT ON COLUMN redrive.metric_values.counts IS 'For a histogram: counts per bucket, not cumulative; value is their sum.';
 COMMENT ON COLUMN redrive.metric_values.last_at IS 'When it was last counted.';
 
--- The names that are published: the first 100 queues, and for each the first 20 kinds and error classes.
+-- The names that are published: the first 100 queues, and for each the first 20 kinds, error classes and sources.
 -- They are kept forever, because a counter whose name disappears looks like a decrease.
 CREATE TABLE redrive.metric_slots (
-    label text COLLATE "C" NOT NULL CHECK (label IN ('queue', 'kind', 'error_class')),
+    label text COLLATE "C" NOT NULL CHECK (label IN ('queue', 'kind', 'error_class', 'source')),
     queue text COLLATE "C" NOT NULL,
     name  text COLLATE "C" NOT NULL,
     PRIMARY KEY (label, queue, name)
 );
 
-COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind or an error class; empty for a queue.';
+COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind, an error class or a source; empty for a queue.';
 
 -- Names without a slot, which are summed under `__other__`. Each sets one bit, so the set cannot grow.
 CREATE TABLE redrive.metric_folded (
@@ -134,7 +135,7 @@ CREATE TABLE redrive.metric_folded (
     names bit(65536)  NOT NULL
 );
 INSERT INTO redrive.metric_folded (label, names)
-SELECT l, repeat('0', 65536)::bit(65536) FROM unnest('{queue,kind,error_class}'::text[]) l;
+SELECT l, repeat('0', 65536)::bit(65536) FROM unnest('{queue,kind,error_class,source}'::text[]) l;
 
 COMMENT ON COLUMN redrive.metric_folded.names IS 'The hash of a name selects its bit. The number of set bits estimates the number of names.';
 

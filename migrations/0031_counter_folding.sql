@@ -35,7 +35,7 @@ AS $$
             GROUP BY 1, 2, 3
         ) c
         JOIN redrive.counter_keys w ON w.key = c.key
-        WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+        WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
         GROUP BY 1, 2, 3
     )
     SELECT 'queue', '', n.queue FROM new_queues n
@@ -69,7 +69,7 @@ AS $$
     queued AS (
         SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.bucket, c.count, c.sum,
                c.last_at, w.bounds,
-               CASE WHEN w.labels[1] IN ('kind', 'error_class') THEN w.labels[1] END AS slotted
+               CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
         FROM unnest(tallies) c
         JOIN redrive.counter_keys w ON w.key = c.key
         LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
@@ -120,7 +120,7 @@ BEGIN
             SELECT w.labels[1], c.queue, c.label
             FROM unnest(tallies) c
             JOIN redrive.counter_keys w ON w.key = c.key
-            WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+            WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
         ) n
         WHERE NOT EXISTS (
                 SELECT FROM redrive.metric_slots s

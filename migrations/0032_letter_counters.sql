@@ -28,15 +28,17 @@ BEGIN
                        THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
                    END AS bucket,
                    -- The deaths of a letter from the archive were counted when it died.
-                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored
+                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored,
+                   CASE WHEN a.cause = 'captured' THEN a.source END AS source
             FROM added a
-            GROUP BY 1, 2, 3, 4, 5, 8, 9
+            GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
         ) g
         CROSS JOIN LATERAL (VALUES
             ('letters', g.state, NULL::smallint, NULL::double precision),
             ('dead', g.cause, NULL, NULL),
             ('dead_kind', g.kind, NULL, NULL),
             ('dead_class', g.class, NULL, NULL),
+            ('captured', g.source, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
         WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
@@ -132,13 +134,14 @@ BEGIN
                    left(became.error_class, 200) AS class, became.deaths > was.deaths AS has_died,
                    cardinality(mirrored) - width_bucket(-became.attempts::double precision, mirrored) AS attempted,
                    cardinality(borders) - width_bucket(was.died_at, borders) AS stayed,
+                   CASE WHEN became.cause = 'captured' THEN became.source END AS source,
                    count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
             FROM was
             -- A full join, because it can only be hashed or merged; see count_changed_letters.
             FULL JOIN became ON became.id = was.id
             WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
                 OR was.queue IS DISTINCT FROM became.queue
-            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         ) g
         CROSS JOIN LATERAL (VALUES
             (true, g.old_queue, 'letters', g.old_state, NULL::integer, -1, NULL::double precision),
@@ -146,6 +149,7 @@ BEGIN
             (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
+            (g.has_died AND g.cause = 'captured', g.queue, 'captured', g.source, NULL, 1, NULL),
             -- A captured failure is no death of a redriven job, and made no attempts.
             (g.has_died AND g.cause <> 'captured', g.queue, 'dead_again', NULL, NULL, 1, NULL),
             (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),

@@ -80,7 +80,7 @@ BEGIN
     RETURN QUERY
     SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
     FROM redrive.redrive_runs r
-    WHERE r.state IN ('running', 'paused', 'halted')
+    WHERE r.state IN ('unapproved', 'running', 'paused', 'halted')
     GROUP BY r.state;
 
     RETURN QUERY

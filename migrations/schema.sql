@@ -3303,7 +3303,7 @@ BEGIN
             SELECT w.labels[1], c.queue, c.label
             FROM unnest(tallies) c
             JOIN redrive.counter_keys w ON w.key = c.key
-            WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+            WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
         ) n
         WHERE NOT EXISTS (
                 SELECT FROM redrive.metric_slots s
@@ -4797,7 +4797,7 @@ BEGIN
     RETURN QUERY
     SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
     FROM redrive.redrive_runs r
-    WHERE r.state IN ('running', 'paused', 'halted')
+    WHERE r.state IN ('unapproved', 'running', 'paused', 'halted')
     GROUP BY r.state;
 
     RETURN QUERY
@@ -5201,7 +5201,7 @@ CREATE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[]) RETURNS
             GROUP BY 1, 2, 3
         ) c
         JOIN redrive.counter_keys w ON w.key = c.key
-        WHERE w.labels[1] IN ('kind', 'error_class') AND c.label IS NOT NULL
+        WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
         GROUP BY 1, 2, 3
     )
     SELECT 'queue', '', n.queue FROM new_queues n
@@ -5373,7 +5373,7 @@ CREATE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[]) RET
     queued AS (
         SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.bucket, c.count, c.sum,
                c.last_at, w.bounds,
-               CASE WHEN w.labels[1] IN ('kind', 'error_class') THEN w.labels[1] END AS slotted
+               CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
         FROM unnest(tallies) c
         JOIN redrive.counter_keys w ON w.key = c.key
         LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
@@ -7714,15 +7714,17 @@ BEGIN
                        THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
                    END AS bucket,
                    -- The deaths of a letter from the archive were counted when it died.
-                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored
+                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored,
+                   CASE WHEN a.cause = 'captured' THEN a.source END AS source
             FROM added a
-            GROUP BY 1, 2, 3, 4, 5, 8, 9
+            GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
         ) g
         CROSS JOIN LATERAL (VALUES
             ('letters', g.state, NULL::smallint, NULL::double precision),
             ('dead', g.cause, NULL, NULL),
             ('dead_kind', g.kind, NULL, NULL),
             ('dead_class', g.class, NULL, NULL),
+            ('captured', g.source, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
         WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
@@ -7820,13 +7822,14 @@ BEGIN
                    left(became.error_class, 200) AS class, became.deaths > was.deaths AS has_died,
                    cardinality(mirrored) - width_bucket(-became.attempts::double precision, mirrored) AS attempted,
                    cardinality(borders) - width_bucket(was.died_at, borders) AS stayed,
+                   CASE WHEN became.cause = 'captured' THEN became.source END AS source,
                    count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
             FROM was
             -- A full join, because it can only be hashed or merged; see count_changed_letters.
             FULL JOIN became ON became.id = was.id
             WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
                 OR was.queue IS DISTINCT FROM became.queue
-            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
         ) g
         CROSS JOIN LATERAL (VALUES
             (true, g.old_queue, 'letters', g.old_state, NULL::integer, -1, NULL::double precision),
@@ -7834,6 +7837,7 @@ BEGIN
             (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
+            (g.has_died AND g.cause = 'captured', g.queue, 'captured', g.source, NULL, 1, NULL),
             -- A captured failure is no death of a redriven job, and made no attempts.
             (g.has_died AND g.cause <> 'captured', g.queue, 'dead_again', NULL, NULL, 1, NULL),
             (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
@@ -8936,12 +8940,12 @@ CREATE TABLE redrive.metric_slots (
     label text NOT NULL COLLATE pg_catalog."C",
     queue text NOT NULL COLLATE pg_catalog."C",
     name text NOT NULL COLLATE pg_catalog."C",
-    CONSTRAINT metric_slots_label_check CHECK ((label = ANY (ARRAY['queue'::text, 'kind'::text, 'error_class'::text])))
+    CONSTRAINT metric_slots_label_check CHECK ((label = ANY (ARRAY['queue'::text, 'kind'::text, 'error_class'::text, 'source'::text])))
 );
 
 -- Name: COLUMN metric_slots.queue; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind or an error class; empty for a queue.';
+COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind, an error class or a source; empty for a queue.';
 
 -- Name: metric_values; Type: TABLE; Schema: redrive; Owner: -
 

@@ -31,6 +31,7 @@ const STILL = {
   'redrive_series_folded label=queue': 'needs more than a hundred queues',
   'redrive_series_folded label=kind': 'needs more than twenty kinds',
   'redrive_series_folded label=error_class': 'needs more than twenty classes',
+  'redrive_series_folded label=source': 'needs more than twenty sources',
   'redrive_queue_jobs_capped state=ready': 'needs more than ten thousand jobs',
   'redrive_queue_jobs_capped state=delayed': 'needs more than ten thousand jobs',
   'redrive_queue_jobs_capped state=leased': 'needs more than ten thousand jobs',

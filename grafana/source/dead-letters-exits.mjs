@@ -141,13 +141,13 @@ export const redrives = row(
     queries: [{ expr: 'sum by (state) (redrive_runs{@})', legend: '{{state}}' }],
     style: 'steps',
     decimals: 0,
-    overrides: painted({ running: colour.back, paused: colour.quiet, halted: colour.dead }),
+    overrides: painted({ unapproved: colour.warning, running: colour.back, paused: colour.quiet, halted: colour.dead }),
     w: 6,
     help: {
       about: 'Unfinished redrive runs, for all queues. A run halts when too many of its jobs die again.',
       healthy: 'none, or a running one.',
-      otherwise: 'for a halted run, read its report, fix the cause, then resume or cancel it.',
-      type: ['redrive dlq runs list', 'redrive dlq runs resume RUN'],
+      otherwise: 'for a halted run, read its report, fix the cause, then resume or cancel it. An unapproved run waits for a second operator.',
+      type: ['redrive dlq runs list', 'redrive dlq runs resume RUN', 'redrive dlq runs approve RUN'],
     },
   }),
   graph({

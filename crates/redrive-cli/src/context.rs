@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::registry::Registry;
-use crate::terminal::{clean, json_line};
+use crate::terminal::{self, clean, json_line};
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -47,7 +47,10 @@ impl Context<'_> {
         // A closed stderr must not fail the command.
         _ = match self.global.json {
             true => json_line(self.err, &json!({ "message": message })),
-            false => writeln!(self.err, "{}", clean(message)).map_err(Error::from),
+            false => {
+                let text = clean(message);
+                writeln!(self.err, "{}", terminal::message(&text)).map_err(Error::from)
+            }
         };
     }
 

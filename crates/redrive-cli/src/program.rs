@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::logging;
 use crate::registry::Registry;
 use crate::suggestion::corrected;
-use crate::terminal::{Style, clean, json_line};
+use crate::terminal::{self, Style, clean, json_line};
 
 /// A command line with every command of `redrive` and the handlers of your program.
 ///
@@ -180,7 +180,8 @@ impl Program {
                     true => json_line(cx.err, &json!({ "error": message })),
                     false => {
                         let label = Style::of_stderr().error("error:");
-                        writeln!(cx.err, "{label} {}", clean(&message)).map_err(Error::from)
+                        let text = format!("{label} {}", clean(&message));
+                        writeln!(cx.err, "{}", terminal::message(&text)).map_err(Error::from)
                     }
                 };
                 ExitCode::from(2)
@@ -196,7 +197,8 @@ fn print(message: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> Exi
         false => message.render().to_string(),
     };
     let written = if message.use_stderr() {
-        err.write_all(text(&Style::of_stderr()).as_bytes())
+        let text = text(&Style::of_stderr());
+        err.write_all(terminal::message(&text).as_bytes())
     } else {
         out.write_all(text(&Style::of_stdout()).as_bytes())
             .and_then(|()| out.flush())

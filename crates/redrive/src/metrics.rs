@@ -25,7 +25,7 @@ pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
 pub use family::{Family, Sample, Value};
-pub use labels::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS};
+pub use labels::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS, SOURCE_SLOTS};
 pub use metric::{Label, Metric, MetricKind, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;

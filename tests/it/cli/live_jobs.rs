@@ -1,7 +1,8 @@
 //! `redrive job list` and the commands that change waiting jobs.
 
+use redrive::Job;
 use redrive::dlq::LetterFilter;
-use redrive_tests::{TestDatabase, ran as redrive};
+use redrive_tests::{Gate, Hold, TestDatabase, drained, ran as redrive, stop, worker};
 
 /// Enqueues three ready orders, two delayed ones and a mail. Returns the id of the first order.
 fn six(db: &TestDatabase) -> i64 {
@@ -231,4 +232,37 @@ fn jobs_given_by_id_change_at_once() {
         "{}",
         cancelled.err
     );
+}
+
+#[test]
+fn asking_a_running_job_to_stop_is_audited() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Hold {}).unwrap().to_string();
+    gate.wait_for(1);
+    let cancel = ["job", "cancel", &id, "--reason", "it is too slow"];
+    let asked = redrive(&db, &cancel).exits_with(0);
+    assert!(asked.out.contains("was asked to stop"), "{}", asked.out);
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    let audit = redrive(&db, &["audit", "--json"]).exits_with(0).lines();
+    assert_eq!(audit.len(), 1);
+    assert_eq!(
+        (&audit[0]["verb"], &audit[0]["reason"]),
+        (&"cancel_running_jobs".into(), &"it is too slow".into())
+    );
+    assert_eq!(audit[0]["filter"]["ids"][0].to_string(), id);
+    assert!(audit[0]["person"].is_string(), "{}", audit[0]);
 }

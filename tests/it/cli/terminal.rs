@@ -1,7 +1,14 @@
-//! The terminal: text from the database cannot control it.
+//! The terminal: text from the database cannot control it, and errors fit into it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Command, Stdio};
 
 use postgres::Client;
 use redrive_tests::{TestDatabase, ran};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
 /// control, hides.
@@ -179,4 +186,41 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     }
     assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
     assert!(shown >= 12, "only {shown} commands showed anything of it");
+}
+
+/// Runs a command that fails, in a window of 50 columns.
+fn failing(stderr: impl Into<Stdio>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    command
+        .arg("stats")
+        .env_remove("DATABASE_URL")
+        .envs([("COLUMNS", "50"), ("NO_COLOR", "1")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr);
+    command
+}
+
+#[test]
+fn a_long_error_is_wrapped_on_a_terminal_only() {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let path = OsStr::from_bytes(name.to_bytes());
+    let window = File::options().read(true).write(true).open(path).unwrap();
+    let status = failing(window).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let mut shown = Vec::new();
+    // Reading fails after the end, because nobody has the window open any more.
+    drop(File::from(terminal).read_to_end(&mut shown));
+    assert_eq!(
+        String::from_utf8_lossy(&shown),
+        "error: no database given: set DATABASE_URL or use\r\n       --database-url\r\n"
+    );
+    let piped = failing(Stdio::piped()).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&piped.stderr),
+        "error: no database given: set DATABASE_URL or use --database-url\n"
+    );
 }

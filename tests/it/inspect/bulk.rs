@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use redrive::admin::{JobChange, JobFilter, JobState};
+use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
 use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
 use redrive::{Enqueued, Error, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Gate, Hold, Order, Tally, TestDatabase, drained, no_drift, stop, worker};
@@ -336,10 +336,23 @@ fn leased_jobs_do_not_change() {
     let done = jobs.edit(&all, &edit, &maria()).unwrap();
     assert!(done.edited.is_empty() && done.skipped.is_empty());
     assert_eq!(ids(db, "state=leased"), [id.get()]);
+    assert_eq!(audit(&test), []);
+
+    // By id, the handler is asked to stop.
+    assert_eq!(jobs.cancel(id, &maria()).unwrap(), Cancelled::Asked);
     gate.open();
     drained(&queue);
     stop(worker);
-    assert_eq!(audit(&test), []);
+    assert_eq!(jobs.cancel(id, &maria()).unwrap(), Cancelled::NotLive);
+    let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
+    assert_eq!(jobs.cancel(waiting, &maria()).unwrap(), Cancelled::Dead);
+    let act = |verb: &str, id: JobId| {
+        let (person, reason) = ("maria@ops-1".to_owned(), "the partner left".to_owned());
+        let filter = format!(r#"{{"ids": [{id}]}}"#);
+        (verb.to_owned(), person, reason, filter, 1, false)
+    };
+    let acts = [act("cancel_running_jobs", id), act("cancel_jobs", waiting)];
+    assert_eq!(audit(&test), acts);
 }
 
 #[test]

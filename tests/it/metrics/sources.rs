@@ -87,17 +87,17 @@ fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
         .collect();
     for metric in CATALOGUE {
         let is_of_slots = metric.labels.iter().any(|label| label.name == "slot");
-        let is_of_classes = metric
+        let is_of_names = metric
             .labels
             .iter()
-            .any(|label| label.name == "error_class");
+            .any(|label| ["error_class", "source"].contains(&label.name));
         let is_of_kinds = metric
             .labels
             .iter()
             .any(|label| label.name == "kind" && label.values.is_empty());
         let is_published = published_names.contains(&metric.name);
         assert!(
-            is_published || is_of_slots || is_of_classes || is_of_kinds,
+            is_published || is_of_slots || is_of_names || is_of_kinds,
             "{}",
             metric.name
         );

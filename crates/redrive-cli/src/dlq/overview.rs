@@ -1,17 +1,19 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
-//! It shows queue depths, the most frequent failures, the oldest letter, ready jobs without a worker,
-//! active runs and open breakers, each with the command to type next. It is as wide as the window.
+//! It shows queue depths, the most frequent failures, the oldest letter, the sources of captured failures,
+//! ready jobs without a worker, active runs and open breakers, each with the command to type next. It is
+//! as wide as the window.
 
 mod activity;
 mod failures;
+mod sources;
 mod unhandled;
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use redrive::admin::{DurabilityWarning, QueueStats};
-use redrive::dlq::{FailureGroup, GroupFilter, GroupState, LetterFilter};
+use redrive::dlq::{CapturedSources, FailureGroup, GroupFilter, GroupState, LetterFilter};
 use serde_json::{Value, json};
 
 use super::filter::{is_condition, quoted};
@@ -29,6 +31,8 @@ use unhandled::{Unhandled, unhandled, unhandled_kinds};
 
 /// How many failures are shown.
 const FAILURES: usize = 5;
+/// How many sources of captured failures are shown.
+const SOURCES: usize = 5;
 /// The most groups of which failures are made.
 const GROUPS: u64 = 1000;
 /// The indentation of details and commands.
@@ -49,6 +53,7 @@ struct Layout {
 struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
+    captured: CapturedSources,
     halted_runs: Vec<Activity>,
     runs: Vec<Activity>,
     breakers: Vec<Activity>,
@@ -70,6 +75,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let screen = Screen {
         queues: db.admin().stats(None)?,
         groups: db.dlq().groups().list(&filter)?,
+        captured: db.dlq().captured_sources()?,
         halted_runs,
         runs,
         breakers: breakers(&db)?,
@@ -100,6 +106,7 @@ impl Screen {
         self.depths().write_on_screen(out, layout.window)?;
         self.write_failures(out, layout)?;
         self.write_oldest(out, layout)?;
+        self.write_sources(out, layout)?;
         self.write_unhandled(out, layout)?;
         write_activities("Redrive runs that halted", &self.halted_runs, out, layout)?;
         write_activities("Redrive runs in progress", &self.runs, out, layout)?;
@@ -181,6 +188,32 @@ impl Screen {
         layout.command(&command, out)
     }
 
+    /// Writes which sources sent the captured failures.
+    fn write_sources(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
+        let CapturedSources {
+            sources,
+            is_complete,
+            ..
+        } = &self.captured;
+        if sources.is_empty() {
+            return Ok(());
+        }
+        layout.heading("Captured failures by source", out)?;
+        for source in sources.iter().take(SOURCES) {
+            let line = one_line(&sources::line(source));
+            writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
+            layout.command(&sources::next(source), out)?;
+        }
+        match sources.len().saturating_sub(SOURCES) {
+            0 => {}
+            others => writeln!(out, "  and {}", counted(others as u64, "other source"))?,
+        }
+        if !is_complete {
+            writeln!(out, "  (of the newest 10,000)")?;
+        }
+        Ok(())
+    }
+
     /// Writes which ready jobs no live worker takes.
     fn write_unhandled(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         let found: Vec<Unhandled<'_>> = self.queues.iter().filter_map(unhandled).collect();
@@ -248,6 +281,8 @@ impl Screen {
             "queues": queues,
             "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
             "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
+            "sources": sources::json(&self.captured),
+            "sources_complete": self.captured.is_complete,
             "halted_runs": objects(&self.halted_runs),
             "runs": objects(&self.runs),
             "breakers": objects(&self.breakers),

@@ -159,9 +159,7 @@ impl Situation {
                 )
             }),
             RunState::Finished => jobs.map(|jobs| counted(jobs, "running job")),
-            RunState::Unapproved => {
-                Some("the approval of a second operator: redrive dlq runs approve".to_owned())
-            }
+            RunState::Unapproved => Some("the approval of a second operator".to_owned()),
             RunState::Paused | RunState::Halted | RunState::Cancelled | _ => None,
         }
     }

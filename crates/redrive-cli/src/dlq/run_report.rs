@@ -145,6 +145,21 @@ fn pace(run: &RedriveRun) -> String {
     }
 }
 
+/// The approval of a run that needs one: who gave it, or how to give it.
+fn approval(run: &RedriveRun) -> Option<String> {
+    if run.state == RunState::Unapproved {
+        return Some(format!(
+            "missing; another operator gives it with `redrive dlq runs approve {}`",
+            run.id
+        ));
+    }
+    let approved_by = run.approved_by.clone()?;
+    Some(match run.approved_at {
+        Some(at) => format!("by {approved_by}, {} ago", ago(at)),
+        None => format!("by {approved_by}"),
+    })
+}
+
 /// The outcomes of a run in one line.
 fn outcomes(run: &RedriveRun) -> String {
     let state = match run.state {
@@ -243,6 +258,7 @@ pub(super) fn print_run(
     );
     add("by", run.person.clone());
     add("reason", run.reason.clone());
+    add("approval", approval(run));
     add("to queue", run.to_queue.clone());
     add(
         "priority",

@@ -2,14 +2,14 @@
 
 use std::io::{self, IsTerminal};
 
-use terminal_size::{Width, terminal_size};
+use terminal_size::{Width, terminal_size, terminal_size_of};
 
 /// The width of a screen whose window is unknown.
 const DEFAULT: usize = 80;
 /// The smallest width to which the output adapts.
 const MIN: usize = 40;
 
-/// The window of stdout.
+/// The window of stdout or stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The width in columns; `None`: the output goes to a file or a pipe.
@@ -24,6 +24,17 @@ impl Window {
             .is_terminal()
             .then(|| terminal_size().map_or(DEFAULT, |(Width(columns), _)| columns.into()));
         Window::of(given.as_deref(), terminal)
+    }
+
+    /// The window of stderr. Messages to a file or a pipe have none, whatever `COLUMNS` says.
+    pub(crate) fn of_stderr() -> Window {
+        if !io::stderr().is_terminal() {
+            return Window { columns: None };
+        }
+        let given = std::env::var("COLUMNS").ok();
+        let terminal = terminal_size_of(io::stderr());
+        let terminal = terminal.map_or(DEFAULT, |(Width(columns), _)| columns.into());
+        Window::of(given.as_deref(), Some(terminal))
     }
 
     fn of(given: Option<&str>, terminal: Option<usize>) -> Window {

@@ -79,6 +79,7 @@ statements! {
     CAPTURE_LETTERS = "dlq" / "capture_letters";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
     ARCHIVED_BYTES = "dlq" / "archived_bytes";
+    CAPTURED_SOURCES = "dlq" / "captured_sources";
     IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
     COUNT_LETTERS = "dlq" / "count_letters";
@@ -146,6 +147,7 @@ statements! {
     REGROUP_LETTERS = "dlq" / "regroup_letters";
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
+    CANCEL_RUNNING = "inspect" / "cancel_running";
     SET_PRIORITY = "inspect" / "set_priority";
     LIST_JOBS = "inspect" / "list_jobs";
     COUNT_JOBS = "inspect" / "count_jobs";

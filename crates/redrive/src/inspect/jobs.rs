@@ -75,7 +75,14 @@ pub enum Cancelled {
 }
 
 /// The attempts to find a job that moves between tables.
-const LOOKS: usize = 5;
+pub(crate) const LOOKS: usize = 5;
+
+/// The error after all of these attempts.
+pub(crate) fn keeps_moving(id: JobId) -> Error {
+    Error::unavailable(format!(
+        "could not cancel job {id}: it keeps moving; try again"
+    ))
+}
 
 impl Admin<'_> {
     /// Returns a live job; `None` if it is done or dead. A job that died has a
@@ -94,6 +101,8 @@ impl Admin<'_> {
     }
 
     /// Cancels a job: a waiting one at once, a running one by signalling its handler.
+    ///
+    /// It writes no audit; [`Jobs::cancel`] does.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
@@ -115,9 +124,7 @@ impl Admin<'_> {
                 None => {}
             }
         }
-        Err(Error::unavailable(format!(
-            "could not cancel job {id}: it keeps moving; try again"
-        )))
+        Err(keeps_moving(id))
     }
 
     /// Sets the priority of a ready or delayed job. Returns `false` if the job is leased or

@@ -13,6 +13,8 @@ pub const QUEUE_SLOTS: usize = 100;
 pub const KIND_SLOTS: usize = 20;
 /// Maximum number of error classes published by name per queue, chosen like the kinds.
 pub const CLASS_SLOTS: usize = 20;
+/// Maximum number of sources of captured failures published by name per queue, chosen like the kinds.
+pub const SOURCE_SLOTS: usize = 20;
 
 /// Defines a label whose values are not known in advance.
 pub(super) const fn open(name: &'static str) -> Label {
@@ -64,7 +66,7 @@ pub(super) const GROUP_STATE: Label = Label {
 };
 pub(super) const RUN_STATE: Label = Label {
     name: "state",
-    values: &["running", "paused", "halted"],
+    values: &["unapproved", "running", "paused", "halted"],
 };
 pub(super) const RUN_OUTCOME: Label = Label {
     name: "outcome",

@@ -248,7 +248,15 @@ impl Context<'_> {
         self.create_run("orders", "UnknownCustomer", &RunOptions::new().canary(5))?;
         let fast = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(19)));
         self.create_run("orders", "GatewayTrouble", &fast)?;
-        self.create_run("mails", "BadAddress", &fast)?;
+        // The run of a protected queue waits for a second operator.
+        let protect = "SELECT redrive.set_protection('mails', approve_above => 0)";
+        run(&mut self.admin, protect)?;
+        let unapproved = self.create_run("mails", "BadAddress", &fast)?;
+        self.pause()?;
+        runs.approve(unapproved, &Operator::new("anna"))
+            .context("cannot approve a run")?;
+        let unprotect = "SELECT redrive.remove_protection('mails')";
+        run(&mut self.admin, unprotect)?;
         self.wait_for(
             "letters that recovered",
             "SELECT count(*) >= 20 FROM redrive.dead_letters WHERE state = 'recovered'",

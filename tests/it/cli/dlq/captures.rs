@@ -1,4 +1,4 @@
-//! `redrive dlq capture` of failures whose letters were closed.
+//! Captured failures: `redrive dlq capture` of closed ones, and their sources on the on-call screen.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use redrive::JobId;
 use redrive::dlq::ForeignFailure;
 use redrive_tests::TestDatabase;
 
-use super::super::redrive;
+use super::super::{letters, redrive};
 
 fn discard(db: &TestDatabase, id: JobId) {
     let id = id.to_string();
@@ -88,4 +88,58 @@ fn a_limited_capture_drops_nothing_and_takes_its_time() {
     assert_eq!(output.out, "5 failures captured, 0 already known\n");
     std::fs::remove_file(&path).unwrap();
     redrive(&test, &["dlq", "capture", "--file", file, "--rate", "0"]).exits_with(2);
+}
+
+#[test]
+fn the_screen_counts_captured_failures_by_source() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let empty = redrive(&test, &["dlq", "--json"]).exits_with(0).lines();
+    assert_eq!(empty[0]["sources"], serde_json::json!([]));
+    let capture = |source: &str, count: i64| {
+        let failure =
+            |n: i64| ForeignFailure::new(source, n.to_string(), "orders", "order", *b"{}");
+        let failures: Vec<ForeignFailure> = (0..count).map(failure).collect();
+        db.dlq().capture_many(&failures).unwrap();
+    };
+    capture("kafka:old", 40);
+    let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours'";
+    test.client().execute(age, &[]).unwrap();
+    capture("kafka:old", 40);
+    capture("web hooks", 30);
+    for source in ["a", "b", "c", "d"] {
+        capture(source, 1);
+    }
+    letters(&test, &test.queue("orders"), 2);
+    let screen = redrive(&test, &["dlq", "--json"]).exits_with(0).lines();
+    assert_eq!(screen[0]["sources_complete"], true);
+    let sources = screen[0]["sources"].as_array().unwrap();
+    let counts: Vec<_> = sources
+        .iter()
+        .map(|line| {
+            (
+                &line["source"],
+                &line["open"],
+                &line["captured_last_hour"],
+                &line["seen"],
+            )
+        })
+        .take(2)
+        .map(|(source, open, hour, seen)| format!("{source} {open} {hour} {seen}"))
+        .collect();
+    assert_eq!(counts, [r#""web hooks" 30 30 30"#, r#""a" 1 1 1"#]);
+    assert_eq!((sources.len(), &sources[5]["seen"]), (6, &80.into()));
+
+    let screen = redrive(&test, &["dlq"]).exits_with(0).out;
+    let (_, captured) = screen
+        .split_once("Captured failures by source")
+        .expect(&screen);
+    for line in [
+        "  web hooks: 30 open, 30 captured in the last hour, last ",
+        "redrive dlq list 'source=\"web hooks\"'",
+        "  and 1 other source",
+    ] {
+        assert!(captured.contains(line), "{line}: {screen}");
+    }
+    assert!(!captured.contains("kafka:old"), "{screen}");
 }

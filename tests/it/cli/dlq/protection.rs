@@ -35,7 +35,10 @@ fn a_protected_queue_needs_an_approval() {
     assert!(listed.out.contains("unapproved"), "{}", listed.out);
     let shown = redrive(&db, &["dlq", "runs", "show", "1"]).exits_with(0);
     assert!(
-        shown.out.contains("the approval of a second operator"),
+        shown.out.contains("the approval of a second operator")
+            && shown
+                .out
+                .contains("missing; another operator gives it with `redrive dlq runs approve 1`"),
         "{}",
         shown.out
     );
@@ -72,6 +75,13 @@ fn a_protected_queue_needs_an_approval() {
     assert!(
         line["approved_by"].is_string() && line["approved_at"].is_string(),
         "{line}"
+    );
+    let shown = redrive(&db, &["dlq", "runs", "show", &id]).exits_with(0);
+    let by = format!("by {}, ", line["approved_by"].as_str().unwrap());
+    assert!(
+        shown.out.contains("  approval         ") && shown.out.contains(&by),
+        "{}",
+        shown.out
     );
     redrive(&db, &["dlq", "runs", "approve", &id]).exits_with(1);
     redrive(&db, &["dlq", "protection", "remove", "orders"]).exits_with(0);

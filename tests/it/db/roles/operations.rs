@@ -198,6 +198,10 @@ const VERBS: &[Verb] = &[
         on.db.admin().jobs().change(&this, JobChange::Cancel, &operator())?;
         Ok(())
     }),
+    verb("cancel a job as an operator", &[Profession::Operator], |on| {
+        on.db.admin().jobs().cancel(on.job(), &operator())?;
+        Ok(())
+    }),
     verb("set the priority of jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
         on.db.admin().jobs().change(&this, JobChange::SetPriority(7), &operator())?;
@@ -259,6 +263,7 @@ const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
+    verb("count captured failures by source", READERS, |on| { on.db.dlq().captured_sources()?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
     verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
     verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),

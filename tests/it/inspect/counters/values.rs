@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::metrics::{
-    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, Source,
+    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS, Source,
 };
 use redrive::{Job, NewJob};
 use redrive_tests::{
@@ -179,7 +179,7 @@ fn histograms_of_a_worker_have_sums() {
 }
 
 #[test]
-fn kinds_and_classes_beyond_the_limit_are_combined() {
+fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
     // As captures do, a thousand per statement; the first are folded separately.
@@ -189,7 +189,7 @@ fn kinds_and_classes_beyond_the_limit_are_combined() {
                 "INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
                  SELECT 0, 'orders', array_agg(w), array_agg(l || to_char(n, 'FM00000')), array_agg(1)
                  FROM generate_series($1::bigint, $2) n,
-                      (VALUES ('dead_kind', 'kind-'), ('dead_class', 'class-')) x (w, l)",
+                      (VALUES ('dead_kind', 'kind-'), ('dead_class', 'class-'), ('captured', 'source-')) x (w, l)",
                 &[&from, &to],
             )
             .unwrap();
@@ -216,6 +216,7 @@ fn kinds_and_classes_beyond_the_limit_are_combined() {
             "kind-00007",
         ),
         ("redrive_dlq_errors_total{", CLASS_SLOTS, "class-00007"),
+        ("redrive_dlq_captured_total{", SOURCE_SLOTS, "source-00007"),
     ] {
         assert_eq!(of(metric).len(), slots + 1, "{metric}");
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
@@ -239,8 +240,12 @@ fn kinds_and_classes_beyond_the_limit_are_combined() {
         .query_one("SELECT count(*) FROM redrive.metric_values", &[])
         .unwrap()
         .get(0);
-    assert!(rows < 60, "{rows} rows of totals");
-    for (label, slots) in [("kind", KIND_SLOTS), ("error_class", CLASS_SLOTS)] {
+    assert!(rows < 80, "{rows} rows of totals");
+    for (label, slots) in [
+        ("kind", KIND_SLOTS),
+        ("error_class", CLASS_SLOTS),
+        ("source", SOURCE_SLOTS),
+    ] {
         // Each name sets one of 65,536 bits: a few share one, and the estimate allows for it.
         let folded = series[&format!("redrive_series_folded{{{label}}}")];
         let expected = 10_000 - slots.cast_signed() as i64;

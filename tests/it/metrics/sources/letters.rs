@@ -114,7 +114,7 @@ fn operations_are_published() {
              FROM (VALUES ('open', 2), ('open', 0), ('resolved', 1)) v (s, r); \
              INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because) VALUES \
                  ('running', '{}', 100, 40, 38, 2, 10, 3, NULL), ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b'), \
-                 ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL); \
+                 ('unapproved', '{}', 7, 0, 0, 0, 0, 0, NULL), ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL); \
              INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) VALUES (1, 1, 0, 2)",
         )
         .unwrap();
@@ -133,6 +133,7 @@ fn operations_are_published() {
         ("redrive_failure_groups", &["orders", "resolved"], 1.0),
         ("redrive_failure_groups", &["orders", "ignored"], 0.0),
         ("redrive_group_regressions_total", &["orders"], 3.0),
+        ("redrive_runs", &["unapproved"], 1.0),
         ("redrive_runs", &["running"], 1.0),
         ("redrive_runs", &["halted"], 1.0),
         ("redrive_runs", &["paused"], 0.0),

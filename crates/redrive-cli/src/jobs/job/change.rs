@@ -262,7 +262,10 @@ fn change_ids(
                 cx.say(format!("job {id} does not match the conditions"));
                 Ending::NothingMatched
             }
-            false if change == JobChange::Cancel => cancel_running(id, db, cx)?,
+            false if change == JobChange::Cancel => {
+                let how = jobs.cancel(id, &selection.operator())?;
+                say_cancelled(id, how, db, cx)?
+            }
             false => explain(id, change, db, cx)?,
         };
         if this == Ending::NothingMatched {
@@ -272,9 +275,9 @@ fn change_ids(
     Ok(ending)
 }
 
-/// Cancels a job that was running a moment ago.
-fn cancel_running(id: JobId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    match db.admin().cancel(id)? {
+/// Says what became of a job that was running a moment ago.
+fn say_cancelled(id: JobId, how: Cancelled, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    match how {
         Cancelled::Dead => say_changed(id, JobChange::Cancel, cx),
         Cancelled::Asked if cx.global.json => {
             json_line(cx.out, &json!({ "id": id.get(), "cancelled": "asked" }))?;

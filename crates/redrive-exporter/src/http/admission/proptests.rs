@@ -121,16 +121,19 @@ proptest! {
                     prop_assert!(closed == Some(id) || admission.connections.contains_key(&id));
                 }
                 Event::Send(index) => {
-                    let silent = admission.pick(index, |stage| stage == Stage::Silent);
-                    silent.into_iter().for_each(|id| admission.received(id, now));
+                    if let Some(id) = admission.pick(index, |stage| stage == Stage::Silent) {
+                        admission.received(id, now);
+                    }
                 }
                 Event::Enter(index, phase) => {
-                    let served = admission.pick(index, |stage| matches!(stage, Stage::Served(_) | Stage::Evicted));
-                    served.into_iter().for_each(|id| admission.enter(id, phase, now));
+                    if let Some(id) = admission.pick(index, |stage| matches!(stage, Stage::Served(_) | Stage::Evicted)) {
+                        admission.enter(id, phase, now);
+                    }
                 }
                 Event::End(index) => {
-                    let any = admission.pick(index, |_| true);
-                    any.into_iter().for_each(|id| admission.end(id));
+                    if let Some(id) = admission.pick(index, |_| true) {
+                        admission.end(id);
+                    }
                 }
                 Event::Pass(milliseconds) => now += Duration::from_millis(milliseconds),
                 Event::MakeRoom => {
@@ -183,12 +186,14 @@ proptest! {
                     admission.arrive(IpAddr::from([192, 0, 2, 1]), now);
                 }
                 Event::Send(index) => {
-                    let silent = admission.pick(index, |stage| stage == Stage::Silent);
-                    silent.into_iter().for_each(|id| admission.received(id, now));
+                    if let Some(id) = admission.pick(index, |stage| stage == Stage::Silent) {
+                        admission.received(id, now);
+                    }
                 }
                 Event::Enter(index, phase) => {
-                    let served = admission.pick(index, |stage| matches!(stage, Stage::Served(_)));
-                    served.into_iter().for_each(|id| admission.enter(id, phase, now));
+                    if let Some(id) = admission.pick(index, |stage| matches!(stage, Stage::Served(_))) {
+                        admission.enter(id, phase, now);
+                    }
                 }
                 Event::End(_) | Event::Pass(_) | Event::MakeRoom => {}
             }

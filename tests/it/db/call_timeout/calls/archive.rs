@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::JobId;
 use redrive::dlq::{Comparison, LetterFilter};
 
-use super::{Call, bulk, operator};
+use super::{Call, bulk, operator, usual};
 
 const MONTH: Duration = Duration::from_hours(30 * 24);
 
@@ -62,6 +62,9 @@ pub(super) const CALLS: &[Call] = &[
     }),
     bulk("Dlq::archived_bytes", |scene| {
         scene.db.dlq().archived_bytes(JobId::new(1)).map(drop)
+    }),
+    usual("Dlq::captured_sources", |scene| {
+        scene.db.dlq().captured_sources().map(drop)
     }),
     bulk("Dlq::erasable", |scene| {
         scene.db.dlq().erasable(&tenant()).map(drop)

@@ -149,6 +149,10 @@ pub(super) const CALLS: &[Call] = &[
         let jobs = scene.db.admin().jobs();
         jobs.preview(&JobFilter::new(), JobChange::Cancel).map(drop)
     }),
+    bulk("Jobs::cancel", |scene| {
+        let jobs = scene.db.admin().jobs();
+        jobs.cancel(JobId::new(1 << 40), &operator()).map(drop)
+    }),
     bulk("Jobs::change", |scene| {
         let jobs = scene.db.admin().jobs();
         let none = JobFilter::new().ids([JobId::new(1 << 40)]);
