@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::error::{Error, Result};
-use crate::job::new_job::MAX_PRIORITY;
 use crate::job::name;
+use crate::job::new_job::MAX_PRIORITY;
 use crate::worker::limits;
 
 impl WorkerBuilder {
