@@ -286,6 +286,16 @@ fn the_filter_of_letters_selects_in_the_archive() {
     assert_eq!((groups.len(), groups[0].deaths, groups[0].open), (1, 3, 3));
     assert!(groups[0].first_seen <= letter(db, made[0]).died_at);
     assert_eq!(groups[0].last_seen, letter(db, made[2]).died_at);
+
+    // It changes no other group.
+    let class = LetterFilter::new().error_class("captured");
+    assert_eq!(
+        db.dlq().restore(&class, &operator()).unwrap().letters.len(),
+        1
+    );
+    let both = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let old = both.iter().find(|group| group.queue == "orders").unwrap();
+    assert_eq!((both.len(), old.last_seen), (2, groups[0].last_seen));
 }
 
 #[test]

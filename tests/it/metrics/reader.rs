@@ -1,6 +1,7 @@
 //! The reader of the metrics.
 
 mod faults;
+mod identity;
 mod schema;
 mod series;
 
