@@ -1,6 +1,7 @@
 //! The view `dlq_events`: the usual analysis queries, and the status of each failure.
 
 mod changes;
+mod death;
 mod indexes;
 
 use std::time::{Duration, SystemTime};

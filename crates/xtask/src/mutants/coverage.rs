@@ -89,7 +89,11 @@ impl Coverage {
         let mut coverage = known.filter(usable).unwrap_or_default();
         coverage.build = build;
         let tests = integration.tests()?;
-        coverage.tests.retain(|name, _| tests.contains(name));
+        // A test that failed is tried again.
+        let is_known = |name: &String, covered: &mut Covered| {
+            covered.failure.is_none() && tests.contains(name)
+        };
+        coverage.tests.retain(is_known);
         let is_new = |test: &String| !coverage.tests.contains_key(test);
         let new: Vec<String> = tests.into_iter().filter(is_new).collect();
         if !new.is_empty() {

@@ -66,13 +66,14 @@ INSERT INTO dlq_events (event_type, payload, error_reason, error_stacktrace)
 VALUES ('order.created', '{\"order\": 7}', 'gateway timeout', 'at pay')
 RETURNING id";
 
-const GIVE_UP: &str = "UPDATE dlq_events SET status = 'FAILED_PERMANENTLY' WHERE id = $1";
+pub(super) const GIVE_UP: &str =
+    "UPDATE dlq_events SET status = 'FAILED_PERMANENTLY' WHERE id = $1";
 
-fn inserted(client: &mut Client) -> i64 {
+pub(super) fn inserted(client: &mut Client) -> i64 {
     client.query_one(INSERT, &[]).unwrap().get(0)
 }
 
-fn claimed(client: &mut Client) -> Vec<i64> {
+pub(super) fn claimed(client: &mut Client) -> Vec<i64> {
     let rows = client.query(CLAIM, &[]).unwrap();
     for row in &rows {
         assert_eq!(row.get::<_, &str>("status"), "PROCESSING");
