@@ -26,6 +26,7 @@ mod scrape;
 mod single;
 mod steady;
 mod transactions;
+mod unhandled;
 mod free_slots;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ const SCENARIOS: &[Scenario] = &[
     held::SCENARIO,
     steady::SCENARIO,
     backlog::SCENARIO,
+    unhandled::SCENARIO,
     death::SCENARIO,
     redrive::SCENARIO,
     letters::SCENARIO,

@@ -8,6 +8,7 @@ mod payload;
 mod enqueue;
 mod unique;
 
+mod backlog;
 mod claim;
 mod lease;
 mod segments;

@@ -14,6 +14,7 @@ const TABLES: &str = "
 archived_letters     key   -
 audit                key   -
 breakers             key   fillfactor=50
+claim_marks          key   -
 compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
