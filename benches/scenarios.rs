@@ -27,6 +27,7 @@ mod scrape;
 mod single;
 mod steady;
 mod transactions;
+mod unhandled;
 mod free_slots;
 
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ const SCENARIOS: &[Scenario] = &[
     held::SCENARIO,
     steady::SCENARIO,
     backlog::SCENARIO,
+    unhandled::SCENARIO,
     death::SCENARIO,
     redrive::SCENARIO,
     letters::SCENARIO,

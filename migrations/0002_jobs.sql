@@ -1,4 +1,4 @@
--- Purpose: Jobs that are ready or delayed, and the ring of segments that holds the ready ones.
+-- Purpose: Jobs that are ready or delayed, the ring of segments that holds the ready ones, and where claims start.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -78,6 +78,26 @@ CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
 -- id. The expression is the rank of the job. It falls with the priority, so that `(rank, id) > (r, mark)` is one
 -- range of the index.
 CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, ((generation > 0)::integer - 2 * priority), id, segment);
+
+-- Up to which id a process has found no job to claim, by queue, kinds and rank. A process that claims the same
+-- kinds, or fewer, starts there, instead of reading millions of jobs that it must leave, or as many dead rows. A
+-- mark is a hint: jobs can appear below it, and every process reads those ids too, at a limited rate; see
+-- crates/redrive/src/pipeline/claim/windows.rs. Only queues of a database with many ready jobs have marks.
+CREATE TABLE redrive.claim_marks (
+    queue    redrive.short_text NOT NULL,
+    claims   text               COLLATE "C" NOT NULL,
+    rank     integer            NOT NULL,
+    id       bigint             NOT NULL,
+    kinds    text[]             COLLATE "C",
+    left_out text[]             COLLATE "C" NOT NULL,
+    noted_at timestamptz        NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (queue, claims, rank),
+    CONSTRAINT claim_marks_leave_out_of_all_kinds CHECK (kinds IS NULL OR left_out = '{}')
+);
+
+COMMENT ON TABLE redrive.claim_marks IS 'Up to which id a process has found no job to claim; a hint for other processes.';
+COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of `kinds` and `left_out`, which may be too long for an index.';
+COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claims; NULL: all but those in `left_out`.';
 
 -- Settings of each segment. Vacuum starts early and runs at full speed, because a queue table must
 -- lose its dead rows quickly. Payloads are not compressed, so their size on disk bounds what a claim

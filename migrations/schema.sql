@@ -3416,7 +3416,8 @@ DECLARE
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks',
+        'SELECT ON SEQUENCE redrive.job_id',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
@@ -6275,6 +6276,7 @@ BEGIN
     DELETE FROM redrive.groups g WHERE g.id = ANY (group_ids);
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
+    DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
 
     DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;
@@ -8223,6 +8225,31 @@ COMMENT ON COLUMN redrive.breakers.delay_ms IS 'The wait before a probe. A faile
 
 COMMENT ON COLUMN redrive.breakers.probe_at IS 'When the next probe may start; infinity: an operator must close the breaker.';
 
+-- Name: claim_marks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.claim_marks (
+    queue redrive.short_text NOT NULL,
+    claims text NOT NULL COLLATE pg_catalog."C",
+    rank integer NOT NULL,
+    id bigint NOT NULL,
+    kinds text[] COLLATE pg_catalog."C",
+    left_out text[] NOT NULL COLLATE pg_catalog."C",
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT claim_marks_leave_out_of_all_kinds CHECK (((kinds IS NULL) OR (left_out = '{}'::text[])))
+);
+
+-- Name: TABLE claim_marks; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.claim_marks IS 'Up to which id a process has found no job to claim; a hint for other processes.';
+
+-- Name: COLUMN claim_marks.claims; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of `kinds` and `left_out`, which may be too long for an index.';
+
+-- Name: COLUMN claim_marks.kinds; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claims; NULL: all but those in `left_out`.';
+
 -- Name: compactions; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.compactions (
@@ -9440,6 +9467,11 @@ ALTER TABLE ONLY redrive.audit
 
 ALTER TABLE ONLY redrive.breakers
     ADD CONSTRAINT breakers_pkey PRIMARY KEY (name);
+
+-- Name: claim_marks claim_marks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.claim_marks
+    ADD CONSTRAINT claim_marks_pkey PRIMARY KEY (queue, claims, rank);
 
 -- Name: compactions compactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 

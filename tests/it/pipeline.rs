@@ -9,6 +9,7 @@ mod payload;
 mod enqueue;
 mod unique;
 
+mod backlog;
 mod claim;
 mod lease;
 mod segments;

@@ -83,6 +83,16 @@ const WORKERS: [Hot; 22] = [
         pages: 5000,
     },
     Hot {
+        name: "claim_window",
+        arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-4,0}', '{1500000,1500000}', '{1600000,1600000}', NULL, 2",
+        pages: 5000,
+    },
+    Hot {
+        name: "measure_queue",
+        arguments: "'orders', '{order}', '{}', 0",
+        pages: 500,
+    },
+    Hot {
         name: "claim_one",
         arguments: "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
         pages: 100,

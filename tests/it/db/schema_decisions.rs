@@ -15,6 +15,7 @@ archived_letters     key   -
 audit                key   -
 breakers             key   fillfactor=50
 captured_pieces      key   -
+claim_marks          key   -
 compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000

@@ -210,3 +210,42 @@ fn a_worker_with_plans_from_an_empty_table_drains_a_burst() {
     });
     stop(worker);
 }
+
+/// The lines of a statement after its header.
+fn body(name: &str) -> Vec<&'static str> {
+    let lines = statement(name).lines();
+    lines.skip_while(|line| line.starts_with("--")).collect()
+}
+
+#[test]
+fn the_claim_of_a_window_differs_from_the_claim_only_in_what_it_reads() {
+    let (claim, window) = (body("claim"), body("claim_window"));
+    let only_in = |these: &[&'static str], others: &[&str]| -> Vec<&'static str> {
+        let is_different = |line: &&&str| !others.contains(*line);
+        these
+            .iter()
+            .filter(is_different)
+            .map(|line| line.trim())
+            .collect()
+    };
+    let rank = "(j.generation > 0)::integer - 2 * j.priority";
+    assert_eq!(
+        only_in(&claim, &window),
+        [
+            "FROM unnest($9::integer[], $10::bigint[], $11::integer[])".to_owned(),
+            "WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)".to_owned(),
+            format!("AND ({rank}, j.id) > (range.from_rank, range.from_id)"),
+            format!("AND {rank} < range.to_rank"),
+        ]
+    );
+    assert_eq!(
+        only_in(&window, &claim),
+        [
+            "FROM unnest($9::integer[], $10::bigint[], $11::bigint[])".to_owned(),
+            "WITH ORDINALITY AS range (rank, from_id, to_id, ordinal)".to_owned(),
+            format!("AND {rank} = range.rank"),
+            "AND j.id > range.from_id".to_owned(),
+            "AND j.id <= range.to_id".to_owned(),
+        ]
+    );
+}

@@ -22,6 +22,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
     let answer = match name {
         "claim" => claim::claim(tables, given),
         "claim_one" => claim::claim_one(tables, given),
+        "measure_queue" => vec![claim::small_queue()],
         "settle_done" => settle::settle_done(tables, given),
         "settle" => settle::settle(tables, given),
         "settle_own" => settle::settle_own(tables, given),
@@ -43,11 +44,12 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "promote" => lease::promote(tables),
         "chores" => lease::chores(tables, given),
         "reap" => lease::reap(tables, given),
-        "turn_ring" => vec![Row::default().with("step", Type::TEXT, &"nothing").with(
-            "segment",
-            Type::INT2,
-            &0_i16,
-        )],
+        "turn_ring" => vec![
+            Row::default()
+                .with("step", Type::TEXT, &"nothing")
+                .with("segment", Type::INT2, &0_i16)
+                .with("bytes", Type::INT8, &0_i64),
+        ],
         "other_workers" => lease::other_workers(tables, given),
         "trip_breaker" => breakers::trip(tables, given),
         "open_breakers" => breakers::open(tables),
@@ -58,7 +60,9 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {
-        "chores" | "promote" | "open_breakers" | "turn_ring" | "durability" => false,
+        "chores" | "promote" | "open_breakers" | "turn_ring" | "durability" | "measure_queue" => {
+            false
+        }
         "claim" | "claim_one" => !answer.is_empty(),
         _ => true,
     };

@@ -61,7 +61,10 @@ statements! {
     WAKE = "pipeline" / "wake";
     PROMOTE = "pipeline" / "promote";
     CLAIM = "pipeline" / "claim";
+    CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
+    MEASURE_QUEUE = "pipeline" / "measure_queue";
+    STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
     OPEN_BREAKERS = "pipeline" / "open_breakers";
     TAKE_PROBE = "pipeline" / "take_probe";

@@ -2,6 +2,9 @@
 
 pub(crate) mod demand;
 pub(crate) mod mark;
+pub(crate) mod windows;
+pub(crate) mod search;
+pub(crate) mod measure;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use std::time::SystemTime;
 use uuid::Uuid;
 
 use crate::db::session::Session;
-use crate::db::sql;
+use crate::db::sql::{self, Parameter};
 use crate::error::Result;
 use crate::job::headers::Headers;
 use crate::job::job::{JobId, JobMeta};
@@ -18,6 +21,7 @@ use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::JsonText;
 use crate::sync::{Instant, Row};
 use mark::{IndexRange, rank};
+use windows::IdRange;
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
 const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
@@ -50,8 +54,14 @@ pub(crate) struct ClaimRequest {
     pub(crate) limit: usize,
     /// The suspects to include.
     pub(crate) suspects: Suspects,
-    /// The parts of the index to scan.
-    pub(crate) ranges: Vec<IndexRange>,
+    pub(crate) parts: Parts,
+}
+
+/// The parts of the claim index to scan, in claim order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Parts {
+    Ranges(Vec<IndexRange>),
+    Ids(Vec<IdRange>),
 }
 
 /// The suspects that a claim may include: jobs that lost a worker. Each gets its own lease.
@@ -121,12 +131,24 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
     let queue = &*claim.queue;
     let doing = format!("claim jobs of queue `{queue}`");
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
-    let from_ranks: Vec<i32> = claim.ranges.iter().map(|range| range.from_rank).collect();
-    let from_ids: Vec<i64> = claim.ranges.iter().map(|range| range.from_id).collect();
-    let to_ranks: Vec<i32> = claim.ranges.iter().map(|range| range.to_rank).collect();
+    let (from_ranks, from_ids): (Vec<i32>, Vec<i64>) = match &claim.parts {
+        Parts::Ranges(parts) => parts.iter().map(|it| (it.from_rank, it.from_id)).unzip(),
+        Parts::Ids(parts) => parts.iter().map(|it| (it.rank, it.after)).unzip(),
+    };
+    let (to_ranks, to_ids): (Vec<i32>, Vec<i64>);
+    let (sql, ends): (_, Parameter<'_>) = match &claim.parts {
+        Parts::Ranges(parts) => {
+            to_ranks = parts.iter().map(|it| it.to_rank).collect();
+            (&sql::CLAIM, &to_ranks)
+        }
+        Parts::Ids(parts) => {
+            to_ids = parts.iter().map(|it| it.to).collect();
+            (&sql::CLAIM_WINDOW, &to_ids)
+        }
+    };
     let rows = session.query(
         &doing,
-        &sql::CLAIM,
+        sql,
         &[
             &queue,
             &claim.kinds.as_deref(),
@@ -138,7 +160,7 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
             &claim.worker.0,
             &from_ranks,
             &from_ids,
-            &to_ranks,
+            ends,
             &claim.except.as_deref(),
             &LAST_CHANCE.cast_signed(),
         ],

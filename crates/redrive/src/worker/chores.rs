@@ -283,6 +283,7 @@ impl<'a> Chores<'a> {
                 let row =
                     session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &stragglers])?;
                 state.set_segment(row.get("segment"));
+                state.set_ready_bytes(row.get("bytes"));
                 match row.get("step") {
                     "nothing" => break,
                     step => log::debug!("{state}: ring: {step}"),

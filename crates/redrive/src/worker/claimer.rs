@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
-use crate::pipeline::claim::mark::{Marks, Scan};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Suspects, claim, claim_one};
+use crate::pipeline::claim::mark::{IndexRange, Scan};
+use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
+use crate::pipeline::claim::search::{Ended, Search};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim, claim_one};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
 use crate::worker::state::State;
 
-/// Claims over its own connection. All claimers of a worker share the marks.
+/// Claims over its own connection. All claimers of a worker share the search.
 pub(crate) struct Claimer {
     state: Arc<State>,
     db_caller: DbCaller,
-    marks: Arc<Mutex<Marks>>,
+    search: Arc<Mutex<Search>>,
     /// The suspects that it may claim at most.
     suspects: Suspects,
     /// The kinds not to claim.
@@ -29,13 +31,13 @@ impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
         db_caller: DbCaller,
-        marks: &Arc<Mutex<Marks>>,
+        search: &Arc<Mutex<Search>>,
         suspects: Suspects,
     ) -> Claimer {
         Claimer {
             state: Arc::clone(state),
             db_caller,
-            marks: Arc::clone(marks),
+            search: Arc::clone(search),
             suspects,
             except: None,
         }
@@ -43,11 +45,15 @@ impl Claimer {
 
     /// Sets the kinds not to claim.
     pub(crate) fn leave(&mut self, except: &[String]) {
-        if self.except.as_deref().unwrap_or_default() != except {
-            self.except = (!except.is_empty()).then(|| except.into());
-            // Jobs of a kind that was excluded may lie below the marks.
-            *lock(&self.marks) = Marks::new();
+        let before = self.except.as_deref().unwrap_or_default();
+        if before == except {
+            return;
         }
+        // Jobs of a kind that was excluded may lie below the marks.
+        if before.iter().any(|kind| !except.contains(kind)) {
+            lock(&self.search).restart();
+        }
+        self.except = (!except.is_empty()).then(|| except.into());
     }
 
     /// The kinds not to claim.
@@ -62,50 +68,140 @@ impl Claimer {
 
     /// Returns which scan the next claim uses.
     pub(crate) fn look(&self) -> Scan {
-        lock(&self.marks).look(Instant::now())
+        lock(&self.search).scan(Instant::now())
     }
 
-    /// Returns the time until a full scan is affordable.
+    /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn full_look_in(&self) -> Duration {
-        lock(&self.marks).full_look_in(Instant::now())
+        lock(&self.search).wait(Instant::now())
     }
 
     /// Claims up to `limit` jobs.
     pub(crate) fn claim(&mut self, limit: usize) -> Result<(Scan, Vec<ClaimedJob>)> {
-        let lead = self.lead(limit);
-        let (look, claimed) = self.claim_from(lead, limit)?;
-        if look == Scan::FromMarks && lead > 0 && claimed.is_empty() {
-            // Nothing lies past the other workers' batches, but they may have skipped some jobs.
-            return self.claim_from(0, limit);
+        self.measure()?;
+        let before = lock(&self.search).scans_before(Instant::now());
+        let mut claimed = Vec::new();
+        for scan in before {
+            match self.claim_from(scan, 0, limit - claimed.len()) {
+                Ok(mut more) => claimed.append(&mut more),
+                Err(error) => return self.keep(claimed, error),
+            }
+            if claimed.len() >= limit {
+                return Ok((Scan::FromMarks, claimed));
+            }
         }
-        Ok((look, claimed))
+        match self.claim_ahead(limit - claimed.len()) {
+            Ok((scan, mut more)) => {
+                claimed.append(&mut more);
+                Ok((scan, claimed))
+            }
+            Err(error) => self.keep(claimed, error),
+        }
     }
 
-    /// Claims from `lead` ids after the marks, unless a full scan is due.
-    fn claim_from(&mut self, lead: i64, limit: usize) -> Result<(Scan, Vec<ClaimedJob>)> {
+    /// Returns what was claimed before an error, so that it runs. The next claim retries.
+    fn keep(&self, claimed: Vec<ClaimedJob>, error: Error) -> Result<(Scan, Vec<ClaimedJob>)> {
+        if claimed.is_empty() {
+            return Err(error);
+        }
+        self.state.report_error(&error, Duration::ZERO);
+        Ok((Scan::FromMarks, claimed))
+    }
+
+    /// Claims from the marks, or from the start of the index.
+    fn claim_ahead(&mut self, limit: usize) -> Result<(Scan, Vec<ClaimedJob>)> {
+        let scan = self.look();
+        let lead = self.lead(limit);
+        let claimed = self.claim_from(scan, lead, limit)?;
+        if scan == Scan::FromMarks && lead > 0 && claimed.is_empty() {
+            // Nothing lies past the other workers' batches, but they may have skipped some jobs.
+            return Ok((scan, self.claim_from(scan, 0, limit)?));
+        }
+        Ok((scan, claimed))
+    }
+
+    /// Claims with this scan. One from the marks starts `lead` ids after them.
+    fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let (look, ranges) = {
-            let marks = lock(&self.marks);
-            let look = marks.look(asked_at);
-            (look, marks.ranges(look, lead))
-        };
+        let look = lock(&self.search).look(scan, lead);
         let request = ClaimRequest {
             limit,
-            ranges,
+            parts: look.parts(),
             ..self.request()
         };
         let state = Arc::clone(&self.state);
         let claimed = state.requesting(limit, || {
             self.call("claim jobs", move |session| claim(session, &request))
-        })?;
+        });
+        let took = asked_at.elapsed();
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                lock(&self.search).note_failure(&look, asked_at, took);
+                return Err(error);
+            }
+        };
         self.state.hold(&claimed);
         let places = claimed.iter().map(|job| {
             let (rank, id) = job.place();
             (rank, id.get())
         });
-        let fill = Fill::of(claimed.len(), limit);
-        lock(&self.marks).note(look, asked_at, asked_at.elapsed(), fill, places);
-        Ok((look, claimed))
+        let ended = Ended {
+            asked_at,
+            took,
+            lead,
+            fill: Fill::of(claimed.len(), limit),
+        };
+        lock(&self.search).note(&look, ended, places);
+        Ok(claimed)
+    }
+
+    /// Measures the queue before the first claim, and stores the marks of a large queue for other
+    /// processes from time to time.
+    fn measure(&mut self) -> Result<()> {
+        let bytes = self.state.ready_bytes();
+        let wants = lock(&self.search).wants_measure(Instant::now(), bytes);
+        if let Some(ranks) = wants {
+            let claimable = self.claimable();
+            let measured = self.call("measure the queue", move |session| {
+                measure(session, &claimable, ranks)
+            });
+            let mut search = lock(&self.search);
+            match measured {
+                Ok(measured) => search.measured(Instant::now(), measured),
+                Err(error) => {
+                    search.not_measured();
+                    return Err(error);
+                }
+            }
+        }
+        let marks: Option<Vec<(i32, i64)>> =
+            lock(&self.search)
+                .marks_to_store(Instant::now())
+                .map(|windows| {
+                    windows
+                        .marks()
+                        .iter()
+                        .map(|(&rank, &id)| (rank, id))
+                        .collect()
+                });
+        if let Some(marks) = marks {
+            let claimable = self.claimable();
+            let newest = self.call("store the marks", move |session| {
+                store_marks(session, &claimable, &marks)
+            })?;
+            lock(&self.search).sample(Instant::now(), newest);
+        }
+        Ok(())
+    }
+
+    fn claimable(&self) -> Claimable {
+        let config = &self.state.config;
+        Claimable::new(
+            config.queue.shared_name(),
+            config.kinds.as_deref(),
+            self.except.as_deref(),
+        )
     }
 
     /// How many ids after its mark a claim starts: past the batches of the other workers, and past the
@@ -122,7 +218,8 @@ impl Claimer {
     /// Claims one job after a notification. Returns none while full scans are rationed, because
     /// this is one.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
-        if self.look() == Scan::FromMarks {
+        self.measure()?;
+        if self.look() != Scan::Full {
             return Ok(Vec::new());
         }
         let (request, segment) = (self.request(), self.state.segment());
@@ -146,7 +243,7 @@ impl Claimer {
             alone: Arc::clone(&self.state.config.alone),
             limit: 1,
             suspects: self.suspects.min(self.state.suspects()),
-            ranges: Marks::new().ranges(Scan::Full, 0),
+            parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
     }
 

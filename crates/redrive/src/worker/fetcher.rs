@@ -290,7 +290,9 @@ impl Fetcher<'_> {
         match self.last_look {
             Scan::Full => poll.min(until_due),
             // Jobs below the marks have not been scanned yet.
-            Scan::FromMarks => poll.min(until_due).min(self.claimer.full_look_in()),
+            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {
+                poll.min(until_due).min(self.claimer.full_look_in())
+            }
         }
     }
 

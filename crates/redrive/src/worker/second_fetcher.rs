@@ -11,7 +11,7 @@ use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::pipeline::claim::Suspects;
 use crate::pipeline::claim::demand::MAX_BATCH;
-use crate::pipeline::claim::mark::Marks;
+use crate::pipeline::claim::search::Search;
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::thread::JoinHandle;
@@ -36,13 +36,13 @@ impl SecondFetcher {
     pub(crate) fn start(
         state: &Arc<State>,
         db_caller: impl Fn() -> DbCaller + Send + 'static,
-        marks: &Arc<Mutex<Marks>>,
+        search: &Arc<Mutex<Search>>,
         dispatcher: &Dispatcher,
     ) -> Result<SecondFetcher> {
         let (requests, asked) = bounded(1);
-        let (state, marks, dispatcher) = (Arc::clone(state), Arc::clone(marks), dispatcher.clone());
+        let (state, search, dispatcher) = (Arc::clone(state), Arc::clone(search), dispatcher.clone());
         let thread = spawn("redrive-fetcher-2", move || {
-            let claimer = || Claimer::new(&state, db_caller(), &marks, Suspects::Leave);
+            let claimer = || Claimer::new(&state, db_caller(), &search, Suspects::Leave);
             work(&state, claimer, &dispatcher, &asked);
         })?;
         Ok(SecondFetcher { requests, thread })

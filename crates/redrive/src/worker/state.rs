@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
     /// The segment of new jobs, at the last check of the ring.
     segment: AtomicI16,
+    /// The size of the ready jobs of all queues, at the same time.
+    ready_bytes: AtomicI64,
     /// The number of other workers that claim the same jobs, as of the last full batch.
     other_workers: AtomicI64,
     /// The number of notifications received.
@@ -125,6 +127,7 @@ impl State {
             held: Mutex::default(),
             slots: Mutex::default(),
             segment: AtomicI16::new(0),
+            ready_bytes: AtomicI64::new(0),
             other_workers: AtomicI64::new(0),
             notifications: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
@@ -183,6 +186,11 @@ impl State {
         self.segment.load(Ordering::Relaxed)
     }
 
+    /// The size of the ready jobs of all queues, with dead rows, as far as known.
+    pub(crate) fn ready_bytes(&self) -> i64 {
+        self.ready_bytes.load(Ordering::Relaxed)
+    }
+
     /// The number of other workers of the queue, as far as known.
     pub(crate) fn other_workers(&self) -> i64 {
         self.other_workers.load(Ordering::Relaxed)
@@ -191,6 +199,11 @@ impl State {
     /// Records where new jobs go.
     pub(crate) fn set_segment(&self, segment: i16) {
         self.segment.store(segment, Ordering::Relaxed);
+    }
+
+    /// Records the size of the ready jobs of all queues.
+    pub(crate) fn set_ready_bytes(&self, bytes: i64) {
+        self.ready_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Records how many other workers claim the same jobs.

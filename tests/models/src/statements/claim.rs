@@ -50,6 +50,15 @@ pub(super) fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     taken.into_iter().map(hand_out).collect()
 }
 
+/// The size of a queue that claims read whole.
+pub(super) fn small_queue() -> Row {
+    Row::default()
+        .with("bytes", Type::INT8, &0_i64)
+        .with("newest_id", Type::INT8, &0_i64)
+        .with("ranks", Type::INT4_ARRAY, &vec![0, 1])
+        .with("ids", Type::INT8_ARRAY, &vec![0_i64, 0])
+}
+
 /// Whether a claim excludes the kind of all jobs.
 fn is_excluded(except: Option<Vec<String>>) -> bool {
     except.is_some_and(|except| except.iter().any(|kind| kind == KIND))

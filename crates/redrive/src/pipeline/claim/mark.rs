@@ -31,11 +31,31 @@ pub(crate) struct IndexRange {
     pub(crate) to_rank: i32,
 }
 
-const ALL: IndexRange = IndexRange {
-    from_rank: i32::MIN,
-    from_id: 0,
-    to_rank: i32::MAX,
-};
+impl IndexRange {
+    /// The whole index.
+    pub(crate) const ALL: IndexRange = IndexRange {
+        from_rank: i32::MIN,
+        from_id: 0,
+        to_rank: i32::MAX,
+    };
+
+    /// The part that follows an id of a rank.
+    pub(crate) fn after(rank: i32, id: i64) -> IndexRange {
+        IndexRange {
+            from_rank: rank,
+            from_id: id,
+            ..IndexRange::ALL
+        }
+    }
+
+    /// The part of this one that precedes a rank.
+    pub(crate) fn before(self, rank: i32) -> IndexRange {
+        IndexRange {
+            to_rank: rank,
+            ..self
+        }
+    }
+}
 
 /// Where a claim scans the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +64,10 @@ pub(crate) enum Scan {
     Full,
     /// From the marks.
     FromMarks,
+    /// The ranks between those with marks.
+    Gaps,
+    /// A window below the marks.
+    Sweep,
 }
 
 /// The marks of one process on one queue.
@@ -80,20 +104,13 @@ impl Marks {
     /// other. A full scan finds what lies between.
     pub(crate) fn ranges(&self, look: Scan, lead: i64) -> Vec<IndexRange> {
         match look {
-            Scan::Full => vec![ALL],
-            Scan::FromMarks => {
+            Scan::Full => vec![IndexRange::ALL],
+            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {
                 let mut ranges = Vec::with_capacity(self.last_id.len() + 1);
-                let mut open = ALL;
+                let mut open = IndexRange::ALL;
                 for (&rank, &id) in &self.last_id {
-                    ranges.push(IndexRange {
-                        to_rank: rank,
-                        ..open
-                    });
-                    open = IndexRange {
-                        from_rank: rank,
-                        from_id: id.saturating_add(lead),
-                        to_rank: i32::MAX,
-                    };
+                    ranges.push(open.before(rank));
+                    open = IndexRange::after(rank, id.saturating_add(lead));
                 }
                 ranges.push(open);
                 ranges
@@ -129,15 +146,23 @@ impl Marks {
             let last = self.last_id.entry(rank).or_insert(id);
             *last = match (look, got) {
                 (Scan::Full, Fill::Full) => id,
-                (Scan::Full, Fill::Partial) | (Scan::FromMarks, _) => id.max(*last),
+                (Scan::Full, Fill::Partial) | (Scan::FromMarks | Scan::Gaps | Scan::Sweep, _) => {
+                    id.max(*last)
+                }
             };
         }
+        self.note_time(look, asked_at, took);
+    }
+
+    /// Records when a claim started and how long it took, also of one that failed: a full scan that
+    /// exceeds the timeout must not be the next one again.
+    pub(crate) fn note_time(&mut self, look: Scan, asked_at: Instant, took: Duration) {
         match look {
             Scan::Full => {
                 self.full_look_at = Some(asked_at);
                 self.full_look_took = took;
             }
-            Scan::FromMarks => {}
+            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {}
         }
     }
 }
@@ -185,6 +210,14 @@ mod tests {
     }
 
     #[test]
+    fn a_full_scan_that_failed_is_not_the_next_one_again() {
+        let now = Instant::now();
+        let mut marks = Marks::new();
+        marks.note_time(Scan::Full, now, 10_000 * MS);
+        assert_eq!(marks.look(now + 10_000 * MS), Scan::FromMarks);
+    }
+
+    #[test]
     fn a_full_scan_moves_the_mark_back_to_returned_jobs() {
         let mut marks = Marks::new();
         let now = Instant::now();
@@ -205,7 +238,7 @@ mod tests {
     fn marked_ranges_skip_only_what_was_scanned() {
         let mut marks = Marks::new();
         let now = Instant::now();
-        assert_eq!(marks.ranges(Scan::FromMarks, 0), [ALL]);
+        assert_eq!(marks.ranges(Scan::FromMarks, 0), [IndexRange::ALL]);
         marks.note(
             Scan::FromMarks,
             now,
@@ -227,7 +260,7 @@ mod tests {
                 range(3, 10, i32::MAX),
             ]
         );
-        assert_eq!(marks.ranges(Scan::Full, 0), [ALL]);
+        assert_eq!(marks.ranges(Scan::Full, 0), [IndexRange::ALL]);
         assert_eq!(
             marks.ranges(Scan::FromMarks, 1000),
             [
@@ -237,6 +270,10 @@ mod tests {
                 range(3, 1010, i32::MAX),
             ]
         );
-        assert_eq!(marks.ranges(Scan::Full, 1000), [ALL], "nothing is left out");
+        assert_eq!(
+            marks.ranges(Scan::Full, 1000),
+            [IndexRange::ALL],
+            "nothing is left out"
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::WorkerBuilder;
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
-use crate::pipeline::claim::mark::Marks;
+use crate::pipeline::claim::search::Search;
 use crate::pipeline::claim::{Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
@@ -159,12 +159,12 @@ fn claimers(
     db_caller: DbCaller,
     dispatcher: &Dispatcher,
 ) -> Result<(Claimer, SecondFetcher)> {
-    let marks = Arc::new(Mutex::new(Marks::new()));
+    let search = Arc::new(Mutex::new(Search::new()));
     let db = db.clone();
     let second = move || db.caller("redrive-fetcher-2-db");
     Ok((
-        Claimer::new(state, db_caller, &marks, Suspects::Any),
-        SecondFetcher::start(state, second, &marks, dispatcher)?,
+        Claimer::new(state, db_caller, &search, Suspects::Any),
+        SecondFetcher::start(state, second, &search, dispatcher)?,
     ))
 }
 

@@ -1,0 +1,176 @@
+//! Claims behind ten million jobs that the worker must leave, or as many dead rows.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use redrive::postgres::{Client, IsolationLevel};
+use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
+use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "unhandled",
+    what: "A job behind 10,000,000 ready jobs of a kind that its worker does not handle, of a kind that a \
+           breaker holds back, and behind 10,000,000 dead rows that a snapshot keeps: from the start of a new worker \
+           to the handler, and from the enqueue to the handler of a worker that runs.",
+    run,
+};
+
+/// Writes the same rows as an enqueue.
+const AHEAD: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload)
+    SELECT r.segment, 'unhandled', 'kind-0', json_build_object('id', n, 'pad', repeat('x', 100))
+    FROM redrive.ring r, generate_series(1, $1::bigint) n";
+/// A job of an unhandled kind keeps its segment, and the dead rows in it, from being truncated.
+const STRAGGLER: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload)
+    SELECT r.segment, 'unhandled', 'straggler', '{}' FROM redrive.ring r";
+const ROUNDS: usize = 5;
+/// The dependency of the first kind.
+const GATEWAY: &str = "gateway";
+/// The target in milliseconds.
+const TARGET: f64 = 50.0;
+
+/// The rows ahead of the job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    Unhandled,
+    HeldBack,
+    Dead,
+}
+
+fn run(bench: &mut Bench) -> Outcome {
+    let jobs = bench.sized(10_000_000_i64, 300_000);
+    let queue = Queue::new(bench.db(), "unhandled")?;
+    let mut client = bench.client()?;
+    client.batch_execute(STRAGGLER)?;
+    let mut left = jobs;
+    while left > 0 {
+        let some = left.min(1_000_000);
+        client.execute(AHEAD, &[&some])?;
+        left -= some;
+    }
+    client.batch_execute("VACUUM ANALYZE redrive.jobs")?;
+    measure(bench, &queue, &mut client, jobs, Ahead::Unhandled)?;
+    let operator = Operator::default();
+    bench.db().admin().open_breaker(GATEWAY, None, &operator)?;
+    measure(bench, &queue, &mut client, jobs, Ahead::HeldBack)?;
+    bench.db().admin().close_breaker(GATEWAY, &operator)?;
+    let mut holder = bench.client()?;
+    let mut held = holder
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()?;
+    held.batch_execute("SELECT count(*) FROM pg_class")?;
+    client.batch_execute(
+        "DELETE FROM redrive.jobs WHERE kind <> 'straggler'; TRUNCATE redrive.claim_marks",
+    )?;
+    measure(bench, &queue, &mut client, jobs, Ahead::Dead)?;
+    held.rollback()?;
+    Ok(())
+}
+
+fn measure(
+    bench: &mut Bench,
+    queue: &Queue,
+    client: &mut Client,
+    jobs: i64,
+    ahead: Ahead,
+) -> Outcome {
+    let what = match ahead {
+        Ahead::Unhandled => "unhandled jobs",
+        Ahead::HeldBack => "jobs held back by a breaker",
+        Ahead::Dead => "dead rows",
+    };
+    let job = Kind::<1>(redrive_benches::BenchPayload::new(1));
+    // The first worker finds out what lies ahead, and stores it.
+    queue.enqueue(&job)?;
+    let start = Instant::now();
+    let (worker, ran) = work(queue, ahead)?;
+    let first = milliseconds(wait(&ran)? - start);
+    until_marked(client, jobs)?;
+    let mut running = Samples::new();
+    for _ in 0..ROUNDS * 4 {
+        let start = Instant::now();
+        queue.enqueue(&job)?;
+        running.push(milliseconds(wait(&ran)? - start));
+    }
+    worker.stop(Duration::from_secs(10))?;
+    let mut new = Samples::new();
+    for _ in 0..ROUNDS {
+        queue.enqueue(&job)?;
+        let start = Instant::now();
+        let (worker, ran) = work(queue, ahead)?;
+        new.push(milliseconds(wait(&ran)? - start));
+        worker.stop(Duration::from_secs(10))?;
+    }
+    bench.report(
+        &Measurement::new(
+            format!("start of a new worker to its handler, {jobs} {what}"),
+            "ms",
+            &new,
+        )
+        .target(Target::AtMost(TARGET)),
+    )?;
+    bench.report(
+        &Measurement::new(
+            format!("before the enqueue to the handler, {jobs} {what}"),
+            "ms",
+            &running,
+        )
+        .target(Target::AtMost(TARGET)),
+    )?;
+    bench.report(
+        &Measurement::new(
+            format!("the same as the first, without marks, {jobs} {what}"),
+            "ms",
+            first,
+        )
+        .note("no worker has claimed these kinds before"),
+    )
+}
+
+/// Starts a worker that reports when its handler ran.
+fn work(queue: &Queue, ahead: Ahead) -> Outcome<(Worker, Receiver<Instant>)> {
+    let (sender, ran) = channel();
+    let builder = Worker::builder(queue)
+        .slots(1)
+        .handle(report::<1>(sender.clone()));
+    let builder = match ahead {
+        Ahead::Unhandled => builder,
+        Ahead::HeldBack | Ahead::Dead => builder.handle_with(
+            HandlerOptions::new().dependency(GATEWAY),
+            report::<0>(sender),
+        ),
+    };
+    Ok((builder.start()?, ran))
+}
+
+fn report<const N: usize>(
+    ran: Sender<Instant>,
+) -> impl Fn(&Job<Kind<N>>) -> Result<(), Failure> + Send + Sync + 'static {
+    move |_| {
+        // The receiver is gone if the job ran too late.
+        _ = ran.send(Instant::now());
+        Ok(())
+    }
+}
+
+fn wait(ran: &Receiver<Instant>) -> Outcome<Instant> {
+    Ok(ran.recv_timeout(Duration::from_mins(2))?)
+}
+
+/// Waits until a worker has stored marks behind all jobs ahead.
+fn until_marked(client: &mut Client, jobs: i64) -> Outcome {
+    let end = Instant::now() + Duration::from_mins(2);
+    let marked =
+        "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE rank = 0 AND id >= $1::bigint - 100000)";
+    while !client.query_one(marked, &[&jobs])?.get::<_, bool>(0) {
+        if Instant::now() > end {
+            return Err("no marks after 2 minutes".into());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

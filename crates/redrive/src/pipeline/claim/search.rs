@@ -1,0 +1,319 @@
+//! Search: whether a claim reads the whole index of its queue or windows of it. Pure.
+//!
+//! Most queues are short, so a claim reads them whole, from [marks](super::mark) where that is
+//! cheaper. In a large queue it reads [windows](super::windows). A process measures the queue before
+//! its first claim, and again when it has grown or after a claim that took long.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::pipeline::claim::Parts;
+use crate::pipeline::claim::demand::Fill;
+use crate::pipeline::claim::mark::{IndexRange, Marks, Scan};
+use crate::pipeline::claim::windows::{Front, Need, Window, Windows};
+use crate::sync::Instant;
+
+/// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
+/// takes a few dozen milliseconds.
+pub(crate) const SMALL_BYTES: i64 = 16 * 1024 * 1024;
+/// After a claim that took this long and found little, the queue is measured again.
+const SLOW: Duration = Duration::from_millis(50);
+/// How often to measure a queue that claims read whole.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+/// The ranks of jobs without a priority: new ones and redriven ones.
+const DEFAULT_RANKS: [i32; 2] = [0, 1];
+
+/// Where the claims of one process on one queue search.
+#[derive(Debug)]
+pub(crate) enum Search {
+    /// Not measured yet.
+    Unknown { hints: Hints, ranks: Ranks },
+    /// In the whole queue, which is short or had this size when all of it was read in a moment.
+    Whole {
+        marks: Marks,
+        measured_at: Instant,
+        bytes: i64,
+    },
+    /// In windows. The queue had this size.
+    Windowed {
+        windows: Windows,
+        ranks: Ranks,
+        bytes: i64,
+    },
+}
+
+/// Whether the marks of other processes help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hints {
+    Use,
+    /// Jobs that this worker left until now may lie below them.
+    Ignore,
+}
+
+/// Whether to look for the ranks of ready jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranks {
+    Find,
+    /// They are known, or looking for them failed.
+    Known,
+}
+
+/// The size of a queue, and what other processes have found out about it.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// The bytes of the ready jobs of all queues.
+    pub(crate) bytes: i64,
+    pub(crate) newest: i64,
+    /// By rank: up to which id another process left nothing; 0: unknown.
+    pub(crate) marks: BTreeMap<i32, i64>,
+}
+
+/// The parts of the index that a claim reads.
+#[derive(Debug)]
+pub(crate) enum Look {
+    Whole(Scan, Vec<IndexRange>),
+    Gaps(Vec<IndexRange>),
+    Front(Front),
+    Sweep(Window),
+}
+
+impl Look {
+    pub(crate) fn parts(&self) -> Parts {
+        match self {
+            Look::Whole(_, ranges) | Look::Gaps(ranges) => Parts::Ranges(ranges.clone()),
+            Look::Front(front) => Parts::Ids(front.parts.clone()),
+            Look::Sweep(window) => Parts::Ids(window.parts.clone()),
+        }
+    }
+}
+
+/// A claim that returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) asked_at: Instant,
+    pub(crate) took: Duration,
+    /// How many ids after the marks it started.
+    pub(crate) lead: i64,
+    pub(crate) fill: Fill,
+}
+
+impl Search {
+    pub(crate) fn new() -> Search {
+        Search::Unknown {
+            hints: Hints::Use,
+            ranks: Ranks::Find,
+        }
+    }
+
+    /// Starts again, because the worker now handles jobs that it left until now.
+    pub(crate) fn restart(&mut self) {
+        *self = Search::Unknown {
+            hints: Hints::Ignore,
+            ranks: Ranks::Find,
+        };
+    }
+
+    /// Returns whether to measure the queue, and whether to look for ranks then. `bytes` is the size of
+    /// all queues, as far as known.
+    pub(crate) fn wants_measure(&mut self, now: Instant, bytes: i64) -> Option<Ranks> {
+        if let Search::Whole {
+            measured_at,
+            bytes: before,
+            ..
+        } = self
+            && bytes > SMALL_BYTES.max(before.saturating_mul(2))
+            && now.saturating_duration_since(*measured_at) >= MEASURE_EVERY
+        {
+            *self = Search::new();
+        }
+        match self {
+            Search::Unknown { ranks, .. } => Some(*ranks),
+            Search::Windowed {
+                windows,
+                ranks: Ranks::Find,
+                ..
+            } if windows.is_sample_due(now) => Some(Ranks::Find),
+            Search::Whole { .. } | Search::Windowed { .. } => None,
+        }
+    }
+
+    /// Records the size of the queue.
+    pub(crate) fn measured(&mut self, now: Instant, found: Measured) {
+        let known = DEFAULT_RANKS.map(|rank| (rank, 0));
+        match self {
+            Search::Unknown { .. } if found.bytes <= SMALL_BYTES => {
+                *self = Search::Whole {
+                    marks: Marks::new(),
+                    measured_at: now,
+                    bytes: found.bytes,
+                };
+            }
+            Search::Unknown { hints, .. } => {
+                let hints = *hints;
+                let mut marks = BTreeMap::from(known);
+                marks.extend(found.marks.into_iter().map(|(rank, id)| match hints {
+                    Hints::Use => (rank, id),
+                    Hints::Ignore => (rank, 0),
+                }));
+                *self = Search::Windowed {
+                    windows: Windows::new(now, found.newest, marks),
+                    ranks: Ranks::Known,
+                    bytes: found.bytes,
+                };
+            }
+            Search::Windowed { windows, ranks, .. } => {
+                windows.add_ranks(found.marks.into_keys());
+                *ranks = Ranks::Known;
+            }
+            Search::Whole { .. } => {}
+        }
+    }
+
+    /// Records that the queue could not be measured. The next attempt does less.
+    pub(crate) fn not_measured(&mut self) {
+        match self {
+            Search::Unknown { ranks, .. } | Search::Windowed { ranks, .. } => {
+                *ranks = Ranks::Known;
+            }
+            Search::Whole { .. } => {}
+        }
+    }
+
+    /// Returns the windows whose marks should be stored now.
+    pub(crate) fn marks_to_store(&self, now: Instant) -> Option<&Windows> {
+        match self {
+            Search::Windowed { windows, .. } if windows.is_sample_due(now) => Some(windows),
+            Search::Windowed { .. } | Search::Unknown { .. } | Search::Whole { .. } => None,
+        }
+    }
+
+    /// Records the newest id.
+    pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
+        if let Search::Windowed { windows, .. } = self {
+            windows.sample(now, newest);
+        }
+    }
+
+    /// Returns which scan the next claim uses.
+    pub(crate) fn scan(&self, now: Instant) -> Scan {
+        match self {
+            Search::Unknown { .. } => Scan::Full,
+            Search::Whole { marks, .. } => marks.look(now),
+            Search::Windowed { .. } => Scan::FromMarks,
+        }
+    }
+
+    /// Returns the scans that come first.
+    pub(crate) fn scans_before(&self, now: Instant) -> Vec<Scan> {
+        match self {
+            Search::Unknown { .. } | Search::Whole { .. } => Vec::new(),
+            Search::Windowed { windows, .. } => {
+                let gaps = (windows.gaps_at() <= now).then_some(Scan::Gaps);
+                let is_due = windows.sweep_in(now) == Some(Duration::ZERO);
+                let sweep = is_due.then_some(Scan::Sweep);
+                gaps.into_iter().chain(sweep).collect()
+            }
+        }
+    }
+
+    /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
+    pub(crate) fn look(&self, scan: Scan, lead: i64) -> Look {
+        match (self, scan) {
+            (Search::Unknown { .. }, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
+            (Search::Whole { marks, .. }, scan) => Look::Whole(scan, marks.ranges(scan, lead)),
+            (Search::Windowed { windows, .. }, Scan::Gaps) => Look::Gaps(windows.gaps()),
+            (Search::Windowed { windows, .. }, Scan::Sweep) => Look::Sweep(windows.window()),
+            (Search::Windowed { windows, .. }, Scan::Full | Scan::FromMarks) => {
+                Look::Front(windows.front(lead))
+            }
+        }
+    }
+
+    /// Returns the time until a claim may read what lies below the marks.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        match self {
+            Search::Unknown { .. } => Duration::ZERO,
+            Search::Whole { marks, .. } => marks.full_look_in(now),
+            Search::Windowed { windows, .. } if windows.is_behind() => Duration::ZERO,
+            Search::Windowed { windows, .. } => windows.sweep_in(now).unwrap_or_default(),
+        }
+    }
+
+    /// Records a claim and its jobs as (rank, id) in claim order, unless another fetcher has changed the
+    /// search meanwhile.
+    pub(crate) fn note(
+        &mut self,
+        look: &Look,
+        ended: Ended,
+        claimed: impl Iterator<Item = (i32, i64)>,
+    ) {
+        let Ended {
+            asked_at,
+            took,
+            lead,
+            fill,
+        } = ended;
+        match (&mut *self, look) {
+            (
+                Search::Whole {
+                    marks, measured_at, ..
+                },
+                Look::Whole(scan, _),
+            ) => {
+                marks.note(*scan, asked_at, took, fill, claimed);
+                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 10;
+                let ended_at = asked_at + took;
+                if is_slow && ended_at.saturating_duration_since(*measured_at) >= MEASURE_EVERY {
+                    *self = Search::new();
+                }
+            }
+            (Search::Windowed { windows, .. }, Look::Front(front)) => {
+                windows.note_front(front, lead, took, fill, claimed);
+            }
+            (Search::Windowed { windows, ranks, .. }, Look::Gaps(_)) => {
+                windows.note_gaps(asked_at, claimed);
+                if took > SLOW {
+                    *ranks = Ranks::Find;
+                }
+            }
+            (Search::Windowed { windows, bytes, .. }, Look::Sweep(window)) => {
+                match windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
+                    Need::Windows => {}
+                    Need::Nothing => {
+                        let bytes = *bytes;
+                        *self = Search::Whole {
+                            marks: Marks::new(),
+                            measured_at: asked_at,
+                            bytes,
+                        };
+                    }
+                }
+            }
+            (Search::Unknown { .. } | Search::Whole { .. } | Search::Windowed { .. }, _) => {}
+        }
+    }
+
+    /// Records a claim that failed.
+    pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
+        match (&mut *self, look) {
+            (
+                Search::Whole {
+                    marks, measured_at, ..
+                },
+                Look::Whole(scan, _),
+            ) => {
+                marks.note_time(*scan, asked_at, took);
+                let ended_at = asked_at + took;
+                if took > SLOW && ended_at.saturating_duration_since(*measured_at) >= MEASURE_EVERY
+                {
+                    *self = Search::new();
+                }
+            }
+            (Search::Windowed { windows, .. }, _) => windows.note_failure(asked_at, took),
+            (Search::Unknown { .. } | Search::Whole { .. }, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The search without a database. Time is passed in.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn found(bytes: i64, marks: &[(i32, i64)]) -> Measured {
+    Measured {
+        bytes,
+        newest: 10_000_000,
+        marks: marks.iter().copied().collect(),
+    }
+}
+
+fn measured(now: Instant, bytes: i64) -> Search {
+    let mut search = Search::new();
+    search.measured(now, found(bytes, &[(0, 9_000_000)]));
+    search
+}
+
+fn ended(asked_at: Instant, took: Duration, fill: Fill) -> Ended {
+    Ended {
+        asked_at,
+        took,
+        lead: 0,
+        fill,
+    }
+}
+
+/// Claims nothing in this time.
+fn leave(search: &mut Search, now: Instant, took: Duration) {
+    let mut scans = search.scans_before(now);
+    scans.push(search.scan(now));
+    for scan in scans {
+        let look = search.look(scan, 0);
+        let ended = ended(now, took, Fill::Partial);
+        search.note(&look, ended, std::iter::empty());
+    }
+}
+
+#[test]
+fn a_small_queue_is_read_whole() {
+    let now = Instant::now();
+    let mut search = Search::new();
+    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
+    search.measured(now, found(SMALL_BYTES, &[]));
+    assert_eq!(search.wants_measure(now, 0), None);
+    assert!(search.marks_to_store(now + 60_000 * MS).is_none());
+    for _ in 0..3 {
+        assert_eq!(search.scan(now), Scan::Full);
+        assert!(search.scans_before(now).is_empty());
+        let all = Parts::Ranges(vec![IndexRange::ALL]);
+        assert_eq!(search.look(Scan::Full, 0).parts(), all);
+        leave(&mut search, now, MS);
+    }
+}
+
+#[test]
+fn a_queue_that_has_grown_is_measured_again() {
+    let now = Instant::now();
+    let later = now + MEASURE_EVERY;
+    for (before, at, bytes, again) in [
+        (0, later, SMALL_BYTES, false),
+        (0, later, SMALL_BYTES + 1, true),
+        (0, now, SMALL_BYTES + 1, false),
+        (SMALL_BYTES, later, 2 * SMALL_BYTES, false),
+        (SMALL_BYTES, later, 2 * SMALL_BYTES + 1, true),
+    ] {
+        let mut search = measured(now, before);
+        let wants = search.wants_measure(at, bytes);
+        assert_eq!(wants.is_some(), again, "{before} {bytes}");
+    }
+}
+
+#[test]
+fn a_large_queue_is_read_from_the_marks_of_other_processes() {
+    let now = Instant::now();
+    let mut search = measured(now, SMALL_BYTES + 1);
+    assert_eq!(search.scan(now), Scan::FromMarks);
+    assert_eq!(search.scans_before(now), [Scan::Gaps]);
+    let Look::Front(front) = search.look(Scan::FromMarks, 0) else {
+        panic!("{search:?}")
+    };
+    assert_eq!((front.parts[0].rank, front.parts[0].after), (0, 9_000_000));
+    leave(&mut search, now, MS);
+    let then = search.scans_before(now);
+    assert_eq!(then, [Scan::Gaps, Scan::Sweep], "and what is below");
+}
+
+#[test]
+fn a_worker_that_handles_more_kinds_starts_at_the_first_job() {
+    let now = Instant::now();
+    let mut search = measured(now, SMALL_BYTES + 1);
+    search.restart();
+    search.measured(now, found(SMALL_BYTES + 1, &[(0, 9_000_000), (-8, 5)]));
+    let Search::Windowed { windows, .. } = &search else {
+        panic!("{search:?}")
+    };
+    assert_eq!(windows.marks(), &BTreeMap::from([(-8, 0), (0, 0), (1, 0)]));
+}
+
+#[test]
+fn a_slow_claim_measures_the_queue_again() {
+    let now = Instant::now();
+    let later = now + MEASURE_EVERY;
+    for (asked_at, took, fill, again) in [
+        (later, SLOW, Fill::Partial, false),
+        (later, SLOW + MS, Fill::Partial, true),
+        // It found what it asked for.
+        (later, SLOW + MS, Fill::Full, false),
+        (later, SLOW * 11, Fill::Full, true),
+        // It was measured a moment ago.
+        (now, SLOW + MS, Fill::Partial, false),
+        (now, MEASURE_EVERY, Fill::Partial, true),
+    ] {
+        let mut search = measured(now, 0);
+        let look = search.look(Scan::Full, 0);
+        search.note(&look, ended(asked_at, took, fill), std::iter::empty());
+        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{took:?}");
+        let mut search = measured(now, 0);
+        search.note_failure(&look, asked_at, took);
+        if again && fill == Fill::Partial {
+            assert!(search.wants_measure(later, 0).is_some(), "{took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_measurement_that_fails_is_repeated_without_looking_for_ranks() {
+    let now = Instant::now();
+    let mut search = Search::new();
+    search.not_measured();
+    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Known));
+    search.measured(now, found(SMALL_BYTES + 1, &[]));
+    assert!(matches!(search, Search::Windowed { .. }));
+}
+
+#[test]
+fn a_slow_claim_of_ranks_without_a_mark_looks_for_ranks() {
+    let now = Instant::now();
+    let mut search = measured(now, SMALL_BYTES + 1);
+    let look = search.look(Scan::Gaps, 0);
+    let slow = ended(now, SLOW + MS, Fill::Partial);
+    search.note(&look, slow, std::iter::empty());
+    assert_eq!(search.wants_measure(now, 0), None);
+    let later = now + 5000 * MS;
+    assert_eq!(search.wants_measure(later, 0), Some(Ranks::Find));
+    search.measured(later, found(0, &[(-40, 0)]));
+    assert_eq!(search.wants_measure(later, 0), None);
+    let Search::Windowed { windows, .. } = &search else {
+        panic!("{search:?}")
+    };
+    assert_eq!(windows.marks()[&-40], 0);
+    assert_eq!(windows.marks()[&0], 9_000_000, "the others stay");
+}
+
+#[test]
+fn a_queue_whose_jobs_are_all_read_in_a_moment_is_read_whole_again() {
+    let now = Instant::now();
+    let mut search = Search::new();
+    search.measured(now, found(SMALL_BYTES + 1, &[]));
+    for n in 0..100 {
+        leave(&mut search, now + 1000 * n * MS, Duration::from_micros(100));
+    }
+    assert!(matches!(search, Search::Whole { .. }), "{search:?}");
+}
+
+#[test]
+fn nothing_is_recorded_for_a_claim_that_another_fetcher_overtook() {
+    let now = Instant::now();
+    let mut search = measured(now, SMALL_BYTES + 1);
+    let look = search.look(Scan::FromMarks, 0);
+    search.restart();
+    search.note(&look, ended(now, MS, Fill::Full), [(0, 5)].into_iter());
+    assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
+}

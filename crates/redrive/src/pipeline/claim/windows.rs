@@ -1,0 +1,390 @@
+//! Windows: how claims get past jobs that they must leave, at a bounded cost. Pure.
+//!
+//! A queue may begin with ten million jobs of kinds that this worker does not handle or that a
+//! breaker holds back, or with as many dead rows. One claim would read all of them. In a large
+//! queue, a claim therefore reads at most a window of ids per rank. The windows start at marks, and
+//! a claim that finds nothing moves the marks past its windows. A window takes [5 to 25 ms](LONG)
+//! for what it reads. The claims that read the end of the queue are the *front*.
+//!
+//! Marks are hints. Three rules keep a stale mark from starving a job:
+//!
+//! - **The sweep.** Other claims read the windows from the first id to the marks, over and over, in 5 %
+//!   of the time. A process that starts with the marks of another one spends half of its time on its
+//!   first pass. They find each job that a late commit, a retry or a release put
+//!   below a mark. Errors and timeouts do not stop the sweep; they only narrow its windows.
+//! - **Settled ids.** A claim that finds the end of the queue leaves the marks below the ids of the last
+//!   [5 s](SETTLED), so that jobs of transactions that commit within that time are above them. In the
+//!   first seconds of a process, these are the newest [4,096](TAIL) ids. If reading them
+//!   again takes too long, the marks pass them.
+//! - **Gaps.** The ranks without a mark are read whole, first of all once a [second](GAPS_EVERY) and
+//!   whenever a claim was not full.
+//!
+//! Until the marks of a process reach the settled ids, jobs that arrive would wait for that. While its
+//! windows are full of jobs to leave, a front claim therefore also reads the newest ids, after the
+//! windows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::pipeline::claim::demand::Fill;
+use crate::pipeline::claim::mark::IndexRange;
+use crate::sync::Instant;
+
+/// A window that took less is doubled.
+const SHORT: Duration = Duration::from_millis(10);
+/// A window that took more is halved.
+pub(crate) const LONG: Duration = Duration::from_millis(25);
+const FIRST_WIDTH: i64 = 8192;
+const MIN_WIDTH: i64 = 1024;
+const MAX_WIDTH: i64 = 1 << 40;
+/// How many of the newest ids a claim reads before its marks reach them.
+const TAIL: i64 = 4096;
+/// How often to read the ranks without a mark while claims are full.
+const GAPS_EVERY: Duration = Duration::from_secs(1);
+/// When the jobs of an id are presumed committed.
+pub(crate) const SETTLED: Duration = Duration::from_secs(5);
+/// The sweep gets one part in this many of the time, in a first pass below the marks of another
+/// process and otherwise.
+const FIRST_SHARE: u32 = 2;
+const SHARE: u32 = 20;
+
+/// The ids of a rank after one and up to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdRange {
+    pub(crate) rank: i32,
+    pub(crate) after: i64,
+    pub(crate) to: i64,
+}
+
+/// Samples of the newest id of any job.
+#[derive(Debug)]
+struct NewestIds {
+    older: i64,
+    newer: i64,
+    sampled_at: Instant,
+}
+
+/// The windows of one process on one queue.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    /// By rank: the id up to which the front has left nothing.
+    marks: BTreeMap<i32, i64>,
+    newest: NewestIds,
+    width: i64,
+    tail: Tail,
+    /// When to read the gaps.
+    gaps_at: Instant,
+    sweep: Sweep,
+}
+
+/// Whether the front reads the newest ids before its marks reach them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Leave,
+    Read,
+}
+
+/// The place of the sweep. It reads the same ids of all ranks in one window.
+#[derive(Debug)]
+struct Sweep {
+    /// Everything up to this id was read in this pass.
+    at: i64,
+    /// The end of the pass: the highest mark at its start. Marks that move on do not prolong it.
+    top: i64,
+    /// The end of a window that returned as many jobs as the claim asked for, and the last of them.
+    rest: Option<(i64, (i32, i64))>,
+    pass_took: Duration,
+    /// When it may claim again. `None`: after the first claim of the front.
+    due_at: Option<Instant>,
+    share: u32,
+}
+
+/// The parts of the index that a claim of the front reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub(crate) parts: Vec<IdRange>,
+    /// By rank: the last id of its window. A rank without one is read to its end.
+    ends: BTreeMap<i32, i64>,
+    settled: i64,
+    newest: i64,
+}
+
+/// The parts of the index that a claim of the sweep reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) parts: Vec<IdRange>,
+    end: i64,
+    top: i64,
+}
+
+/// Whether windows are still needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Windows,
+    /// A whole pass was cheap.
+    Nothing,
+}
+
+impl Windows {
+    /// Starts with marks by rank; 0: nothing is known about the rank.
+    pub(crate) fn new(now: Instant, newest: i64, marks: BTreeMap<i32, i64>) -> Windows {
+        let share = match marks.values().all(|mark| *mark == 0) {
+            true => SHARE,
+            false => FIRST_SHARE,
+        };
+        Windows {
+            marks,
+            newest: NewestIds {
+                older: newest.saturating_sub(TAIL).max(0),
+                newer: newest,
+                sampled_at: now,
+            },
+            width: FIRST_WIDTH,
+            tail: Tail::Leave,
+            gaps_at: now,
+            sweep: Sweep {
+                at: 0,
+                top: 0,
+                rest: None,
+                pass_took: Duration::ZERO,
+                due_at: None,
+                share,
+            },
+        }
+    }
+
+    /// The marks by rank.
+    pub(crate) fn marks(&self) -> &BTreeMap<i32, i64> {
+        &self.marks
+    }
+
+    /// Whether the newest id should be sampled again.
+    pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.newest.sampled_at) >= SETTLED
+    }
+
+    /// Records the newest id.
+    pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
+        self.newest = NewestIds {
+            older: self.newest.newer,
+            newer: newest,
+            sampled_at: now,
+        };
+    }
+
+    /// Adds ranks that were found.
+    pub(crate) fn add_ranks(&mut self, ranks: impl Iterator<Item = i32>) {
+        for rank in ranks {
+            self.marks.entry(rank).or_insert(0);
+        }
+    }
+
+    /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
+    pub(crate) fn is_behind(&self) -> bool {
+        let settled = self.newest.older;
+        self.marks
+            .values()
+            .any(|mark| mark.saturating_add(self.width) < settled)
+    }
+
+    /// Returns when to read the gaps.
+    pub(crate) fn gaps_at(&self) -> Instant {
+        self.gaps_at
+    }
+
+    /// Returns the ranks between those with marks.
+    pub(crate) fn gaps(&self) -> Vec<IndexRange> {
+        let mut gaps = Vec::with_capacity(self.marks.len() + 1);
+        let mut open = IndexRange::ALL;
+        for &rank in self.marks.keys() {
+            gaps.push(open.before(rank));
+            open = IndexRange::after(rank, i64::MAX);
+        }
+        gaps.push(open);
+        gaps
+    }
+
+    /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks.
+    pub(crate) fn note_gaps(
+        &mut self,
+        asked_at: Instant,
+        claimed: impl Iterator<Item = (i32, i64)>,
+    ) {
+        self.add_ranks(claimed.map(|(rank, _)| rank));
+        self.gaps_at = asked_at + GAPS_EVERY;
+    }
+
+    /// Returns what the next claim of the front reads, starting `lead` ids after the marks.
+    pub(crate) fn front(&self, lead: i64) -> Front {
+        let (settled, newest) = (self.newest.older, self.newest.newer);
+        let mut parts = Vec::with_capacity(2 * self.marks.len());
+        let mut ends = BTreeMap::new();
+        for (&rank, &mark) in &self.marks {
+            let after = mark.saturating_add(lead);
+            let end = after.saturating_add(self.width);
+            if end >= settled {
+                let to = i64::MAX;
+                parts.push(IdRange { rank, after, to });
+                continue;
+            }
+            parts.push(IdRange {
+                rank,
+                after,
+                to: end,
+            });
+            ends.insert(rank, end);
+            if self.tail == Tail::Read {
+                parts.push(IdRange {
+                    rank,
+                    after: end.max(newest - TAIL),
+                    to: i64::MAX,
+                });
+            }
+        }
+        Front {
+            parts,
+            ends,
+            settled,
+            newest,
+        }
+    }
+
+    /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
+    ///
+    /// A claim may return fewer jobs than its windows have, because of the size of their payloads. Only
+    /// one that returned none of its windows moves the marks past them.
+    pub(crate) fn note_front(
+        &mut self,
+        front: &Front,
+        lead: i64,
+        took: Duration,
+        got: Fill,
+        claimed: impl Iterator<Item = (i32, i64)>,
+    ) {
+        self.sweep.due_at.get_or_insert(self.newest.sampled_at);
+        if got == Fill::Partial {
+            self.gaps_at = self.newest.sampled_at;
+        }
+        let mut is_empty = true;
+        for (rank, id) in claimed {
+            let passed = match (front.ends.get(&rank), got) {
+                // One of the newest.
+                (Some(end), _) if id > *end => continue,
+                (Some(_), _) | (None, Fill::Full) => id,
+                (None, Fill::Partial) => id.min(front.settled),
+            };
+            is_empty = false;
+            let mark = self.marks.entry(rank).or_insert(0);
+            *mark = passed.max(*mark);
+        }
+        if !is_empty {
+            self.tail = Tail::Leave;
+            return;
+        }
+        // The ids before the lead were not read.
+        if lead == 0 {
+            let end = match took > LONG {
+                true => front.newest,
+                false => front.settled,
+            };
+            for (rank, mark) in &mut self.marks {
+                let read = front.ends.get(rank).copied().unwrap_or(end);
+                *mark = read.max(*mark);
+            }
+        }
+        self.adapt(took);
+        self.tail = match took * 2 > SHORT && self.is_behind() {
+            true => Tail::Read,
+            false => Tail::Leave,
+        };
+    }
+
+    /// Records a claim that failed after this time.
+    pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
+        if took > LONG {
+            self.width = (self.width / 8).max(MIN_WIDTH);
+            self.tail = Tail::Leave;
+        }
+        self.sweep.due_at = Some(asked_at + took * self.sweep.share);
+    }
+
+    /// Returns the time until the sweep may claim. `None`: the front comes first.
+    pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
+        let due_at = self.sweep.due_at?;
+        Some(due_at.saturating_duration_since(now))
+    }
+
+    /// Returns what the next claim of the sweep reads.
+    pub(crate) fn window(&self) -> Window {
+        let top = match self.sweep.at {
+            0 => self.marks.values().copied().max().unwrap_or(0),
+            _ => self.sweep.top,
+        };
+        let end = match self.sweep.rest {
+            Some((end, _)) => end,
+            None => self.sweep.at.saturating_add(self.width).min(top),
+        };
+        let after = |rank: i32| match self.sweep.rest {
+            Some((_, (last_rank, last_id))) if rank == last_rank => Some(last_id),
+            Some((_, (last_rank, _))) if rank < last_rank => None,
+            Some(_) | None => Some(self.sweep.at),
+        };
+        let parts = self.marks.iter().filter_map(|(&rank, &mark)| {
+            let (after, to) = (after(rank)?, end.min(mark));
+            (after < to).then_some(IdRange { rank, after, to })
+        });
+        Window {
+            parts: parts.collect(),
+            end,
+            top,
+        }
+    }
+
+    /// Records a claim of the sweep: when it started, how long it took, whether it was full, and its
+    /// last job. One that was full left jobs in its window, so the next one continues there at once.
+    pub(crate) fn note_sweep(
+        &mut self,
+        window: &Window,
+        asked_at: Instant,
+        took: Duration,
+        got: Fill,
+        last: Option<(i32, i64)>,
+    ) -> Need {
+        self.sweep.pass_took += took;
+        if let (Fill::Full, Some(last)) = (got, last) {
+            self.sweep.rest = Some((window.end, last));
+            self.sweep.due_at = Some(asked_at);
+            return Need::Windows;
+        }
+        self.sweep.due_at = Some(asked_at + took * self.sweep.share);
+        self.sweep.rest = None;
+        self.sweep.at = window.end;
+        self.sweep.top = window.top;
+        if last.is_none() {
+            self.adapt(took);
+        }
+        if window.end < window.top {
+            return Need::Windows;
+        }
+        let need = match self.sweep.pass_took < LONG && !self.is_behind() {
+            true => Need::Nothing,
+            false => Need::Windows,
+        };
+        self.sweep.at = 0;
+        self.sweep.pass_took = Duration::ZERO;
+        self.sweep.share = SHARE;
+        need
+    }
+
+    /// Adapts the width to the time that a claim took which returned nothing.
+    fn adapt(&mut self, took: Duration) {
+        if took < SHORT {
+            self.width = (self.width * 2).min(MAX_WIDTH);
+        } else if took > LONG {
+            self.width = (self.width / 2).max(MIN_WIDTH);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Windows without a database. Time is passed in.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const MILLION: i64 = 1_000_000;
+
+fn windows(now: Instant, newest: i64) -> Windows {
+    Windows::new(now, newest, BTreeMap::from([(0, 0), (1, 0)]))
+}
+
+fn nothing() -> impl Iterator<Item = (i32, i64)> {
+    std::iter::empty()
+}
+
+/// Claims nothing in this time.
+fn leave(windows: &mut Windows, took: Duration) -> Front {
+    let front = windows.front(0);
+    windows.note_front(&front, 0, took, Fill::Partial, nothing());
+    front
+}
+
+/// Whether a claim of these parts reads a job.
+fn reads(parts: &[IdRange], rank: i32, id: i64) -> bool {
+    let has = |part: &IdRange| part.rank == rank && id > part.after && id <= part.to;
+    parts.iter().any(has)
+}
+
+#[test]
+fn a_claim_reads_a_window_of_each_rank() {
+    let windows = windows(Instant::now(), 10 * MILLION);
+    let parts = windows.front(0).parts;
+    for rank in [0, 1] {
+        assert!(reads(&parts, rank, 1) && reads(&parts, rank, FIRST_WIDTH));
+        for id in [FIRST_WIDTH + 1, 5 * MILLION, 10 * MILLION] {
+            assert!(!reads(&parts, rank, id), "{id}");
+        }
+    }
+    let places: Vec<(i32, i64)> = parts.iter().map(|part| (part.rank, part.after)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn ranks_without_a_mark_are_read_each_second_and_after_a_partial_claim() {
+    let now = Instant::now();
+    let mut windows = windows(now, 10 * MILLION);
+    assert_eq!(windows.gaps_at(), now);
+    assert_eq!(
+        windows.gaps(),
+        [
+            IndexRange::ALL.before(0),
+            IndexRange::after(0, i64::MAX).before(1),
+            IndexRange::after(1, i64::MAX),
+        ]
+    );
+    windows.note_gaps(now, [(-5, 80), (-5, 90)].into_iter());
+    assert_eq!(windows.marks()[&-5], 0, "a window of them was not read");
+    assert_eq!(windows.gaps()[0], IndexRange::ALL.before(-5));
+    assert_eq!(windows.gaps_at(), now + GAPS_EVERY);
+    let front = windows.front(0);
+    windows.note_front(&front, 0, MS, Fill::Full, [(0, 5)].into_iter());
+    assert_eq!(windows.gaps_at(), now + GAPS_EVERY);
+    leave(&mut windows, MS);
+    assert_eq!(windows.gaps_at(), now);
+}
+
+#[test]
+fn ten_million_jobs_are_passed_in_bounded_windows() {
+    let mut windows = windows(Instant::now(), 10 * MILLION);
+    let mut claims = 0;
+    while windows.is_behind() {
+        leave(&mut windows, 20 * MS);
+        claims += 1;
+    }
+    assert!((1200..1230).contains(&claims), "{claims} claims");
+    assert!(windows.marks().values().all(|mark| *mark > 9 * MILLION));
+}
+
+#[test]
+fn the_width_of_a_window_follows_the_time_it_takes() {
+    let mut windows = windows(Instant::now(), 1 << 45);
+    for (took, width) in [
+        (MS, 2 * FIRST_WIDTH),
+        (SHORT, 2 * FIRST_WIDTH),
+        (LONG, 2 * FIRST_WIDTH),
+        (LONG + MS, FIRST_WIDTH),
+    ] {
+        leave(&mut windows, took);
+        assert_eq!(windows.width, width, "{took:?}");
+    }
+    // Empty windows reach any id within a few claims.
+    let mut claims = 0;
+    while windows.is_behind() {
+        leave(&mut windows, MS);
+        claims += 1;
+    }
+    assert!(claims < 60, "{claims} claims");
+    for _ in 0..100 {
+        windows.note_failure(Instant::now(), 10_000 * MS);
+    }
+    assert_eq!(windows.width, MIN_WIDTH);
+}
+
+#[test]
+fn a_claim_that_returned_jobs_moves_the_mark_to_the_last_one() {
+    let mut windows = windows(Instant::now(), 10 * MILLION);
+    let front = windows.front(0);
+    windows.note_front(&front, 0, MS, Fill::Partial, [(0, 70), (0, 60)].into_iter());
+    assert_eq!(windows.marks(), &BTreeMap::from([(0, 70), (1, 0)]));
+}
+
+#[test]
+fn a_claim_past_the_batches_of_others_passes_nothing() {
+    let mut windows = windows(Instant::now(), 10 * MILLION);
+    let front = windows.front(1000);
+    assert!(!reads(&front.parts, 0, 1000) && reads(&front.parts, 0, 1001));
+    windows.note_front(&front, 1000, MS, Fill::Partial, nothing());
+    assert_eq!(windows.marks()[&0], 0);
+}
+
+#[test]
+fn ids_of_the_last_seconds_are_read_again() {
+    let now = Instant::now();
+    let mut windows = windows(now, 10_000);
+    let front = leave(&mut windows, MS);
+    assert!(front.ends.is_empty());
+    let settled = 10_000 - TAIL;
+    assert_eq!(windows.marks()[&0], settled);
+    // A job at the end of the queue does not hide an older one that commits later.
+    let front = windows.front(0);
+    windows.note_front(&front, 0, MS, Fill::Partial, [(0, 9_999)].into_iter());
+    assert_eq!(windows.marks()[&0], settled);
+    assert!(!windows.is_sample_due(now + SETTLED - MS) && windows.is_sample_due(now + SETTLED));
+    windows.sample(now + SETTLED, 30_000);
+    leave(&mut windows, MS);
+    assert_eq!(windows.marks()[&0], 10_000);
+    // Unless there are too many of them.
+    leave(&mut windows, LONG + MS);
+    assert_eq!(windows.marks()[&0], 30_000);
+}
+
+#[test]
+fn the_newest_jobs_do_not_wait_for_the_marks() {
+    let newest = 10 * MILLION;
+    let mut windows = windows(Instant::now(), newest);
+    assert!(!reads(&windows.front(0).parts, 0, newest));
+    leave(&mut windows, 20 * MS);
+    let front = windows.front(0);
+    for id in [newest - TAIL + 1, newest, newest + MILLION] {
+        assert!(reads(&front.parts, 0, id), "{id}");
+    }
+    // One of them moves no mark to the end, but the window was read.
+    windows.note_front(&front, 0, 20 * MS, Fill::Full, [(0, newest)].into_iter());
+    assert_eq!(windows.marks()[&0], 2 * FIRST_WIDTH);
+    // Where jobs are found in their order, the newest come last.
+    let front = windows.front(0);
+    let found = [(0, 2 * FIRST_WIDTH + 5)].into_iter();
+    windows.note_front(&front, 0, 20 * MS, Fill::Full, found);
+    assert!(!reads(&windows.front(0).parts, 0, newest));
+}
+
+/// Sweeps until a pass is over. Returns the windows.
+fn pass(windows: &mut Windows, now: Instant, took: Duration) -> (Vec<Window>, Need) {
+    let mut read = Vec::new();
+    loop {
+        let window = windows.window();
+        let need = windows.note_sweep(&window, now, took, Fill::Partial, None);
+        read.push(window);
+        if windows.sweep.at == 0 {
+            return (read, need);
+        }
+    }
+}
+
+#[test]
+fn a_sweep_reads_everything_below_the_marks() {
+    let now = Instant::now();
+    let marks = BTreeMap::from([(-2, 40_000), (0, 5 * MILLION), (1, 0)]);
+    let mut windows = Windows::new(now, 5 * MILLION, marks.clone());
+    for _ in 0..2 {
+        let (read, need) = pass(&mut windows, now, 20 * MS);
+        assert_eq!(need, Need::Windows);
+        let all: Vec<IdRange> = read.into_iter().flat_map(|window| window.parts).collect();
+        for (&rank, &mark) in &marks {
+            for id in (1..=mark).step_by(997).chain((mark > 0).then_some(mark)) {
+                assert!(reads(&all, rank, id), "{rank} {id}");
+            }
+            assert!(!reads(&all, rank, mark + 1));
+        }
+    }
+}
+
+#[test]
+fn marks_that_move_on_do_not_prolong_a_pass() {
+    let now = Instant::now();
+    let mut windows = Windows::new(now, 1 << 40, BTreeMap::from([(0, MILLION)]));
+    let mut claims = 0;
+    loop {
+        let window = windows.window();
+        windows.note_sweep(&window, now, 20 * MS, Fill::Partial, None);
+        claims += 1;
+        if windows.sweep.at == 0 {
+            break;
+        }
+        let front = windows.front(0);
+        let last = (0, windows.marks()[&0] + 10_000);
+        windows.note_front(&front, 0, MS, Fill::Full, [last].into_iter());
+    }
+    assert!(claims < 130, "{claims} claims");
+    assert!(reads(&windows.window().parts, 0, 1), "the next pass");
+}
+
+#[test]
+fn a_full_sweep_goes_on_after_its_last_job_at_once() {
+    let now = Instant::now();
+    let marks = BTreeMap::from([(-2, MILLION), (0, MILLION), (1, MILLION)]);
+    let mut windows = Windows::new(now, MILLION, marks);
+    let window = windows.window();
+    windows.note_sweep(&window, now, 20 * MS, Fill::Full, Some((0, 77)));
+    assert_eq!(windows.sweep_in(now), Some(Duration::ZERO));
+    let rest = windows.window();
+    assert_eq!(rest.end, window.end);
+    for (rank, id, is_read) in [
+        (-2, 78, false),
+        (0, 77, false),
+        (0, 78, true),
+        (1, 1, true),
+        (1, window.end, true),
+        (1, window.end + 1, false),
+    ] {
+        assert_eq!(reads(&rest.parts, rank, id), is_read, "{rank} {id}");
+    }
+    windows.note_sweep(&rest, now, 20 * MS, Fill::Partial, Some((1, 5)));
+    assert_eq!(windows.window().parts.len(), 3, "the next window");
+    assert!(reads(&windows.window().parts, -2, window.end + 1));
+}
+
+#[test]
+fn a_sweep_below_the_marks_of_another_process_takes_half_of_the_time_and_then_a_twentieth() {
+    let now = Instant::now();
+    let mut windows = Windows::new(now, MILLION, BTreeMap::from([(0, MILLION)]));
+    assert_eq!(windows.sweep_in(now), None, "the front comes first");
+    leave(&mut windows, MS);
+    assert_eq!(windows.sweep_in(now), Some(Duration::ZERO));
+    let window = windows.window();
+    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, None);
+    assert_eq!(windows.sweep_in(now), Some(40 * MS));
+    windows.note_failure(now, 20 * MS);
+    assert_eq!(windows.sweep_in(now), Some(40 * MS));
+    pass(&mut windows, now, 20 * MS);
+    let window = windows.window();
+    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, None);
+    assert_eq!(windows.sweep_in(now), Some(400 * MS));
+}
+
+#[test]
+fn windows_are_given_up_after_a_cheap_pass() {
+    let now = Instant::now();
+    let mut windows = Windows::new(now, MILLION, BTreeMap::from([(0, 0)]));
+    let window = windows.window();
+    let need = windows.note_sweep(&window, now, MS, Fill::Partial, None);
+    assert_eq!(need, Need::Windows, "the front is behind");
+    while windows.is_behind() {
+        leave(&mut windows, MS);
+    }
+    leave(&mut windows, MS);
+    assert_eq!(pass(&mut windows, now, MS).1, Need::Nothing);
+    assert_eq!(pass(&mut windows, now, LONG).1, Need::Windows);
+}

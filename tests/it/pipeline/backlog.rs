@@ -1,0 +1,236 @@
+//! Backlogs: a claim gets past jobs that it must leave, and past dead rows, in windows. Nothing that
+//! appears below its marks is lost.
+
+use std::time::Duration;
+
+use postgres::{Client, IsolationLevel};
+use redrive::{Backoff, Failure, HandlerOptions, Job, JobId, Operator, Queue, Worker};
+use redrive_tests::{
+    Hold, Order, SOON, Tally, TestDatabase, counted, statement, stop, wait_until, worker,
+};
+use serde_json::Value;
+
+/// The number of jobs ahead: more than a claim reads whole.
+const AHEAD: i64 = 200_000;
+
+/// Stores ready jobs of a kind. Returns their last id.
+fn backlog(client: &mut Client, kind: &str) -> i64 {
+    let store = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                 SELECT (SELECT r.segment FROM redrive.ring r), 'orders', $1::text, json_build_object('pad', repeat('x', 60)) \
+                 FROM generate_series(1, $2::bigint)";
+    client.execute(store, &[&kind, &AHEAD]).unwrap();
+    let last = "SELECT last_value FROM redrive.job_id";
+    client.query_one(last, &[]).unwrap().get(0)
+}
+
+/// Returns the pages and rows that a claim reads: of jobs of the kind `order` with rank 0, after `from`
+/// and up to `to`.
+fn read(client: &mut Client, from: i64, to: i64) -> (i64, i64) {
+    client
+        .batch_execute(&format!("PREPARE claim AS {}", statement("claim_window")))
+        .unwrap();
+    let explain = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE claim('orders', '{{order}}', '{{}}', 10, \
+         8388608, 1, gen_random_uuid(), gen_random_uuid(), '{{0}}', '{{{from}}}', '{{{to}}}', NULL, 2)"
+    );
+    let mut last = (0, 0);
+    // The first execution also reads the catalogue.
+    for _ in 0..2 {
+        let mut transaction = client.transaction().unwrap();
+        let plan: Value = transaction.query_one(&explain, &[]).unwrap().get(0);
+        transaction.rollback().unwrap();
+        let plan = &plan[0]["Plan"];
+        let pages = ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64());
+        last = (pages.into_iter().flatten().sum(), removed(plan));
+    }
+    client.batch_execute("DEALLOCATE claim").unwrap();
+    last
+}
+
+/// Returns the rows that the index scans of a plan read for nothing.
+fn removed(node: &Value) -> i64 {
+    let number = |name: &str| node[name].as_i64().unwrap_or(0);
+    let own = match node["Node Type"].as_str() {
+        Some("Index Scan") => number("Rows Removed by Filter") * number("Actual Loops"),
+        Some(_) | None => 0,
+    };
+    let below = node["Plans"].as_array().into_iter().flatten().map(removed);
+    own + below.sum::<i64>()
+}
+
+/// The planner settings of the connections of a worker.
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+#[test]
+fn a_claim_reads_no_more_than_its_windows() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(PINNED).unwrap();
+    let last = backlog(&mut client, "unhandled");
+    let order = queue.enqueue(&Order { number: 1 }).unwrap().get();
+
+    let (pages, rows) = read(&mut client, 0, order);
+    assert_eq!(rows, AHEAD, "without windows, it reads all of them");
+    assert!(pages > 3000, "{pages} pages");
+    let (pages, rows) = read(&mut client, last - 1000, order);
+    assert_eq!(rows, 1000);
+    assert!(pages < 300, "{pages} pages");
+    let (pages, rows) = read(&mut client, 1000, 2000);
+    assert_eq!(rows, 1000);
+    assert!(pages < 300, "{pages} pages");
+
+    // The same for dead rows that a snapshot keeps.
+    let mut held = holder
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    held.query_one("SELECT 1", &[]).unwrap();
+    client
+        .batch_execute("DELETE FROM redrive.jobs WHERE kind = 'unhandled'")
+        .unwrap();
+    let (pages, rows) = read(&mut client, 0, order);
+    assert_eq!(rows, 0);
+    assert!(pages > 3000, "{pages} pages");
+    let (pages, _) = read(&mut client, last - 1000, order);
+    assert!(pages < 300, "{pages} pages");
+    held.rollback().unwrap();
+}
+
+/// Starts a worker that handles orders. Each fails `failures` times.
+fn orders(queue: &Queue, tally: &Tally, failures: u32) -> Worker {
+    let tally = tally.clone();
+    worker(queue)
+        .backoff(Backoff::fixed(Duration::from_millis(1)))
+        .handle(move |job: &Job<Order>| match tally.count(job.id()) {
+            runs if runs <= failures => Err(Failure::retry("not yet")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap()
+}
+
+/// Waits until a worker has stored a mark at this id or a later one.
+fn marked(client: &mut Client, id: i64) {
+    let found = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE queue = 'orders' AND rank = 0 AND id >= $1)";
+    wait_until("a worker to store its marks", SOON, || {
+        client.query_one(found, &[&id]).unwrap().get(0)
+    });
+}
+
+#[test]
+fn jobs_that_appear_below_the_marks_are_found() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut caller) = (test.client(), test.client());
+    let mut open = caller.transaction().unwrap();
+    let late = queue.enqueue_in(&mut open, &Order { number: 1 }).unwrap();
+    let middle = backlog(&mut client, "unhandled") - AHEAD / 2;
+    let tally = Tally::new();
+    let worker = orders(&queue, &tally, 1);
+    let new = queue.enqueue(&Order { number: 2 }).unwrap();
+    counted(&worker, "the job after them to be done", |counts| {
+        counts.done == 1
+    });
+    assert_eq!(tally.of(new), 2);
+    marked(&mut client, middle);
+    open.commit().unwrap();
+    counted(
+        &worker,
+        "the job that committed late to be done",
+        |counts| counts.done == 2,
+    );
+    // It also returned once.
+    assert_eq!(tally.of(late), 2);
+    stop(worker);
+}
+
+#[test]
+fn a_new_process_starts_at_the_marks_of_another_one() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let early = queue.enqueue(&Order { number: 1 }).unwrap();
+    let last = backlog(&mut client, "unhandled");
+    let late = queue.enqueue(&Order { number: 2 }).unwrap();
+    let store = "INSERT INTO redrive.claim_marks (queue, claims, rank, id, kinds, left_out) \
+                 VALUES ('orders', $1, 0, $2, $3, '{}')";
+    // One that claims more kinds, and one that claims others.
+    for (claims, id, kinds) in [
+        ("more", last, &["hold", "order"]),
+        ("others", i64::MAX / 2, &["hold", "finish"]),
+    ] {
+        let kinds: Vec<&str> = kinds.to_vec();
+        client.execute(store, &[&claims, &id, &kinds]).unwrap();
+    }
+    let tally = Tally::new();
+    let worker = orders(&queue, &tally, 0);
+    counted(&worker, "both to be done", |counts| counts.done == 2);
+    let expected: [JobId; 2] = [late, early];
+    assert_eq!(tally.order(), expected, "the mark came first");
+    stop(worker);
+}
+
+#[test]
+fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let held = queue.enqueue(&Hold {}).unwrap();
+    let last = backlog(&mut client, "hold");
+    let order = queue.enqueue(&Order { number: 1 }).unwrap();
+    let admin = test.open();
+    let operator = Operator::new("maria").reason("a test");
+    admin
+        .admin()
+        .open_breaker("gateway", None, &operator)
+        .unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue)
+        .handle({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .handle_with(HandlerOptions::new().dependency("gateway"), {
+            let tally = tally.clone();
+            move |job: &Job<Hold>| {
+                tally.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "the order to be done", |counts| counts.done == 1);
+    assert_eq!(tally.order(), [order]);
+    marked(&mut client, last - AHEAD / 2);
+    admin.admin().close_breaker("gateway", &operator).unwrap();
+    wait_until("a job that was held back", SOON, || tally.of(held) == 1);
+    stop(worker);
+}
+
+#[test]
+fn dead_rows_that_a_snapshot_keeps_are_passed() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut holder) = (test.client(), test.client());
+    let last = backlog(&mut client, "order");
+    let mut held = holder
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    held.query_one("SELECT 1", &[]).unwrap();
+    client.batch_execute("DELETE FROM redrive.jobs").unwrap();
+    let order = queue.enqueue(&Order { number: 1 }).unwrap();
+    let tally = Tally::new();
+    let worker = orders(&queue, &tally, 0);
+    counted(&worker, "it to be done", |counts| counts.done == 1);
+    marked(&mut client, last - AHEAD / 2);
+    assert_eq!(tally.order(), [order]);
+    stop(worker);
+    held.rollback().unwrap();
+}
