@@ -75,7 +75,7 @@ struct Hot {
 }
 
 /// The statements of workers.
-const WORKERS: [Hot; 22] = [
+const WORKERS: [Hot; 24] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
