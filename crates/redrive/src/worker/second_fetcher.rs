@@ -40,7 +40,8 @@ impl SecondFetcher {
         dispatcher: &Dispatcher,
     ) -> Result<SecondFetcher> {
         let (requests, asked) = bounded(1);
-        let (state, search, dispatcher) = (Arc::clone(state), Arc::clone(search), dispatcher.clone());
+        let (state, search, dispatcher) =
+            (Arc::clone(state), Arc::clone(search), dispatcher.clone());
         let thread = spawn("redrive-fetcher-2", move || {
             let claimer = || Claimer::new(&state, db_caller(), &search, Suspects::Leave);
             work(&state, claimer, &dispatcher, &asked);
