@@ -160,7 +160,7 @@ fn wait(ran: &Receiver<Instant>) -> Outcome<Instant> {
 /// Waits until a worker has stored marks behind all jobs ahead.
 fn until_marked(client: &mut Client, jobs: i64) -> Outcome {
     let end = Instant::now() + Duration::from_mins(2);
-    let marked = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE rank = 0 AND id >= $1::bigint - 100000)";
+    let marked = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE rank = 0 AND id >= $1::bigint - 5000)";
     while !client.query_one(marked, &[&jobs])?.get::<_, bool>(0) {
         if Instant::now() > end {
             return Err("no marks after 2 minutes".into());
