@@ -358,3 +358,25 @@ fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
     assert!(!stored.contains("4111-1111"), "{stored}");
     assert!(!stored.contains("4222-2222"), "{stored}");
 }
+
+#[test]
+fn a_reopened_letter_has_the_failure_key_of_its_new_failure() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for key in ["one", "two"] {
+        client
+            .execute(
+                "SELECT redrive.capture('kafka', '1', 'orders', 'order', '{}', failure_key => $1)",
+                &[&key],
+            )
+            .unwrap();
+        let row = client
+            .query_one(
+                "UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'sold out'
+                 RETURNING failure_key::text",
+                &[],
+            )
+            .unwrap();
+        assert_eq!(row.get::<_, &str>(0), key);
+    }
+}
