@@ -294,6 +294,57 @@ BEGIN
 END
 $$;
 
+-- Name: age_jobs(text, bigint, integer, integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.age_jobs(queue text, waited_ms bigint, priority integer, after_rank integer, max_jobs bigint, OUT aged bigint, OUT rank integer) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    before  timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
+    is_due  boolean;
+    last_id bigint;
+    jobs    redrive.waiting_job[];
+BEGIN
+    SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
+    FROM (
+        SELECT (j.generation > 0)::integer - 2 * j.priority AS rank, j.id, j.ready_at FROM redrive.jobs j
+        WHERE j.queue = age_jobs.queue
+            AND (j.generation > 0)::integer - 2 * j.priority > greatest(after_rank, -2 * age_jobs.priority)
+        ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+        LIMIT max_jobs
+    ) f
+    GROUP BY f.rank ORDER BY f.rank LIMIT 1;
+    IF is_due THEN
+        SELECT array_agg(ROW('{"state": "ready"}', j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts,
+                   j.generation, age_jobs.priority + (j.generation > 0)::integer, j.crashes, j.refunds, j.queue, j.kind,
+                   j.payload, j.history, j.unique_key, j.outage_since,
+                   CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers ELSE j.headers END,
+                   j.group_key)::redrive.waiting_job)
+        INTO jobs
+        FROM (
+            SELECT w.segment, array_agg(w.tid) AS tids
+            FROM (
+                SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
+                WHERE k.queue = age_jobs.queue AND (k.generation > 0)::integer - 2 * k.priority = rank
+                    AND k.id <= last_id AND k.ready_at < before
+                ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
+                FOR UPDATE SKIP LOCKED
+            ) w GROUP BY w.segment
+        ) s
+        CROSS JOIN LATERAL redrive.take_jobs(s.segment, s.tids) j
+        CROSS JOIN LATERAL (
+            SELECT jsonb_build_object('redrive-priority', j.priority::text) || coalesce(j.headers, '{}')) AS h (headers);
+        PERFORM redrive.put_back(jobs);
+    END IF;
+    aged := coalesce(cardinality(jobs), 0);
+END
+$$;
+
 -- Name: apply_retention(bigint, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.apply_retention(max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait'::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
@@ -443,7 +494,7 @@ COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured
 
 -- Name: COLUMN dead_letters.raw; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
+COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure; of more than 16 MiB, the first 64 KiB: captured_pieces has all.';
 
 -- Name: COLUMN dead_letters.headers; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -756,7 +807,8 @@ DECLARE
     known_state text;
 BEGIN
     IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
-        capture.headers := redrive.headers_with_long(capture.headers, capture.source, capture."position", capture.kind);
+        capture.headers := redrive.headers_with_long(
+            capture.headers, capture.source, capture."position", capture.kind, NULL);
         capture.source := redrive.shortened(capture.source, 100);
         capture."position" := redrive.shortened(capture."position", 500);
         capture.kind := redrive.shortened(capture.kind, 100);
@@ -766,18 +818,28 @@ BEGIN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    BEGIN
-        parsed := convert_from(capture.raw, 'UTF8')::jsonb;
-    EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
-        parsed := NULL;
-    END;
+    IF octet_length(capture.raw) <= 16777216 THEN
+        BEGIN
+            parsed := convert_from(capture.raw, 'UTF8')::jsonb;
+        EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+            parsed := NULL;
+        END;
+    END IF;
     capture.is_new := false;
     capture.is_reopened := false;
     LOOP
         SELECT l.id, l.state INTO capture.id, known_state
         FROM redrive.dead_letters l
         WHERE l.source = capture.source AND l."position" = capture."position";
-        IF NOT FOUND THEN
+        IF octet_length(capture.raw) > 16777216 OR known_state IN ('recovered', 'discarded') THEN
+            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
+            FROM redrive.capture_letters(
+                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
+                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
+                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
+            EXIT;
+        ELSIF known_state IS NULL THEN
             INSERT INTO redrive.dead_letters AS l
                 (source, "position", queue, kind, cause, raw, payload, content_type, headers,
                  error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
@@ -793,14 +855,6 @@ BEGIN
             capture.is_new := FOUND;
             -- Not found: another session stored the letter in between.
             EXIT WHEN FOUND;
-        ELSIF known_state IN ('recovered', 'discarded') THEN
-            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
-            FROM redrive.capture_letters(
-                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
-                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
-                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
-                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
-            EXIT;
         ELSE
             EXIT WHEN known_state = 'redriving';
             UPDATE redrive.dead_letters l
@@ -825,22 +879,29 @@ DECLARE
     found_ids bigint[];
     waiting_ids bigint[];
     closed_ids bigint[];
+    whole_raws bytea[];
+    large bigint[] := '{}';
 BEGIN
     IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    IF EXISTS (
+    IF pg_column_size(raws) > 16777216 OR EXISTS (
         SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
         WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 100)
     THEN
-        SELECT array_agg(redrive.headers_with_long(g.headers, g.source, g."position", g.kind) ORDER BY g.place),
+        whole_raws := raws;
+        SELECT array_agg(redrive.headers_with_long(
+                   g.headers, g.source, g."position", g.kind, octet_length(g.raw)) ORDER BY g.place),
                array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
                array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
-               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place)
-        INTO headers, sources, positions, kinds
-        FROM unnest(headers, sources, positions, kinds) WITH ORDINALITY
-            AS g (headers, source, "position", kind, place);
+               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place),
+               array_agg(CASE WHEN octet_length(g.raw) > 16777216 THEN substring(g.raw FROM 1 FOR 65536)
+                   ELSE g.raw END ORDER BY g.place),
+               coalesce(array_agg(g.place) FILTER (WHERE octet_length(g.raw) > 16777216), '{}')
+        INTO headers, sources, positions, kinds, raws, large
+        FROM unnest(headers, sources, positions, kinds, raws) WITH ORDINALITY
+            AS g (headers, source, "position", kind, raw, place);
     END IF;
     LOOP
         BEGIN
@@ -866,7 +927,8 @@ BEGIN
                     (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
                      error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
                 SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-                       coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+                       CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+                       f.content_type, f.headers,
                        redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                        redrive.clip(coalesce(f.error_message, ''), 8192),
                        redrive.clip(f.error_detail, 65536), f.group_key,
@@ -910,13 +972,16 @@ BEGIN
         -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
         INSERT INTO redrive.dead_letters AS l
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-               coalesce(f.parsed, redrive.json_of(f.raw)), f.content_type, f.headers,
+               CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+               f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),
                redrive.clip(f.error_detail, 65536), f.group_key,
-               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
+               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times,
+               -- A redaction must not look into the earlier bytes.
+               (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
             FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
@@ -939,7 +1004,11 @@ BEGIN
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at;
+        PERFORM redrive.drop_redacted_pieces(closed_ids);
     END IF;
+    PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])
+    FROM unnest(large) AS g (place)
+    WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
     RETURN QUERY
     SELECT f.place, f.id,
            f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),
@@ -2017,6 +2086,40 @@ BEGIN
 END
 $$;
 
+-- Name: delete_pieces(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        WHERE p.letter_id = ANY (ARRAY(SELECT r.id FROM removed r))
+            AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = p.letter_id)
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Name: delete_version_pieces(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.delete_version_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        USING removed r
+        WHERE p.letter_id = r.letter_id AND p.version = r.version
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Name: delete_versions(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.delete_versions() RETURNS trigger
@@ -2326,6 +2429,22 @@ BEGIN
     skipped := r.skipped;
     recovered := r.recovered;
     died := r.died_alike + r.died_differently;
+END
+$$;
+
+-- Name: drop_redacted_pieces(bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.drop_redacted_pieces(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.captured_pieces p
+    WHERE p.letter_id = ANY (ids) AND (
+        EXISTS (SELECT FROM redrive.dead_letters l
+            WHERE l.id = p.letter_id AND l.edits = p.version AND '' = ANY (l.redacted))
+        OR EXISTS (SELECT FROM redrive.letter_versions v
+            WHERE v.letter_id = p.letter_id AND v.version = p.version AND '' = ANY (v.redacted)));
 END
 $$;
 
@@ -3398,7 +3517,7 @@ DECLARE
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
-        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, '
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
             'redrive.protections',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
@@ -3423,7 +3542,8 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
-            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled'];
+            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
+            'redrive.put_back, redrive.age_jobs'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
@@ -3437,11 +3557,12 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
-        'INSERT, DELETE ON redrive.group_rules',
+        'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
+            'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
@@ -3462,7 +3583,7 @@ DECLARE
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
-            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.details, redrive.dlq_events, '
+            'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
@@ -3656,9 +3777,9 @@ BEGIN
 END
 $$;
 
--- Name: headers_with_long(jsonb, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: headers_with_long(jsonb, text, text, text, integer); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
+CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text, bytes integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     BEGIN ATOMIC
  SELECT
@@ -3677,6 +3798,10 @@ CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position"
                  END, 'redrive-kind',
                  CASE
                      WHEN (length(headers_with_long.kind) > 100) THEN "left"(headers_with_long.kind, 4096)
+                     ELSE NULL::text
+                 END, 'redrive-body-bytes',
+                 CASE
+                     WHEN (headers_with_long.bytes > 16777216) THEN (headers_with_long.bytes)::text
                      ELSE NULL::text
                  END))::jsonb)) AS "?column?") w(headers);
 END;
@@ -3719,19 +3844,32 @@ BEGIN
     SELECT coalesce(array_agg(f.place), '{}'), coalesce(array_agg(a.id), '{}') INTO places, ids
     FROM added a
     JOIN firsts f ON (f.letter).id = a.id;
+    PERFORM redrive.keep_pieces(p.id, raws[p.place])
+    FROM unnest(places, ids) AS p (place, id)
+    WHERE octet_length(raws[p.place]) > 16777216;
     RETURN QUERY
     SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
     UNION ALL
     SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
     FROM (
-        SELECT array_agg(e.place ORDER BY e.place) AS places, jsonb_agg(
-                   e.failure - 'letter' || jsonb_build_object('raw_base64', encode(e.raw, 'base64'))
-                   ORDER BY e.place) AS failures
+        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(f.source ORDER BY e.place) AS sources,
+               array_agg(f."position" ORDER BY e.place) AS positions, array_agg(f.queue ORDER BY e.place) AS queues,
+               array_agg(f.kind ORDER BY e.place) AS kinds, array_agg(e.raw ORDER BY e.place) AS raws,
+               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
+               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
+               array_agg(f.error_message ORDER BY e.place) AS messages,
+               array_agg(f.error_detail ORDER BY e.place) AS details,
+               array_agg(f.group_key ORDER BY e.place) AS group_keys
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+            source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
+            error_message text, error_detail text, group_key text)
         WHERE e.place <> ALL (places)
     ) r
-    CROSS JOIN LATERAL redrive.capture_many(r.failures) c
-    WHERE r.failures IS NOT NULL
+    CROSS JOIN LATERAL redrive.capture_letters(
+        r.sources, r.positions, r.queues, r.kinds, r.raws, NULL, r.content_types, r.headers, r.classes, r.messages,
+        r.details, r.group_keys) c
+    WHERE r.places IS NOT NULL
     ORDER BY 1;
 END
 $$;
@@ -3753,6 +3891,11 @@ BEGIN
     letter.id := nextval('redrive.job_id');
     letter.source := redrive.shortened(letter.source, 100);
     letter."position" := redrive.shortened(letter."position", 500);
+    IF octet_length(bytes) > 16777216 THEN
+        letter.raw := substring(bytes FROM 1 FOR 65536);
+        letter.headers := redrive.headers_with_long(letter.headers, NULL, NULL, NULL, octet_length(bytes));
+        RETURN letter;
+    END IF;
     letter.payload := redrive.json_of(bytes);
     IF letter.payload IS NULL OR (failure -> 'letter' ->> 'has_raw')::boolean THEN
         letter.raw := bytes;
@@ -3931,6 +4074,28 @@ BEGIN
     RETURN convert_from(raw, 'UTF8')::jsonb;
 EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
     RETURN NULL;
+END
+$$;
+
+-- Name: keep_pieces(bigint, bytea); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.keep_pieces(id bigint, raw bytea) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT l.id, l.edits, p.place, substring(keep_pieces.raw FROM (p.place - 1) * 1048576 + 1 FOR 1048576)
+    FROM redrive.dead_letters l
+    CROSS JOIN generate_series(1, (octet_length(keep_pieces.raw) - 1) / 1048576 + 1) AS p (place)
+    WHERE l.id = keep_pieces.id;
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        UPDATE redrive.dead_letters l
+        SET raw = '[redacted]', redacted = (r.new).redacted
+        FROM (SELECT redrive.redact(k) AS new FROM redrive.dead_letters k WHERE k.id = keep_pieces.id) r
+        WHERE l.id = keep_pieces.id AND '' = ANY ((r.new).redacted);
+        PERFORM redrive.drop_redacted_pieces(ARRAY[keep_pieces.id]);
+    END IF;
 END
 $$;
 
@@ -5473,7 +5638,9 @@ BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
         ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
-        '  CASE WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
+        '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
+        '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
+        '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
         '  AS refused'
         ' FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
@@ -5769,12 +5936,24 @@ DECLARE
     parts text[];
     pattern text;
     bytes bytea;
+    whole bytea;
 BEGIN
+    IF letter.payload IS NULL AND octet_length(letter.raw) = 65536 THEN
+        whole := (SELECT string_agg(p.bytes, '' ORDER BY p.place) FROM redrive.captured_pieces p
+            WHERE p.letter_id = letter.id AND p.version = letter.edits);
+    END IF;
     FOR rule IN
         SELECT r.* FROM redrive.redactions r
         WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
         ORDER BY r.id
     LOOP
+        IF whole IS NOT NULL AND (rule.paths <> '{}' OR EXISTS (
+            SELECT FROM unnest(rule.patterns) AS p (pattern) WHERE redrive.redact_bytes(whole, p.pattern) <> whole))
+        THEN
+            letter.raw := '[redacted]';
+            letter.redacted := array_remove(letter.redacted, '') || ''::text;
+            whole := NULL;
+        END IF;
         FOREACH pointer IN ARRAY rule.paths LOOP
             parts := redrive.pointer_parts(pointer);
             IF letter.payload #> parts IS NOT NULL
@@ -5902,6 +6081,7 @@ BEGIN
             letter.payload := version.payload;
             letter.raw := version.raw;
             letter.redacted := version.redacted;
+            letter.edits := version.version;
             letter := redrive.redact(letter);
             UPDATE redrive.letter_versions v
             SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
@@ -5924,6 +6104,7 @@ BEGIN
     FROM redone r
     WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;
+    PERFORM redrive.drop_redacted_pieces(page);
     IF letters > 0 THEN
         act := redrive.record_act('redact', person, reason, filter, letters,
             CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
@@ -6065,6 +6246,9 @@ CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT fal
         WHEN l.id IS NULL THEN 'gone'
         WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN octet_length(l.raw) = 65536 AND EXISTS (
+            SELECT FROM redrive.captured_pieces p WHERE p.letter_id = l.id AND p.version = l.edits
+        ) THEN 'too_large'
         WHEN l.payload IS NULL THEN 'no_json'
         WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
         WHEN l.unique_key IS NOT NULL AND EXISTS (
@@ -6477,12 +6661,16 @@ CREATE FUNCTION redrive.reopen_captured() RETURNS trigger
 DECLARE
     earlier redrive.dead_letters := OLD;
 BEGIN
+    -- Bytes in pieces cannot be compared by their start.
+    IF EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = OLD.id AND p.version = OLD.edits) THEN
+        NEW.edits := OLD.edits + 1;
+    END IF;
     -- A rule may be newer than the earlier failure.
     IF EXISTS (SELECT FROM redrive.redactions) THEN
         NEW := redrive.redact(NEW);
         earlier := redrive.redact(earlier);
     END IF;
-    IF (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
+    IF NEW.edits > OLD.edits OR (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
         VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
         NEW.edits := earlier.edits + 1;
@@ -6627,6 +6815,7 @@ BEGIN
         FROM redrive.archived_letters a
         CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
         WHERE a.id = ANY (free);
+        PERFORM redrive.drop_redacted_pieces(free);
         PERFORM redrive.count_restored(free);
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
     END IF;
@@ -6685,6 +6874,11 @@ BEGIN
         k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
         restore_letters.filter, 'restore', restore_letters.audit) e
     WHERE k.ids IS NOT NULL;
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT p.letter_id, u.version, p.place, p.bytes
+    FROM unnest(restored, versions) AS u (id, version)
+    JOIN redrive.captured_pieces p
+        ON p.letter_id = u.id AND p.version = coalesce(restore_letters.to_version, u.version - 2);
     -- A restored payload is as redacted as it was.
     UPDATE redrive.dead_letters l
     SET redacted = v.redacted
@@ -8225,6 +8419,26 @@ COMMENT ON COLUMN redrive.breakers.delay_ms IS 'The wait before a probe. A faile
 
 COMMENT ON COLUMN redrive.breakers.probe_at IS 'When the next probe may start; infinity: an operator must close the breaker.';
 
+-- Name: captured_pieces; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.captured_pieces (
+    letter_id bigint NOT NULL,
+    version integer NOT NULL,
+    place integer NOT NULL,
+    bytes bytea NOT NULL,
+    CONSTRAINT captured_pieces_place_check CHECK ((place > 0)),
+    CONSTRAINT captured_pieces_version_check CHECK ((version >= 0))
+);
+ALTER TABLE ONLY redrive.captured_pieces ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+-- Name: TABLE captured_pieces; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.captured_pieces IS 'The bytes of captured failures that exceed 16 MiB.';
+
+-- Name: COLUMN captured_pieces.version; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.captured_pieces.version IS 'The number of edits of the letter when it had these bytes.';
+
 -- Name: claim_marks; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.claim_marks (
@@ -9321,7 +9535,7 @@ CREATE TABLE redrive.run_letters (
     ordinal bigint NOT NULL,
     letter_id bigint NOT NULL,
     outcome text COLLATE pg_catalog."C",
-    CONSTRAINT run_letters_outcome_check CHECK ((outcome = ANY (ARRAY['recovered'::text, 'died_alike'::text, 'died_differently'::text, 'skipped_gone'::text, 'skipped_not_open'::text, 'skipped_quarantined'::text, 'skipped_no_json'::text, 'skipped_redacted'::text, 'skipped_conflict'::text, 'skipped_locked'::text])))
+    CONSTRAINT run_letters_outcome_check CHECK ((outcome = ANY (ARRAY['recovered'::text, 'died_alike'::text, 'died_differently'::text, 'skipped_gone'::text, 'skipped_not_open'::text, 'skipped_quarantined'::text, 'skipped_too_large'::text, 'skipped_no_json'::text, 'skipped_redacted'::text, 'skipped_conflict'::text, 'skipped_locked'::text])))
 )
 WITH (fillfactor='55', autovacuum_vacuum_scale_factor='0.1');
 
@@ -9467,6 +9681,11 @@ ALTER TABLE ONLY redrive.audit
 
 ALTER TABLE ONLY redrive.breakers
     ADD CONSTRAINT breakers_pkey PRIMARY KEY (name);
+
+-- Name: captured_pieces captured_pieces_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.captured_pieces
+    ADD CONSTRAINT captured_pieces_pkey PRIMARY KEY (letter_id, version, place);
 
 -- Name: claim_marks claim_marks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -9834,6 +10053,18 @@ CREATE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters REFERENCING OL
 -- Name: dlq_events delete_event; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER delete_event INSTEAD OF DELETE ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.delete_event();
+
+-- Name: archived_letters delete_pieces; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_pieces AFTER DELETE ON redrive.archived_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();
+
+-- Name: dead_letters delete_pieces; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_pieces AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();
+
+-- Name: letter_versions delete_version_pieces; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();
 
 -- Name: dead_letters delete_versions; Type: TRIGGER; Schema: redrive; Owner: -
 

@@ -24,7 +24,7 @@ const WAITING: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn a_task_waits_for_its_own_row_and_for_no_other_one() {
+fn a_task_waits_for_its_row_and_no_other_one() {
     let test = TestDatabase::migrated();
     let (mut holder, mut client) = (test.client(), test.client());
     client

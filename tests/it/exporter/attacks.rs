@@ -132,11 +132,14 @@ fn the_exporter_keeps_serving_after_accept_fails() {
     let test = TestDatabase::migrated();
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);
+    wait_until("the connections to end", SOON, || {
+        exporter.threads("connection") == 0
+    });
     // The number varies, because the process inherits open descriptors.
     let needed = exporter.free_descriptor();
     drop(exporter);
-    // One more descriptor for four connections: accepting fails.
-    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 1);
+    // Two more descriptors for four connections: accepting fails.
+    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 2);
     up(&exporter);
     let held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
     wait_until("it to fail to accept", SOON, || {

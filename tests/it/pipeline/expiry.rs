@@ -140,11 +140,13 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
         .start()
         .unwrap();
     counted(&failing, "the first attempt", |counts| counts.retried == 1);
+    stop(failing);
     two_hours_later(&test);
     let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
     assert_eq!(test.client().execute(due, &[]).unwrap(), 1);
+    let (late, _) = noting(&queue);
     drained(&queue);
-    stop(failing);
+    stop(late);
     let letters = expired(queue.database());
     let [letter] = &letters[..] else {
         panic!("{letters:?}")

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_ends_at_a_keyword_of_its_own_group() {
+    fn an_expression_ends_at_a_keyword_of_the_same_group() {
         let cases = [
             (
                 "a = (SELECT b WHERE c) ORDER BY d",

@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn a_scrape_is_served_next_whatever_one_other_address_does(
+    fn one_other_address_cannot_delay_a_scrape(
         places in 2..17_usize,
         events in vec(event(), 0..80),
     ) {

@@ -211,7 +211,7 @@ fn marks_that_move_on_do_not_prolong_a_pass() {
 }
 
 #[test]
-fn a_full_sweep_goes_on_after_its_last_job_at_once() {
+fn a_full_sweep_continues_after_its_last_job_at_once() {
     let now = Instant::now();
     let marks = BTreeMap::from([(-2, MILLION), (0, MILLION), (1, MILLION)]);
     let mut windows = Windows::new(now, MILLION, marks);
