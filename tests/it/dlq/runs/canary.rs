@@ -76,10 +76,16 @@ fn a_canary_that_recovers_is_followed_by_a_ramp() {
     let mut driver = start(&test, &unthrottled().canary(2));
     let (end, steps) = drive(&mut driver);
     assert_eq!(end, DriveStatus::Ended(RunState::Finished));
-    // Two, four times two, sixteen times two, and the rest.
-    let mut stages: Vec<u64> = steps.iter().map(|step| step.tried).collect();
-    stages.dedup();
-    assert_eq!(stages[..3], [2, 10, 42], "{stages:?}");
+    // Two, four times two, sixteen times two, and the rest. No step goes past the end of a stage, but a
+    // run that is slow because of live jobs may need several for one.
+    let mut tried: Vec<u64> = steps.iter().map(|step| step.tried).collect();
+    tried.dedup();
+    let ends: Vec<u64> = [2, 10, 42]
+        .into_iter()
+        .filter(|end| tried.contains(end))
+        .collect();
+    assert_eq!(ends, [2, 10, 42], "{tried:?}");
+    assert_eq!(tried[..2], [2, 10], "{tried:?}");
     for (stage, before) in steps[1..3].iter().zip([2, 10]) {
         assert!(stage.recovered * 10 >= before * 9, "{steps:?}");
     }
