@@ -6,8 +6,8 @@
 -- Removes every row of the queue of a rehearsal, except its audit, and records that. The name of the queue is
 -- `gameday-` and 12 hexadecimal digits; every other name is refused. It removes jobs, leases, letters, versions,
 -- archived letters, failure groups, the runs that selected the queue, its breaker, its worker and its counters.
--- Counts that were folded into `__other__`, because 100 other queues have series of their own, stay there. Returns
--- the number of jobs and letters that it removed; leased jobs count.
+-- The metrics name 100 queues. Counts that were folded into `__other__`, because the queue was not among them, stay
+-- there. Returns the number of jobs and letters that it removed; leased jobs count.
 --
 -- It runs with the owner's privileges, because no other role may change the counters.
 CREATE FUNCTION redrive.remove_gameday(queue text, person text DEFAULT NULL, reason text DEFAULT NULL)

@@ -212,7 +212,7 @@ fn a_long_error_is_wrapped_on_a_terminal_only() {
     let status = failing(window).status().unwrap();
     assert_eq!(status.code(), Some(2));
     let mut shown = Vec::new();
-    // Reading fails after the end, because nobody has the window open any more.
+    // The read fails at the end, because the process has closed the window.
     drop(File::from(terminal).read_to_end(&mut shown));
     assert_eq!(
         String::from_utf8_lossy(&shown),

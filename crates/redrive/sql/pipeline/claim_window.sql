@@ -1,6 +1,6 @@
 -- Purpose: moves up to $4 ready jobs of a large queue into leases and returns these. It differs from claim.sql
 --          only in what it reads: ids of single ranks. A scan for these stops at their last id. For the range of
---          claim.sql, (rank, id) < (rank, last id), PostgreSQL 14 to 17 read on to the end of the rank.
+--          claim.sql, (rank, id) < (rank, last id), PostgreSQL 15 reads on to the end of the rank.
 -- Called by: pipeline/claim.rs, for a worker's fetcher.
 -- $1 text       queue
 -- $2 text[]     kinds that this worker handles; NULL: all

@@ -11,8 +11,8 @@ impl Admin<'_> {
     ///
     /// `redrive gameday` makes such queues and calls this at its end. Jobs, letters, archived
     /// letters, failure groups, runs and counters of the queue are gone after one transaction;
-    /// a worker that still runs its jobs loses them. Counters stay only in `__other__`, if 100
-    /// other queues have series of their own.
+    /// a worker that still runs its jobs loses them. The metrics name 100 queues; counts that were
+    /// added to `__other__`, because the queue was not among them, stay there.
     ///
     /// # Errors
     /// *Invalid* for any other name; otherwise if the database rejects the statement or does not

@@ -1,8 +1,7 @@
 //! Limits how fast the failures of each source are captured. Pure but for the clock.
 //!
-//! The generic cell rate algorithm ([RFC 2698](https://www.rfc-editor.org/rfc/rfc2698) describes the
-//! equal token bucket): a source has a time before which its next failure is too early, and each failure
-//! moves that time on.
+//! This is the generic cell rate algorithm (ITU-T I.371, annex A): each source has a time before which
+//! its next failure is too early, and each failure moves that time on.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! Whatever removes or redacts a letter removes or redacts all bytes of a large capture.
+//! Removing or redacting a letter also removes or redacts all bytes of a large capture.
 
 use std::time::Duration;
 
