@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::wait::{SOON, wait_until};
 
@@ -172,8 +172,12 @@ impl Exporter {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it runs");
+    }
+
+    fn pid(&self) -> Pid {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a process"), signal).expect("it runs");
+        pid.expect("a process")
     }
 
     /// Waits for the process to end.
@@ -199,11 +203,16 @@ impl Exporter {
         (of("VmRSS:"), of("VmHWM:"))
     }
 
-    /// Returns the lowest free descriptor. A limit counts up to it, and no inherited ones above.
-    pub fn free_descriptor(&self) -> usize {
+    /// Lowers the limit of descriptors so that only this number can still be opened.
+    pub fn leave_descriptors(&self, free: usize) {
         let fd = format!("/proc/{}/fd", self.child.id());
-        let is_free = |number: &usize| fs::symlink_metadata(format!("{fd}/{number}")).is_err();
-        (0..65_536).find(is_free).expect("a free descriptor")
+        let is_free = |number: &u64| fs::symlink_metadata(format!("{fd}/{number}")).is_err();
+        let last = (0..65_536).filter(is_free).nth(free);
+        let limit = Rlimit {
+            current: last,
+            maximum: last,
+        };
+        prlimit(Some(self.pid()), Resource::Nofile, limit).expect("it runs");
     }
 
     /// Returns the number of threads with this name.

@@ -66,7 +66,6 @@ fn a_flood_from_one_address_keeps_no_other_out() {
     let test = TestDatabase::migrated();
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);
-    let mut early = exporter.connect();
     let attacker = Ipv4Addr::new(127, 0, 0, 2);
     let mut slow: Vec<TcpStream> = (0..600).map(|_| exporter.connect_from(attacker)).collect();
     for stream in &mut slow {
@@ -76,8 +75,6 @@ fn a_flood_from_one_address_keeps_no_other_out() {
     wait_until("the flood to have its share", SOON, || {
         exporter.threads("connection") == 32
     });
-    early.write_all(SCRAPE).unwrap();
-    assert!(answer(early).contains("\nredrive_up 1\n"));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -130,17 +127,7 @@ fn the_exporter_survives_running_out_of_descriptors() {
 #[test]
 fn the_exporter_keeps_serving_after_accept_fails() {
     let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
-    wait_until("the connections to end", SOON, || {
-        exporter.threads("connection") == 0
-    });
-    // The number varies, because the process inherits open descriptors.
-    let needed = exporter.free_descriptor();
-    drop(exporter);
-    // Two more descriptors for four connections: accepting fails.
-    let exporter = Exporter::limited(PROGRAM, test.url(), needed + 2);
-    up(&exporter);
+    let exporter = with_free_descriptors(&test, 2);
     let held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
     wait_until("it to fail to accept", SOON, || {
         exporter.log().contains("could not accept a connection")
@@ -150,6 +137,26 @@ fn the_exporter_keeps_serving_after_accept_fails() {
         exporter.get("/-/healthy").status == 200
     });
     up(&exporter);
+}
+
+#[test]
+fn a_scrape_that_takes_the_last_descriptor_is_answered() {
+    let test = TestDatabase::migrated();
+    let exporter = with_free_descriptors(&test, 1);
+    for _ in 0..5 {
+        assert!(exporter.scrape(10).is_up());
+    }
+}
+
+/// Starts an exporter that has this number of descriptors for clients.
+fn with_free_descriptors(test: &TestDatabase, free: usize) -> Exporter {
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    wait_until("the connections to end", SOON, || {
+        exporter.threads("connection") == 0
+    });
+    exporter.leave_descriptors(free);
+    exporter
 }
 
 #[test]

@@ -169,9 +169,10 @@ impl Server {
         }
     }
 
-    /// Accepts connections until there are no more, or until others should be served first.
+    /// Accepts connections until there are no more, or until others should be served first. Call it
+    /// when there is one: an error then means that it could not be accepted.
     fn accept(&self, socket: &TcpListener) -> io::Result<()> {
-        for _ in 0..ACCEPT_BATCH {
+        for accepted in 0..ACCEPT_BATCH {
             match socket.accept() {
                 Ok((stream, client)) => self.connections.add(stream, client.ip()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -183,6 +184,9 @@ impl Server {
                             | ErrorKind::ConnectionReset
                             | ErrorKind::Interrupted
                     ) => {}
+                // Linux reserves a descriptor before it looks for a connection. Without a free one,
+                // this error does not say that another client waits.
+                Err(_) if accepted > 0 => break,
                 Err(error) => return Err(error),
             }
         }
