@@ -89,7 +89,28 @@ DECLARE
     most   integer := redrive.metrics_priorities(cardinality(queues));
 BEGIN
     RETURN QUERY
-    WITH counted AS MATERIALIZED (
+    WITH by_kind AS MATERIALIZED (
+        SELECT k.queue, few.kind, count(*) AS jobs
+        FROM unnest(queues) AS k (queue)
+        CROSS JOIN LATERAL (
+            -- In the order of claims: jobs that nobody takes are left behind, at its start.
+            SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
+            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
+        ) few
+        GROUP BY k.queue, few.kind
+    ),
+    -- Kinds with a slot keep their names. The most frequent others take the places that are left.
+    named AS (
+        SELECT r.queue, r.jobs,
+               CASE WHEN s.name IS NOT NULL
+                        OR row_number() OVER (PARTITION BY r.queue, s.name IS NULL ORDER BY r.jobs DESC, r.kind)
+                           + (SELECT count(*) FROM redrive.metric_slots o WHERE o.label = 'kind' AND o.queue = r.queue)
+                           <= 20
+                    THEN r.kind ELSE '__other__' END AS kind
+        FROM by_kind r
+        LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
+    ),
+    counted AS MATERIALIZED (
         SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, head.ready_at AS next_at,
                least(head.ready_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
@@ -101,13 +122,10 @@ BEGIN
             WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
         ) handled
         CROSS JOIN LATERAL (
-            -- In the order of claims: jobs that nobody takes are left behind, at its start.
-            SELECT count(*) AS jobs,
-                   count(*) FILTER (WHERE NOT handled.takes_all AND few.kind <> ALL (handled.kinds)) AS unhandled
-            FROM (
-                SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
-                ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
-            ) few
+            SELECT coalesce(sum(r.jobs), 0) AS jobs,
+                   coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
+                       AS unhandled
+            FROM by_kind r WHERE r.queue = k.queue
         ) ready
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
@@ -168,7 +186,11 @@ BEGIN
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
-    ) v (metric, labels, value);
+    ) v (metric, labels, value)
+    UNION ALL
+    SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
+    FROM named n
+    GROUP BY n.queue, n.kind;
 END
 $$;
 

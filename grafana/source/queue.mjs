@@ -192,6 +192,19 @@ export const queue = dashboard({
           type: 'redrive stats QUEUE',
         },
       }),
+      graph({
+        title: 'Ready jobs by kind',
+        queries: [{ expr: top('sum by (kind) (redrive_queue_ready_jobs_by_kind{@q})'), legend: '{{kind}}' }],
+        style: 'stack',
+        w: 24,
+        h: 6,
+        help: {
+          about: 'Ready jobs of the most frequent kinds, among those that *Jobs by state* counts. Kinds beyond 20 per queue are summed as `__other__`.',
+          healthy: 'each kind drains.',
+          otherwise: 'a kind that stays has too few workers that handle it, or an open breaker holds it back.',
+          type: 'redrive stats QUEUE',
+        },
+      }),
     ),
     row(
       'Latency',

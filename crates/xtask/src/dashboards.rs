@@ -58,48 +58,48 @@ pub(crate) fn run(options: &DashboardOptions, interrupt: &Interrupt) -> Result<(
         folder: root.join("grafana/screenshots"),
     };
     let pause = Duration::from_secs(options.minutes * 60) / scenarios::PAUSES;
-    check_and_draw(&root, pause, Some(&drawing), interrupt)?;
+    check_and_draw(&root, pause, &drawing, interrupt)?;
     println!("\nThe screenshots are in {}.", drawing.folder.display());
     Ok(())
 }
 
-/// The step of `cargo xtask test`. Only the full suite draws.
+/// The step of `cargo xtask test`. Only the full suite starts a system and draws.
 pub(crate) fn check(root: &Path, suite: Suite, interrupt: &Interrupt) -> Result<()> {
-    let drawing = Drawing {
-        themes: &["dark"],
-        folder: root.join("target/grafana/pictures"),
-    };
-    let drawing = (suite == Suite::Full).then_some(&drawing);
-    check_and_draw(root, SHORT_PAUSE, drawing, interrupt)
+    match suite {
+        Suite::Quick => Checks::prepare(root, interrupt)?.check_files(),
+        Suite::Full => {
+            let drawing = Drawing {
+                themes: &["dark"],
+                folder: root.join("target/grafana/pictures"),
+            };
+            check_and_draw(root, SHORT_PAUSE, &drawing, interrupt)
+        }
+    }
 }
 
 fn check_and_draw(
     root: &Path,
     pause: Duration,
-    drawing: Option<&Drawing<'_>>,
+    drawing: &Drawing<'_>,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let checks = Checks::prepare(root, interrupt)?;
     checks.check_files()?;
-    if let Some(drawing) = drawing {
-        CHROMIUM.find(interrupt)?;
-        let folder = &drawing.folder;
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-        checks.prepare_drawing()?;
-    }
+    CHROMIUM.find(interrupt)?;
+    let folder = &drawing.folder;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    checks.prepare_drawing()?;
     let environment = Environment::start(interrupt)?;
     let recorded = environment.run_scenarios(pause)?;
     // Run all checks before failing: the scenarios take long.
-    let mut results = vec![
+    let results = [
         commands::check(root, interrupt, &recorded),
         checks.check_metrics(&recorded),
         checks.check_queries(&recorded),
+        checks.draw(&recorded, drawing),
+        checks.draw_on_call_screen(&recorded, drawing),
     ];
-    if let Some(drawing) = drawing {
-        results.push(checks.draw(&recorded, drawing));
-        results.push(checks.draw_on_call_screen(&recorded, drawing));
-    }
     results.into_iter().collect()
 }
 

@@ -27,8 +27,8 @@ const TEST_THREADS_PER_CORE: usize = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Run everything: all chaos scenarios and mutants, mutated alerts, drawn dashboards, more
-    /// schedules of the models, package builds, and the oldest and newest PostgreSQL
+    /// Run everything: all chaos scenarios and mutants, mutated alerts, live dashboards, benchmarks,
+    /// more schedules of the models, package builds, and the oldest and newest PostgreSQL
     #[arg(long)]
     full: bool,
     /// Run the integration tests and a minute of chaos on these versions of PostgreSQL instead,
@@ -69,11 +69,11 @@ enum Step {
     Docs,
     /// Alert rules and their tests; --full mutates the rules
     Alerts,
-    /// Dashboards against a live system; --full draws them
+    /// Dashboards; --full checks them against a live system and draws them
     Dashboards,
     /// Faults under load and mutants; --full runs every scenario
     Chaos,
-    /// All benchmark scenarios, small
+    /// All benchmark scenarios, small; only with --full
     Benches,
     /// Bans, licenses, sources and advisories of dependencies
     Deny,
@@ -128,11 +128,9 @@ impl TestOptions {
         if !self.only.is_empty() {
             return Ok(self.only.iter().copied().map(Task::Step).collect());
         }
-        let mut tasks: Vec<_> = Step::value_variants()
-            .iter()
-            .copied()
-            .map(Task::Step)
-            .collect();
+        let steps = Step::value_variants().iter().copied();
+        let steps = steps.filter(|step| self.full || *step != Step::Benches);
+        let mut tasks: Vec<_> = steps.map(Task::Step).collect();
         if self.full {
             let default = Binaries::find(interrupt)?;
             let others = [OLDEST, NEWEST].into_iter();

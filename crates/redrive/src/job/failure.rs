@@ -332,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn fifty_megabytes_of_an_error_are_cut() {
+    fn megabytes_of_an_error_are_cut() {
         for text in ["x", "\0", "é", "😀\n"] {
-            let text = text.repeat(50 * 1024 * 1024 / text.len());
+            let text = text.repeat(8 * 1024 * 1024 / text.len());
             let failure = Failure::retry(text.clone())
                 .class(text.clone())
                 .group_key(text.clone())

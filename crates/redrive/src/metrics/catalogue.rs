@@ -78,6 +78,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Live jobs by state. Ready and delayed jobs are counted up to 10000 over all queues, see redrive_queue_jobs_capped."),
     gauge("redrive_queue_jobs_capped", &[QUEUE, JOB_STATE], Source::Queues,
         "1 if there are more jobs than were counted, otherwise 0."),
+    gauge("redrive_queue_ready_jobs_by_kind", &[QUEUE, KIND], Source::Queues,
+        "Ready jobs by kind, among those that redrive_queue_jobs counts."),
     gauge("redrive_queue_unhandled_jobs", &[QUEUE], Source::Queues,
         "Ready jobs of kinds that no live worker of the queue handles, among those that redrive_queue_jobs counts."),
     gauge("redrive_queue_oldest_ready_age_seconds", &[QUEUE], Source::Queues,

@@ -18,12 +18,14 @@ pub(crate) struct QueueNames {
 const MAX_FOLDED: usize = 10_000;
 
 impl QueueNames {
-    /// Collects series and sums those of queues beyond the limit under [`OTHER`].
+    /// Collects series and sums those of queues beyond the limit, with their kinds, under [`OTHER`].
     pub(crate) fn fold(&mut self, series: impl IntoIterator<Item = (Key, Value)>) -> Series {
         let mut result = Series::new();
         for (key, value) in series {
             let key = match key.label("queue") {
-                Some(queue) if !self.admit(queue) => key.with_label("queue", OTHER),
+                Some(queue) if !self.admit(queue) => {
+                    key.with_label("queue", OTHER).with_label("kind", OTHER)
+                }
                 Some(_) | None => key,
             };
             match result.get_mut(&key) {
@@ -111,13 +113,23 @@ mod tests {
             "redrive_jobs_enqueued_total",
             "redrive_dlq_oldest_age_seconds",
         );
+        let by_kind = "redrive_queue_ready_jobs_by_kind";
         let series = names.fold([
             series_of(counter, "late", &[], 2.0),
             series_of(counter, "later", &[], 3.0),
             series_of(counter, "q7", &[], 5.0),
             series_of(age, "late", &[], 30.0),
             series_of(age, "later", &[], 20.0),
+            series_of(by_kind, "late", &["resize"], 6.0),
+            series_of(by_kind, "later", &["convert"], 7.0),
         ]);
+        let other = |key: &Key| *key.labels == [OTHER.to_owned(), OTHER.to_owned()];
+        let folded = series.iter().find(|(key, _)| other(key));
+        assert_eq!(
+            folded.map(|(_, value)| value),
+            Some(&Value::Number(13.0)),
+            "kinds are summed, too"
+        );
         assert_eq!(
             number(&series, counter, OTHER),
             Some(5.0),

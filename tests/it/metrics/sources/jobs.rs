@@ -1,7 +1,7 @@
 //! Live jobs, breakers and segments.
 
 use super::reading;
-use redrive::metrics::Reading;
+use redrive::metrics::{OTHER, Reading};
 use redrive_tests::{TestDatabase, reads, scalar};
 
 use super::{LIVE, about};
@@ -75,6 +75,35 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
         )
         .unwrap();
     reads(&reading(&mut client), UNHANDLED, &["one"], 10.0);
+}
+
+#[test]
+fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
+    const BY_KIND: &str = "redrive_queue_ready_jobs_by_kind";
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'many', 'k' || k, '{}' FROM generate_series(1, 23) k, generate_series(1, k); \
+             INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'few', 'k1', '{}' FROM generate_series(1, 7); \
+             INSERT INTO redrive.metric_slots (label, queue, name) \
+             VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')",
+        )
+        .unwrap();
+    let found = reading(&mut client);
+    for kind in (7..=23).chain([1, 2]) {
+        reads(
+            &found,
+            BY_KIND,
+            &["many", &format!("k{kind}")],
+            f64::from(kind),
+        );
+    }
+    reads(&found, BY_KIND, &["many", OTHER], 3.0 + 4.0 + 5.0 + 6.0);
+    reads(&found, BY_KIND, &["few", "k1"], 7.0);
 }
 
 #[test]
