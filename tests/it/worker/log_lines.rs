@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob};
-use redrive_tests::{Order, TestDatabase, counted, ids, stop, worker};
+use redrive_tests::{Logged, Order, SOON, TestDatabase, counted, ids, stop, wait_until, worker};
 
 /// A log that keeps the lines.
 struct Lines(Mutex<Vec<(Level, String)>>);
@@ -62,4 +62,29 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
         assert_eq!(*found, level, "{line}");
         assert!(line.starts_with("queue=orders worker="), "{line}");
     }
+}
+
+#[test]
+fn an_idle_worker_warns_about_ready_jobs_that_it_does_not_handle() {
+    let logged = Logged::start(LevelFilter::Warn);
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                 SELECT 0, q, k, '{}' FROM (VALUES ('orders', 'refund'), ('orders', 'refund'), ('mail', 'letter')) v (q, k)";
+    test.client().batch_execute(added).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let unhandled = || -> Vec<String> {
+        let lines = logged.lines().into_iter();
+        lines.filter(|line| line.contains("no handler")).collect()
+    };
+    wait_until("the warning", SOON, || !unhandled().is_empty());
+    stop(worker);
+    let [line] = &unhandled()[..] else {
+        panic!("one line: {:#?}", unhandled())
+    };
+    let warning = " kind=refund: 2 ready jobs have no handler in this worker";
+    assert!(line.ends_with(warning), "{line}");
 }

@@ -3,11 +3,14 @@
 -- $1 text      queue
 -- $2 text[]    kinds that the worker handles
 -- Locks: none.
--- Index relied on: jobs_for_claim; it stops after 1,000 jobs.
--- Rows: one per kind. Zero rows: the worker handles the kinds of all ready jobs.
+-- Index relied on: jobs_for_claim, for the first 1,000 jobs in the order of claims: jobs that nobody takes are
+--                  left behind, at its start.
+-- Rows: one per kind. Zero rows: the worker handles the kinds of these jobs.
 SELECT j.kind, count(*) AS jobs
 FROM (
-    SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1 AND r.kind <> ALL ($2::text[]) LIMIT 1000
+    SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1
+    ORDER BY ((r.generation > 0)::integer - 2 * r.priority), r.id LIMIT 1000
 ) j
+WHERE j.kind <> ALL ($2::text[])
 GROUP BY j.kind
 ORDER BY j.kind

@@ -256,7 +256,10 @@ impl Fetcher<'_> {
             WakeMode::Notified | WakeMode::Polling => self.poll_wait().min(wait),
             WakeMode::Busy => wait,
         };
-        self.warn_of_unserved();
+        // Otherwise it has not searched the whole queue yet.
+        if !wait.is_zero() {
+            self.warn_of_unserved();
+        }
         let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
         let wait = until_probe.map_or(wait, |probe| wait.min(probe.max(Duration::from_millis(1))));
         select! {
