@@ -8,6 +8,7 @@ pub(crate) mod driver;
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use postgres::error::{DbError, Severity, SqlState};
 
@@ -24,7 +25,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: Kind,
     message: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +100,18 @@ impl Error {
     }
 
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
+    }
+
+    /// Returns the same error for another caller that waited for the same answer.
+    pub(crate) fn shared(&self) -> Error {
+        let Inner {
+            kind,
+            message,
+            source,
+        } = &*self.0;
+        Error::new(*kind, message.clone(), source.clone())
     }
 
     /// Converts an error of the driver. `doing` names the operation and its subject.
@@ -122,10 +133,10 @@ impl Error {
             ),
             Kind::Invalid | Kind::Unavailable | Kind::SchemaNewer | Kind::Database => message,
         };
-        Error::new(kind, message, Some(Box::new(DriverError::from(source))))
+        Error::new(kind, message, Some(Arc::new(DriverError::from(source))))
     }
 
-    fn new(kind: Kind, message: String, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
+    fn new(kind: Kind, message: String, source: Option<Arc<dyn StdError + Send + Sync>>) -> Error {
         Error(Box::new(Inner {
             kind,
             message,

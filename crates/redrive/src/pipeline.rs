@@ -1,6 +1,7 @@
 //! The life of a job, one step per module, in order.
 
 pub(crate) mod buckets;
+pub(crate) mod coalesce;
 pub(crate) mod queue;
 pub(crate) mod copy;
 pub(crate) mod enqueue;

@@ -60,6 +60,7 @@ mod library {
 
     pub(crate) mod pipeline {
         pub(crate) mod buckets;
+        pub(crate) mod coalesce;
         pub(crate) mod queue;
         pub(crate) mod promote;
         pub(crate) mod claim;

@@ -149,6 +149,11 @@ impl NewJob {
         Ok(())
     }
 
+    /// Whether the job is ready at once and has neither a key nor headers, as most jobs.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.delay.is_zero() && self.unique_key.is_none() && !self.has_headers()
+    }
+
     /// Whether anything is stored in the headers.
     pub(crate) fn has_headers(&self) -> bool {
         !self.headers.0.is_empty() || self.expires_in.is_some()

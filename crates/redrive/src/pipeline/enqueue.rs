@@ -1,5 +1,8 @@
 //! Enqueue: stores one job or many, also inside the caller's own transaction.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use postgres::{GenericClient, Row};
 
 use crate::db::session::Parameter;
@@ -106,15 +109,14 @@ impl Queue {
     /// As [`enqueue`](Queue::enqueue). *Invalid* also if an option is out of range.
     pub fn enqueue_job(&self, job: NewJob) -> Result<Enqueued> {
         job.check()?;
-        let queue = self.shared_name();
-        let doing = format!("enqueue into queue `{queue}`");
-        self.database().call(&doing.clone(), move |session| {
-            only(insert(
-                &queue,
-                std::slice::from_ref(&job),
-                |sql, values| session.query(&doing, sql, values),
-            )?)
-        })
+        if job.is_plain() {
+            let deadline = self.database().call_timeout();
+            let store = |jobs, within| self.store_plain(jobs, within);
+            return Ok(Enqueued::New(
+                self.coalescer().enqueue(job, deadline, &store)?,
+            ));
+        }
+        only(self.store(vec![job])?)
     }
 
     /// Stores a job with options in the caller's transaction.
@@ -172,6 +174,17 @@ impl Queue {
         };
         transaction.commit().map_err(failed)?;
         Ok(enqueued)
+    }
+
+    /// Stores the checked, plain jobs of one or more calls.
+    fn store_plain(&self, jobs: Arc<[NewJob]>, within: Duration) -> Result<Vec<JobId>> {
+        let queue = self.shared_name();
+        let doing = format!("enqueue into queue `{queue}`");
+        self.database()
+            .call_within(&doing.clone(), within, move |session| {
+                let run = |sql, values: &[Parameter<'_>]| session.query(&doing, sql, values);
+                Ok(ids(&insert(&queue, &jobs, run)?))
+            })
     }
 
     /// Stores checked jobs through the pool.
@@ -275,9 +288,7 @@ fn insert(
 ) -> Result<Vec<Enqueued>> {
     let id = |row: &Row| JobId::new(row.get("id"));
     if let [job] = jobs
-        && job.delay.is_zero()
-        && job.unique_key.is_none()
-        && !job.has_headers()
+        && job.is_plain()
     {
         let attempts = job.max_attempts.cast_signed();
         let values: [Parameter<'_>; 5] =

@@ -6,8 +6,10 @@ use crate::db::database::Database;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::name;
+use crate::pipeline::coalesce::Coalescer;
 
-/// A queue of a database. A clone is cheap.
+/// A queue of a database. A clone is cheap, and enqueues through clones share statements when they wait
+/// at the same moment.
 ///
 /// You need not create a queue: it exists while it holds jobs or letters.
 ///
@@ -22,6 +24,7 @@ use crate::job::name;
 pub struct Queue {
     db: Database,
     name: Arc<str>,
+    coalescer: Arc<Coalescer>,
 }
 
 impl Queue {
@@ -35,6 +38,7 @@ impl Queue {
         Ok(Queue {
             db: db.clone(),
             name: name.into(),
+            coalescer: Arc::default(),
         })
     }
 
@@ -50,6 +54,10 @@ impl Queue {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name)
+    }
+
+    pub(crate) fn coalescer(&self) -> &Coalescer {
+        &self.coalescer
     }
 
     /// Returns whether the queue holds no live job: none ready, delayed or leased.

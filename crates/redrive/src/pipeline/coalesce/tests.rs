@@ -1,0 +1,204 @@
+//! Calls whose statements a test answers one by one.
+
+use std::thread::{self, JoinHandle};
+
+use super::*;
+use crate::sync::channel::unbounded;
+
+const LONG: Duration = Duration::from_mins(1);
+
+/// A statement that waits for its answer.
+struct Statement {
+    jobs: Arc<[NewJob]>,
+    answer: Sender<Result<Vec<JobId>>>,
+}
+
+impl Statement {
+    fn payloads(&self) -> Vec<&str> {
+        self.jobs.iter().map(|job| job.payload.as_str()).collect()
+    }
+
+    /// Stores the jobs: the payload of each is its id.
+    fn store(self) {
+        let id = |payload: &str| JobId::new(payload.parse().expect("a number"));
+        let ids = self.payloads().into_iter().map(id).collect();
+        self.answer.send(Ok(ids)).expect("the call waits");
+    }
+
+    fn fail(self, error: Error) {
+        self.answer.send(Err(error)).expect("the call waits");
+    }
+}
+
+struct Calls {
+    coalescer: Arc<Coalescer>,
+    sent: Sender<Statement>,
+    statements: Receiver<Statement>,
+}
+
+impl Calls {
+    fn new() -> Calls {
+        let (sent, statements) = unbounded();
+        Calls {
+            coalescer: Arc::default(),
+            sent,
+            statements,
+        }
+    }
+
+    /// Enqueues a job on a thread. Returns when it has sent its statement or stands in line.
+    fn call(&self, payload: usize, deadline: Duration) -> JoinHandle<Result<JobId>> {
+        let (coalescer, sent) = (Arc::clone(&self.coalescer), self.sent.clone());
+        let before = self.known();
+        let thread = thread::spawn(move || {
+            let job = NewJob::raw("k", &payload.to_string()).expect("a good job");
+            coalescer.enqueue(job, deadline, &|jobs, _| {
+                let (answer, answered) = bounded(1);
+                sent.send(Statement { jobs, answer })
+                    .expect("the test runs");
+                answered.recv().expect("the test answers")
+            })
+        });
+        while self.known() == before && !thread.is_finished() {
+            thread::yield_now();
+        }
+        thread
+    }
+
+    /// Calls that run or have stood in line.
+    fn known(&self) -> (usize, u64) {
+        let line = self.coalescer.line();
+        (line.running, line.calls)
+    }
+
+    fn statement(&self) -> Statement {
+        self.statements.recv_timeout(LONG).expect("a statement")
+    }
+
+    /// Starts as many statements as may run, and returns their calls.
+    fn busy(&self) -> (Vec<JoinHandle<Result<JobId>>>, Vec<Statement>) {
+        (0..STATEMENTS)
+            .map(|n| (self.call(n, LONG), self.statement()))
+            .unzip()
+    }
+}
+
+fn id(thread: JoinHandle<Result<JobId>>) -> Result<JobId> {
+    thread.join().expect("no panic")
+}
+
+#[test]
+fn calls_that_wait_share_the_next_statement() {
+    let calls = Calls::new();
+    let (first, mut running) = calls.busy();
+    let waiting: Vec<_> = (10..15).map(|n| (n, calls.call(n, LONG))).collect();
+    assert!(calls.statements.is_empty(), "all places are taken");
+    running.remove(0).store();
+    let shared = calls.statement();
+    assert_eq!(shared.payloads(), ["10", "11", "12", "13", "14"]);
+    shared.store();
+    for (n, thread) in waiting {
+        assert_eq!(
+            id(thread).expect("stored"),
+            JobId::new(n.try_into().expect("small"))
+        );
+    }
+    running.remove(0).store();
+    for (n, thread) in first.into_iter().enumerate() {
+        assert_eq!(
+            id(thread).expect("stored"),
+            JobId::new(n.try_into().expect("small"))
+        );
+    }
+    assert_eq!(calls.coalescer.line().running, 0);
+}
+
+#[test]
+fn after_a_rejection_each_call_repeats_its_own_job() {
+    let calls = Calls::new();
+    let (_first, mut running) = calls.busy();
+    let [bad, good, better] = [10, 11, 12].map(|n| calls.call(n, LONG));
+    running.remove(0).store();
+    calls.statement().fail(Error::invalid("a bad job"));
+    for _ in 0..3 {
+        let alone = calls.statement();
+        match *alone.payloads() {
+            ["10"] => alone.fail(Error::invalid("a bad job")),
+            [_] => alone.store(),
+            _ => panic!("{:?}", alone.payloads()),
+        }
+    }
+    assert!(id(bad).expect_err("bad").is_invalid());
+    assert_eq!(id(good).expect("stored"), JobId::new(11));
+    assert_eq!(id(better).expect("stored"), JobId::new(12));
+    running.remove(0).store();
+}
+
+#[test]
+fn an_unknown_outcome_is_reported_to_each_call_and_not_repeated() {
+    let calls = Calls::new();
+    let (_first, mut running) = calls.busy();
+    let waiting = [10, 11, 12].map(|n| calls.call(n, LONG));
+    running.remove(0).store();
+    let lost = Error::unavailable("no answer").caused_by(Error::invalid("the cause"));
+    calls.statement().fail(lost);
+    for thread in waiting {
+        let error = id(thread).expect_err("unknown");
+        assert!(error.is_unavailable(), "{error}");
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(cause.as_deref(), Some("the cause"));
+    }
+    assert!(calls.statements.is_empty(), "nothing is repeated");
+    running.remove(0).store();
+}
+
+#[test]
+fn a_call_in_line_gives_up_at_its_deadline_and_its_job_is_not_stored() {
+    let calls = Calls::new();
+    let (_first, mut running) = calls.busy();
+    let late = calls.call(10, Duration::from_millis(1));
+    let error = id(late).expect_err("late");
+    assert!(
+        error.is_unavailable() && error.to_string().contains("within 1ms"),
+        "{error}"
+    );
+    let next = calls.call(11, LONG);
+    running.remove(0).store();
+    let statement = calls.statement();
+    assert_eq!(statement.payloads(), ["11"]);
+    statement.store();
+    assert_eq!(id(next).expect("stored"), JobId::new(11));
+    running.remove(0).store();
+}
+
+#[test]
+fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
+    let calls = Calls::new();
+    let (_first, mut running) = calls.busy();
+    let [head, behind] = [10, 11].map(|n| calls.call(n, LONG));
+    running.remove(0).store();
+    // The call at the head of the line panics when its statement is dropped without an answer.
+    drop(calls.statement());
+    assert!(head.join().is_err());
+    let error = id(behind).expect_err("no answer");
+    assert!(error.to_string().contains("panicked"), "{error}");
+    let next = calls.call(12, LONG);
+    calls.statement().store();
+    assert_eq!(id(next).expect("stored"), JobId::new(12));
+    running.remove(0).store();
+}
+
+#[test]
+fn a_statement_has_a_bounded_number_of_jobs_and_bytes() {
+    for (sizes, jobs) in [
+        (vec![], 0),
+        (vec![1; 99], 99),
+        (vec![1; 101], 100),
+        (vec![MAX_BYTES, 1], 1),
+        (vec![MAX_BYTES - 1, 1, 1], 2),
+        (vec![1024 * 1024, 1], 1),
+        (vec![1, MAX_BYTES], 1),
+    ] {
+        assert_eq!(batch_size(sizes.iter().copied()), jobs, "{sizes:?}");
+    }
+}
