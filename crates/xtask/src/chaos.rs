@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cargo::Artifacts;
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
-use crate::programs::PGBOUNCER;
+use crate::programs::{FAKETIME, PGBOUNCER};
 use crate::test::Suite;
 
 /// The longest round, in minutes. A longer run has several rounds, each with its own server and
@@ -104,6 +104,7 @@ impl Chaos<'_> {
     }
 
     fn run(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
+        FAKETIME.find(self.interrupt)?;
         let mut command = Command::new(self.artifacts.executable("chaos")?);
         command
             .args(arguments)

@@ -48,6 +48,14 @@ pub(crate) const PGBOUNCER: Program = Program {
     elsewhere: "dnf and brew have a package `pgbouncer`",
 };
 
+/// Gives a process another clock. Its package has the library that chaos loads into a worker.
+pub(crate) const FAKETIME: Program = Program {
+    names: &["faketime"],
+    variable: "FAKETIME_PROGRAM",
+    package: "faketime",
+    elsewhere: "dnf and brew have a package `libfaketime`",
+};
+
 /// Runs the checks of the dashboards.
 pub(crate) const NODE: Program = Program {
     names: &["node"],

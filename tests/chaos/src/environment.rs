@@ -60,8 +60,12 @@ pub(crate) struct Environment {
     began: Instant,
     /// The port of the exporter.
     metrics_port: Option<u16>,
-    /// States that a scenario waited for and that did not come.
+    /// States that did not come: those that a scenario waited for, and the effects of faults.
     missing: Vec<String>,
+    /// Faults that were proven, apart from the exits of processes.
+    proven: usize,
+    /// Lives of processes that a signal should end: the process, the life and its name.
+    ended: Vec<(usize, u32, String)>,
 }
 
 impl Environment {
@@ -98,6 +102,8 @@ impl Environment {
             began: Instant::now(),
             metrics_port: None,
             missing: Vec::new(),
+            proven: 0,
+            ended: Vec::new(),
         };
         env.record_server_start();
         env
@@ -268,6 +274,8 @@ pub(crate) struct Finished {
     pub(crate) records: Records,
     /// States that did not come.
     pub(crate) missing: Vec<String>,
+    /// Faults that took effect.
+    pub(crate) proven: usize,
     folder: TempDir,
 }
 

@@ -95,17 +95,25 @@ struct Programs {
 }
 
 impl Programs {
-    /// Returns the faults that these programs can cause. Without `pg_basebackup`, which the packages
-    /// of npm lack, there is no standby to promote.
+    /// Returns the faults that can be caused here. Without `pg_basebackup`, which the packages of npm
+    /// lack, there is no standby to promote. Only root can mount the small disk.
     fn possible_faults(&self) -> Vec<Fault> {
         let mut faults = Fault::value_variants().to_vec();
-        if !self.postgres.join("pg_basebackup").is_file() {
+        let programs = server::place_of(&self.postgres);
+        if !programs.join("pg_basebackup").is_file() {
             println!(
                 "without the fault `{}`: no pg_basebackup in {}",
                 Fault::Promote,
-                self.postgres.display()
+                programs.display()
             );
             faults.retain(|fault| *fault != Fault::Promote);
+        }
+        if !server::can_mount() {
+            println!(
+                "without the fault `{}`: only root can mount a disk",
+                Fault::DiskFull
+            );
+            faults.retain(|fault| *fault != Fault::DiskFull);
         }
         faults
     }

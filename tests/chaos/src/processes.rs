@@ -1,7 +1,8 @@
 //! The client processes, each behind its own proxy, and a supervisor that restarts them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -102,6 +103,8 @@ struct Process {
     life: u32,
     proxy: Proxy,
     child: Option<Child>,
+    /// How each of its lives ended.
+    exits: BTreeMap<u32, ExitStatus>,
     clock: WallClock,
     starts_at: Option<Instant>,
 }
@@ -177,6 +180,7 @@ impl Processes {
             life: 0,
             proxy: Proxy::open(port, patches),
             child: None,
+            exits: BTreeMap::new(),
             clock: WallClock::Correct,
             starts_at: Some(Instant::now()),
         });
@@ -190,6 +194,7 @@ impl Processes {
                 && let Some(status) = child.try_wait().expect("wait for a process")
             {
                 process.child = None;
+                process.exits.insert(process.life, status);
                 let is_finished = status.success() && process.spec.jobs > 0;
                 process.starts_at = (!is_finished).then(|| Instant::now() + RESTART_DELAY);
                 let path = self.defaults.folder.join("client-supervisor.jsonl");
@@ -237,6 +242,10 @@ impl Processes {
         process.child = Some(command.spawn().expect("start a process"));
     }
 
+    pub(crate) fn all(&self) -> Vec<usize> {
+        (0..self.all.len()).collect()
+    }
+
     /// Returns the processes with this role.
     pub(crate) fn with_role(&self, role: Role) -> Vec<usize> {
         (0..self.all.len())
@@ -250,9 +259,12 @@ impl Processes {
         all.get(random as usize % all.len().max(1)).copied()
     }
 
-    /// Returns the process that a random number selects.
-    pub(crate) fn pick_any(&self, random: u32) -> usize {
-        random as usize % self.all.len().max(1)
+    /// Returns the process that a random number selects among those that use their connections all the
+    /// time. An exporter does so only while it is scraped.
+    pub(crate) fn pick_busy(&self, random: u32) -> Option<usize> {
+        let is_busy = |at: &usize| self.all[*at].spec.role != Role::Exporter;
+        let busy: Vec<usize> = (0..self.all.len()).filter(is_busy).collect();
+        busy.get(random as usize % busy.len().max(1)).copied()
     }
 
     /// Whether a process with a number of jobs has stored them and exited.
@@ -265,24 +277,32 @@ impl Processes {
         self.all[at].life
     }
 
+    /// The system's id of a process that runs.
+    pub(crate) fn pid(&self, at: usize) -> Option<i32> {
+        let child = self.all[at].child.as_ref()?;
+        Some(child.id().cast_signed())
+    }
+
+    /// How a life of a process ended, if it did.
+    pub(crate) fn exit(&self, at: usize, life: u32) -> Option<ExitStatus> {
+        self.all[at].exits.get(&life).copied()
+    }
+
     pub(crate) fn name(&self, at: usize) -> String {
         self.all[at].name()
     }
 
     pub(crate) fn signal(&self, at: usize, signal: Signal) {
-        let pid = self.all[at]
-            .child
-            .as_ref()
-            .and_then(|child| Pid::from_raw(child.id().cast_signed()));
-        if let Some(pid) = pid {
+        if let Some(pid) = self.pid(at).and_then(Pid::from_raw) {
             // The process may have exited.
             _ = kill_process(pid, signal);
         }
     }
 
-    /// Sets the clock of its next life a year ahead, if faketime is installed.
-    pub(crate) fn fake_clock(&mut self, at: usize) {
+    /// Sets the clock of its next life a year ahead. Returns whether faketime is installed.
+    pub(crate) fn fake_clock(&mut self, at: usize) -> bool {
         self.all[at].clock = WallClock::YearAhead;
+        self.faketime.is_some()
     }
 
     pub(crate) fn proxy(&self, at: usize) -> &Proxy {

@@ -6,7 +6,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -53,6 +53,9 @@ struct Shared {
     mode: Mutex<Mode>,
     /// How many answers it still has to drop.
     drops: AtomicUsize,
+    /// What its faults affected so far: connections closed or refused, answers dropped, and bytes
+    /// delayed, sliced or swallowed.
+    effects: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
     stopped: AtomicBool,
     patches: Vec<Patch>,
@@ -67,6 +70,7 @@ impl Proxy {
             target: AtomicU16::new(target),
             mode: Mutex::new(Mode::Forward),
             drops: AtomicUsize::new(0),
+            effects: AtomicU64::new(0),
             connections: Mutex::default(),
             stopped: AtomicBool::new(false),
             patches: patches.to_vec(),
@@ -92,15 +96,22 @@ impl Proxy {
     pub(crate) fn cut(&self) {
         for connection in lock(&self.shared.connections).drain(..) {
             // The connection may be closed already.
-            _ = connection.shutdown(Shutdown::Both);
+            self.shared
+                .count(connection.shutdown(Shutdown::Both).is_ok());
         }
     }
 
     /// Closes the server's half of all connections: the client may still write.
     pub(crate) fn close_half(&self) {
         for connection in &*lock(&self.shared.connections) {
-            _ = connection.shutdown(Shutdown::Write);
+            self.shared
+                .count(connection.shutdown(Shutdown::Write).is_ok());
         }
+    }
+
+    /// Returns how much its faults have affected so far.
+    pub(crate) fn effects(&self) -> u64 {
+        self.shared.effects.load(Ordering::Relaxed)
     }
 
     /// Drops the next answers, after the server executed the requests.
@@ -112,6 +123,13 @@ impl Proxy {
     pub(crate) fn redirect(&self, target: u16) {
         self.shared.target.store(target, Ordering::Relaxed);
         self.cut();
+    }
+}
+
+impl Shared {
+    fn count(&self, has_effect: bool) {
+        self.effects
+            .fetch_add(u64::from(has_effect), Ordering::Relaxed);
     }
 }
 
@@ -130,6 +148,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         if *lock(&shared.mode) == Mode::Refuse {
+            shared.count(true);
             continue;
         }
         let target = shared.target.load(Ordering::Relaxed);
@@ -223,6 +242,7 @@ impl Connection {
             while let Some(frame) = frames.next() {
                 if self.is_dropping.load(Ordering::Relaxed) {
                     if frame.first() == Some(&b'Z') {
+                        self.shared.count(true);
                         break 'reading;
                     }
                     continue;
@@ -261,7 +281,7 @@ impl Connection {
             }
             was_silent = is_silent;
             match result(from.read(buffer)) {
-                Read::Bytes(_) if is_silent => {}
+                Read::Bytes(_) if is_silent => self.shared.count(true),
                 Read::Bytes(bytes) => return Some(bytes),
                 Read::Timeout => {}
                 Read::End => return None,
@@ -272,8 +292,14 @@ impl Connection {
     fn write(&self, to: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
         let mode = *lock(&self.shared.mode);
         match mode {
-            Mode::Delay(time) if !bytes.is_empty() => thread::sleep(time),
-            Mode::Slice => return bytes.iter().try_for_each(|byte| to.write_all(&[*byte])),
+            Mode::Delay(time) if !bytes.is_empty() => {
+                self.shared.count(true);
+                thread::sleep(time);
+            }
+            Mode::Slice => {
+                self.shared.count(!bytes.is_empty());
+                return bytes.iter().try_for_each(|byte| to.write_all(&[*byte]));
+            }
             _ => {}
         }
         to.write_all(bytes)
@@ -310,64 +336,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server that answers each query with `CommandComplete` and `ReadyForQuery`.
-    fn server() -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-        let port = listener.local_addr().expect("a port").port();
-        thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                thread::spawn(move || {
-                    let (mut frames, mut buffer) = (Frames::of_client(), [0; 512]);
-                    while let Ok(got @ 1..) = stream.read(&mut buffer) {
-                        frames.push(&buffer[..got]);
-                        while let Some(frame) = frames.next() {
-                            if frame[0] == b'Q' {
-                                stream
-                                    .write_all(b"C\0\0\0\x05\0Z\0\0\0\x05I")
-                                    .expect("answer");
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        port
-    }
-
-    fn query(port: u16) -> std::io::Result<Vec<u8>> {
-        let mut client = TcpStream::connect(("127.0.0.1", port))?;
-        client.set_read_timeout(Some(Duration::from_millis(400)))?;
-        client.write_all(&[0, 0, 0, 8, 0, 3, 0, 0])?;
-        client.write_all(b"Q\0\0\0\x05\0")?;
-        let mut answer = [0; 12];
-        client.read_exact(&mut answer)?;
-        Ok(answer.to_vec())
-    }
-
-    #[test]
-    fn a_proxy_forwards_slices_drops_refuses_and_stays_silent() {
-        let proxy = Proxy::open(server(), &[]);
-        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
-        proxy.set_mode(Mode::Slice);
-        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
-        proxy.set_mode(Mode::Forward);
-        proxy.lose_answers(1);
-        assert_eq!(
-            query(proxy.port()).expect_err("lost").kind(),
-            ErrorKind::UnexpectedEof
-        );
-        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
-        proxy.set_mode(Mode::Silent);
-        assert_eq!(
-            query(proxy.port()).expect_err("silence").kind(),
-            ErrorKind::WouldBlock
-        );
-        proxy.set_mode(Mode::Refuse);
-        query(proxy.port()).expect_err("refused");
-        proxy.set_mode(Mode::Forward);
-        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
-    }
-}
+mod tests;

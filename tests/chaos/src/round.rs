@@ -13,7 +13,7 @@ use crate::processes::ProcessSpec;
 use crate::report;
 use crate::role::JobMix;
 use crate::schedule::schedule;
-use crate::server::{Disk, can_mount};
+use crate::server::Disk;
 use crate::summary::RoundResult;
 
 const ENQUEUERS: u32 = 2;
@@ -38,17 +38,10 @@ impl Round<'_> {
     /// Runs it and prints what the checker found.
     pub(crate) fn run(&self) -> RoundResult {
         let begin = Instant::now();
-        let needs_disk = self.faults.contains(&Fault::DiskFull);
-        let disk = if needs_disk && can_mount() {
-            Disk::Small
-        } else {
-            Disk::Plain
+        let disk = match self.faults.contains(&Fault::DiskFull) {
+            true => Disk::Small,
+            false => Disk::Plain,
         };
-        let mut faults = self.faults.clone();
-        if needs_disk && disk == Disk::Plain {
-            println!("    skipping disk-full: cannot mount a file system");
-            faults.retain(|fault| *fault != Fault::DiskFull);
-        }
         let mut env = Environment::start(&Setup {
             programs: self.programs,
             pooler: self.pooler,
@@ -69,7 +62,7 @@ impl Round<'_> {
         }
         env.add_exporter();
         env.begin();
-        let steps = schedule(self.seed, self.length, &faults);
+        let steps = schedule(self.seed, self.length, &self.faults);
         for step in &steps {
             env.pass_until(step.at);
             env.inject(step.fault, step.duration, step.target);
@@ -79,10 +72,11 @@ impl Round<'_> {
         let finished = env.finish(DRAIN);
         let findings = checker::check(&finished.records);
         println!(
-            "seed {}: {:.0} s with {} faults, {:.0} s in total\n    {}",
+            "seed {}: {:.0} s with {} faults, {} of them proven, {:.0} s in total\n    {}",
             self.seed,
             injected.as_secs_f64(),
             steps.len(),
+            finished.proven,
             begin.elapsed().as_secs_f64(),
             report::describe(&finished.records, &findings),
         );
@@ -90,8 +84,13 @@ impl Round<'_> {
             seed: self.seed,
             jobs: usize::try_from(findings.totals.jobs).unwrap_or_default(),
             faults: steps.len(),
+            error: (!finished.missing.is_empty())
+                .then(|| format!("did not happen: {}", finished.missing.join("; "))),
             ..RoundResult::default()
         };
+        for missing in &finished.missing {
+            println!("    did not happen: {missing}");
+        }
         for violation in &findings.violations {
             *result
                 .violations

@@ -16,7 +16,7 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 pub(crate) use disk::{Ballast, Disk, can_mount};
-pub(crate) use process::Frozen;
+pub(crate) use process::{Frozen, is_stopped};
 use process::{children, signal};
 
 /// How long a start, a stop or a recovery may take.
@@ -38,10 +38,6 @@ impl Server {
     /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs.
     pub(crate) fn start_new(programs: &Path, disk: Disk) -> Server {
         let server = Server::new(programs, disk);
-        if disk == Disk::Small {
-            disk::mount(&server.small_disk());
-            server.give_to_account(&server.small_disk());
-        }
         let mut options = vec![
             "--auth=trust",
             "--username=postgres",
@@ -49,10 +45,8 @@ impl Server {
             "--encoding=UTF8",
             "--no-sync",
         ];
-        let small = format!("--waldir={}", server.small_disk().join("wal").display());
-        if disk == Disk::Small {
-            options.push(&small);
-        }
+        let small = server.log_folder();
+        options.extend(small.as_deref());
         server.run("initdb", &options);
         // Commits are durable, as in production.
         server.set(
@@ -91,25 +85,29 @@ impl Server {
             .and_then(|listener| listener.local_addr())
             .expect("find a free port")
             .port();
-        // The PATH may have links to only some of the programs.
-        let place = fs::canonicalize(programs.join("postgres"));
-        let programs = place
-            .as_ref()
-            .ok()
-            .and_then(|postgres| postgres.parent())
-            .unwrap_or(programs);
-        Server {
-            programs: programs.to_owned(),
+        let server = Server {
+            programs: place_of(programs),
             account,
             folder,
             port,
             disk,
+        };
+        if disk == Disk::Small {
+            disk::mount(&server.small_disk());
+            server.give_to_account(&server.small_disk());
         }
+        server
+    }
+
+    /// The option that puts the write-ahead log on the small disk.
+    fn log_folder(&self) -> Option<String> {
+        let folder = self.small_disk().join("wal");
+        (self.disk == Disk::Small).then(|| format!("--waldir={}", folder.display()))
     }
 
     /// Creates and starts an asynchronous standby.
     pub(crate) fn standby(&self) -> Server {
-        let standby = Server::new(&self.programs, Disk::Plain);
+        let standby = Server::new(&self.programs, self.disk);
         let source = format!("postgres://postgres@127.0.0.1:{}/", self.port);
         let begin = Instant::now();
         loop {
@@ -124,6 +122,7 @@ impl Server {
                 "--checkpoint=fast",
                 "--no-sync",
             ]);
+            copy.args(standby.log_folder());
             if begin.elapsed() > TIMEOUT {
                 succeed(&mut copy);
                 break;
@@ -231,8 +230,20 @@ impl Server {
     }
 
     /// Fills the small disk until the result is dropped.
-    pub(crate) fn fill_disk(&self) -> Ballast {
+    pub(crate) fn fill_disk(&self) -> std::io::Result<Ballast> {
         Ballast::fill(&self.small_disk())
+    }
+
+    /// Counts the lines of its log that contain a text.
+    pub(crate) fn logged(&self, text: &str) -> usize {
+        let log =
+            fs::read_to_string(self.folder.path().join("log")).expect("read the log of the server");
+        log.lines().filter(|line| line.contains(text)).count()
+    }
+
+    /// Whether its postmaster is stopped by a signal.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.postmaster().is_some_and(is_stopped)
     }
 
     /// Copies its log.
@@ -289,6 +300,14 @@ impl Drop for Server {
             disk::unmount(&self.small_disk());
         }
     }
+}
+
+/// Returns the folder that has all programs. The given one, from the PATH, may have links to only some.
+pub(crate) fn place_of(programs: &Path) -> PathBuf {
+    fs::canonicalize(programs.join("postgres"))
+        .ok()
+        .and_then(|postgres| postgres.parent().map(Path::to_owned))
+        .unwrap_or_else(|| programs.to_owned())
 }
 
 /// Returns the URL of the processes' database at a port.

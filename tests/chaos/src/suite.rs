@@ -3,11 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum as _;
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::fault::Fault;
 use crate::mutation_run::{self, Selection};
 use crate::poison;
 use crate::round::Round;
@@ -88,7 +86,7 @@ fn tasks<'a>(programs: &'a Programs, rounds: u64, selection: &Selection) -> Vec<
                 programs,
                 seed,
                 length: ROUND,
-                faults: Fault::value_variants().to_vec(),
+                faults: programs.possible_faults(),
                 rate: RATE,
                 pooler: Pooler::Session,
             };

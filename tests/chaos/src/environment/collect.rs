@@ -27,6 +27,13 @@ impl Environment {
     pub(crate) fn finish(mut self, timeout: Duration) -> Finished {
         gate::open_all(self.folder.path());
         self.processes.heal();
+        // Before the processes are removed. A stop may take its grace.
+        let all_exited = |env: &mut Environment| {
+            let mut ended = env.ended.iter();
+            ended.all(|(process, life, _)| env.processes.exit(*process, *life).is_some())
+        };
+        self.supervise_until(Duration::from_secs(20), all_exited);
+        self.prove_exits();
         if !self.server.is_up() {
             self.start_server();
         }
@@ -48,6 +55,7 @@ impl Environment {
         Finished {
             records,
             missing: self.missing,
+            proven: self.proven,
             folder: self.folder,
         }
     }

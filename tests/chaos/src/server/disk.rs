@@ -1,6 +1,7 @@
 //! The disk of the write-ahead log: a tmpfs small enough to be filled, where one can be mounted.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +25,14 @@ pub(crate) struct Ballast(PathBuf);
 
 impl Ballast {
     /// Writes zeros until the disk has no room.
-    pub(super) fn fill(disk: &Path) -> Ballast {
-        let file = disk.join("ballast");
-        let _full = fs::File::create(&file)
-            .map(|mut file| std::io::copy(&mut std::io::repeat(0), &mut file));
-        Ballast(file)
+    pub(super) fn fill(disk: &Path) -> std::io::Result<Ballast> {
+        let ballast = Ballast(disk.join("ballast"));
+        let mut file = fs::File::create(&ballast.0)?;
+        match std::io::copy(&mut std::io::repeat(0), &mut file) {
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(ballast),
+            Err(error) => Err(error),
+            Ok(_) => unreachable!("an endless copy ends with an error"),
+        }
     }
 }
 
