@@ -7,6 +7,7 @@ mod open_transaction;
 mod payload;
 
 mod enqueue;
+mod coalesce;
 mod unique;
 
 mod backlog;
