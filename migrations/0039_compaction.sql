@@ -17,6 +17,7 @@ INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     -- Every enqueue reads all workers, to learn whether one is waiting.
     ('redrive.workers', 32768, 5000),
     ('redrive.claim_marks', 262144, 5000),
+    ('redrive.delayed_marks', 65536, 5000),
     ('redrive.letter_deltas', 1048576, 5000),
     ('redrive.run_deltas', 1048576, 5000),
     ('redrive.metric_values', 1048576, 20000),

@@ -30,17 +30,22 @@ const FRESH: &str = "
     SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
 /// What leaves dead rows behind. Each is a transaction.
-const CHURN: [&str; 3] = [
+const CHURN: [&str; 6] = [
     "DO $$ BEGIN FOR n IN 1..300 LOOP
          UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';
      END LOOP; END $$",
     "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
      SELECT n, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 100000) n",
     "DELETE FROM redrive.letter_deltas",
+    "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
+     SELECT now() - interval '1 minute', 'orders', 'order', '{}' FROM generate_series(1, 20000)",
+    "DELETE FROM redrive.jobs_delayed WHERE run_at < now()",
+    // As a worker does that met them.
+    "INSERT INTO redrive.delayed_marks VALUES ('orders', now() - interval '5 seconds', 0)",
 ];
 
 /// The statements that must not slow down, with their arguments.
-const HOT: [(&str, &str); 8] = [
+const HOT: [(&str, &str); 9] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
     (
         "enqueue_unique",
@@ -50,7 +55,7 @@ const HOT: [(&str, &str); 8] = [
         "claim_one",
         "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
     ),
-    ("promote", "'orders', 1000"),
+    ("promote", "'orders', 1000, NULL, NULL, 10000"),
     (
         "renew",
         "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000",
@@ -61,6 +66,7 @@ const HOT: [(&str, &str); 8] = [
         "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()",
     ),
     ("metrics_operations", ""),
+    ("metrics_queues", ""),
 ];
 
 /// Returns a transaction whose snapshot vacuum must respect.
