@@ -632,8 +632,8 @@ CREATE FUNCTION redrive.audit_counters() RETURNS TABLE(queue text, set text, row
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` is truncated too.
-    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     DELETE FROM redrive.metric_drift;
     RETURN QUERY
     WITH counted AS (
@@ -3926,7 +3926,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
-    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
+    LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
@@ -7004,7 +7004,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
         INTO live_rows, live_bytes USING max_rows + 1;
-    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+    IF live_rows > max_rows OR live_bytes > 16777216 OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
