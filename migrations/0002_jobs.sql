@@ -167,3 +167,44 @@ CREATE TABLE redrive.jobs_delayed (
 COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
+
+-- Moves delayed jobs, which the caller has locked, into the current segment. Returns how many. They are deleted by
+-- ctid, because a join planned on an empty table would run nested loops over the whole table.
+CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    moved bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM redrive.jobs_delayed d
+        WHERE d.ctid = ANY (tids)
+        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
+                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
+                  d.outage_since, d.headers, d.group_key
+    )
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
+           g.outage_since, g.headers, g.group_key
+    FROM gone g;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+
+-- After which job the promotions of a queue start, because vacuum cannot remove millions of rows before it. A mark
+-- is a hint: jobs can appear below it, and every process reads those rows too, at a limited rate; see
+-- crates/redrive/src/pipeline/promote/due.rs.
+CREATE TABLE redrive.delayed_marks (
+    queue    redrive.short_text NOT NULL PRIMARY KEY,
+    run_at   timestamptz        NOT NULL,
+    id       bigint             NOT NULL,
+    noted_at timestamptz        NOT NULL DEFAULT clock_timestamp()
+);
+
+COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
+COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';

@@ -155,7 +155,8 @@ $$;
 
 -- Returns whether a queue holds no live job: none ready, delayed or leased. Callers poll this while a
 -- queue drains, so the settings below keep it from reading a long queue to find one row. The lock comes before
--- the snapshot, so that a job whose segment is truncated in between is found in its lease.
+-- the snapshot, so that a job whose segment is truncated in between is found in its lease, and a lease that is
+-- rewritten in between is found too.
 CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -165,7 +166,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
 AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
-    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
+    LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);

@@ -105,8 +105,8 @@ AS $$
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` is truncated too.
-    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     DELETE FROM redrive.metric_drift;
     RETURN QUERY
     WITH counted AS (

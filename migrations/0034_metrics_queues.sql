@@ -3,7 +3,8 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Returns up to 1,000 queues that have jobs, by index skip scan.
+-- Returns up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in delayed_marks may begin with
+-- millions of dead rows, so the scan of delayed jobs stops before it, and its name is returned in any case.
 CREATE FUNCTION redrive.metrics_job_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -18,7 +19,12 @@ BEGIN
             UNION ALL
             SELECT least(
                 (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
-                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+                (SELECT d.queue FROM redrive.jobs_delayed d
+                 WHERE d.queue > k.queue
+                     AND d.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                 ORDER BY d.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
             ), k.steps + 1
             FROM known k
             WHERE k.queue IS NOT NULL AND k.steps < 1000
@@ -127,9 +133,16 @@ BEGIN
                        AS unhandled
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
+        LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
+        -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
-            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
+            FROM (
+                SELECT FROM redrive.jobs_delayed d
+                WHERE d.queue = k.queue
+                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
+                LIMIT cap + 1
+            ) few
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue

@@ -6,7 +6,9 @@
 -- The tables that are rewritten once dead rows fill them. Vacuum frees dead rows too, but not those that a
 -- transaction, a replication slot or a standby may still see. Until that ends, every statement reads past them;
 -- only TRUNCATE removes them. A snapshot that is older than the TRUNCATE finds the table empty, so no table with
--- jobs or letters is in the list. `max_rows` bounds the time for which a rewrite locks the table.
+-- letters or waiting jobs is in the list. `leases` is: every heartbeat and every reading reads all of it, and a
+-- snapshot that is older than a claim misses jobs in any case; see GUARANTEES.md. `max_rows` and a limit of 16 MB of
+-- live rows bound the time for which a rewrite locks the table.
 CREATE TABLE redrive.compactions (
     relation  text        COLLATE "C" NOT NULL PRIMARY KEY,
     min_bytes bigint      NOT NULL,
@@ -16,7 +18,9 @@ CREATE TABLE redrive.compactions (
 INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     -- Every enqueue reads all workers, to learn whether one is waiting.
     ('redrive.workers', 32768, 5000),
+    ('redrive.leases', 4194304, 5000),
     ('redrive.claim_marks', 262144, 5000),
+    ('redrive.delayed_marks', 65536, 5000),
     ('redrive.letter_deltas', 1048576, 5000),
     ('redrive.run_deltas', 1048576, 5000),
     ('redrive.metric_values', 1048576, 20000),
@@ -50,7 +54,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
         INTO live_rows, live_bytes USING max_rows + 1;
-    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+    IF live_rows > max_rows OR live_bytes > 16777216 OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     SELECT string_agg(quote_ident(a.attname), ', ') INTO columns

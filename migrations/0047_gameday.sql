@@ -66,6 +66,7 @@ BEGIN
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
+    DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
     DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;

@@ -632,8 +632,8 @@ CREATE FUNCTION redrive.audit_counters() RETURNS TABLE(queue text, set text, row
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` is truncated too.
-    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     DELETE FROM redrive.metric_drift;
     RETURN QUERY
     WITH counted AS (
@@ -3535,11 +3535,11 @@ DECLARE
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
         'SELECT ON SEQUENCE redrive.job_id',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -3926,7 +3926,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
-    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
+    LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
@@ -4513,6 +4513,34 @@ BEGIN
 END
 $_$;
 
+-- Name: make_ready(tid[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    moved bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM redrive.jobs_delayed d
+        WHERE d.ctid = ANY (tids)
+        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
+                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
+                  d.outage_since, d.headers, d.group_key
+    )
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
+           g.outage_since, g.headers, g.group_key
+    FROM gone g;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+
 -- Name: mask_ids(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
@@ -4777,7 +4805,12 @@ BEGIN
             UNION ALL
             SELECT least(
                 (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
-                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+                (SELECT d.queue FROM redrive.jobs_delayed d
+                 WHERE d.queue > k.queue
+                     AND d.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                 ORDER BY d.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
             ), k.steps + 1
             FROM known k
             WHERE k.queue IS NOT NULL AND k.steps < 1000
@@ -5054,9 +5087,16 @@ BEGIN
                        AS unhandled
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
+        LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
+        -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
-            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
+            FROM (
+                SELECT FROM redrive.jobs_delayed d
+                WHERE d.queue = k.queue
+                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
+                LIMIT cap + 1
+            ) few
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
@@ -6483,6 +6523,7 @@ BEGIN
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
+    DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
     DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;
@@ -6963,7 +7004,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
         INTO live_rows, live_bytes USING max_rows + 1;
-    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+    IF live_rows > max_rows OR live_bytes > 16777216 OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
@@ -8520,6 +8561,23 @@ CREATE TABLE redrive.counter_keys (
 
 COMMENT ON COLUMN redrive.counter_keys.metric IS 'NULL: not published, but part of redrive_queue_live_jobs.';
 
+-- Name: delayed_marks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.delayed_marks (
+    queue redrive.short_text NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+-- Name: TABLE delayed_marks; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
+
+-- Name: COLUMN delayed_marks.run_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';
+
 -- Name: details_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
 ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -9728,6 +9786,11 @@ ALTER TABLE ONLY redrive.counter_keys
 
 ALTER TABLE ONLY redrive.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+-- Name: delayed_marks delayed_marks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.delayed_marks
+    ADD CONSTRAINT delayed_marks_pkey PRIMARY KEY (queue);
 
 -- Name: details details_group_id_digest_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 

@@ -12,6 +12,7 @@ mod unique;
 
 mod backlog;
 mod claim;
+mod due;
 mod lease;
 mod segments;
 mod suspect;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use postgres::{Client, IsolationLevel, Transaction};
 use redrive::Job;
-use redrive_tests::{Order, SOON, TestDatabase, statement, stop, wait_until, worker};
+use redrive_tests::{
+    Gate, Order, SOON, TestDatabase, counted, statement, stop, wait_until, worker,
+};
 use serde_json::Value;
 
 /// The planner settings of the connections of a worker.
@@ -30,17 +32,27 @@ const FRESH: &str = "
     SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
 /// What leaves dead rows behind. Each is a transaction.
-const CHURN: [&str; 3] = [
+const CHURN: [&str; 8] = [
     "DO $$ BEGIN FOR n IN 1..300 LOOP
          UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';
      END LOOP; END $$",
     "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
      SELECT n, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 100000) n",
     "DELETE FROM redrive.letter_deltas",
+    "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
+     SELECT gen_random_uuid(), ('00000000-0000-0000-0000-' || lpad((n % 100 + 1)::text, 12, '0'))::uuid, 'orders',
+            ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()]
+     FROM generate_series(1, 30000::bigint) n",
+    "DELETE FROM redrive.leases",
+    "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
+     SELECT now() - interval '1 minute', 'orders', 'order', '{}' FROM generate_series(1, 20000)",
+    "DELETE FROM redrive.jobs_delayed WHERE run_at < now()",
+    // As a worker does that met them.
+    "INSERT INTO redrive.delayed_marks VALUES ('orders', now() - interval '5 seconds', 0)",
 ];
 
 /// The statements that must not slow down, with their arguments.
-const HOT: [(&str, &str); 8] = [
+const HOT: [(&str, &str); 9] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
     (
         "enqueue_unique",
@@ -50,7 +62,7 @@ const HOT: [(&str, &str); 8] = [
         "claim_one",
         "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
     ),
-    ("promote", "'orders', 1000"),
+    ("promote", "'orders', 1000, NULL, NULL, 10000"),
     (
         "renew",
         "'00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, NULL, 60000",
@@ -61,6 +73,7 @@ const HOT: [(&str, &str); 8] = [
         "60000, 100, 3, 5000, 'manual', 10000, 16777216, gen_random_uuid()",
     ),
     ("metrics_operations", ""),
+    ("metrics_queues", ""),
 ];
 
 /// Returns a transaction whose snapshot vacuum must respect.
@@ -134,7 +147,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     compacted.sort();
     assert_eq!(
         compacted,
-        ["letter_deltas", "workers"].map(|table| format!("redrive.{table}"))
+        ["leases", "letter_deltas", "workers"].map(|table| format!("redrive.{table}"))
     );
     let compact = pages(&test);
     for ((name, fresh), (_, compact)) in fresh.iter().zip(&compact) {
@@ -192,6 +205,77 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
     });
     stop(worker);
     horizon.commit().unwrap();
+}
+
+#[test]
+fn leased_jobs_survive_the_compaction_of_their_leases() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut holder) = (test.client(), test.client());
+    let horizon = held(&mut holder);
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    for statement in CHURN
+        .iter()
+        .filter(|churn| churn.contains("INTO redrive.leases"))
+    {
+        client.batch_execute(statement).unwrap();
+    }
+    client
+        .batch_execute("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'")
+        .unwrap();
+    let rows = "SELECT array_agg(l::text) FROM redrive.leases l";
+    let before: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
+    let is_rewritten = "SELECT redrive.table_bytes('redrive.leases') < 100000";
+    wait_until("leases to be compacted", SOON, || {
+        compact(&mut client);
+        client.query_one(is_rewritten, &[]).unwrap().get(0)
+    });
+    let after: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
+    assert_eq!(after, before);
+    assert!(!queue.is_drained().unwrap());
+    gate.open();
+    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    let report = stop(worker);
+    assert_eq!(report.stats.lost, 0);
+    assert!(queue.is_drained().unwrap());
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_lease_that_is_being_rewritten_is_not_missed() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut rewriting) = (test.client(), test.client());
+    let store = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+                 VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', '{1}', '{order}', ARRAY['{}'::json], '{now}')";
+    client.batch_execute(store).unwrap();
+    let mut rewrite = rewriting.transaction().unwrap();
+    rewrite
+        .batch_execute(
+            "LOCK TABLE redrive.leases IN ACCESS EXCLUSIVE MODE; TRUNCATE redrive.leases",
+        )
+        .unwrap();
+    rewrite.batch_execute(store).unwrap();
+    let checking = std::thread::spawn(move || queue.is_drained().unwrap());
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted AND l.relation = 'redrive.leases'::regclass \
+                 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    wait_until("the check to wait", SOON, || {
+        client.query_one(waits, &[]).unwrap().get(0)
+    });
+    rewrite.commit().unwrap();
+    assert!(!checking.join().unwrap());
 }
 
 #[test]

@@ -19,6 +19,7 @@ claim_marks          key   -
 compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
+delayed_marks        key   -
 details              key   -
 exclusive_tasks      key   -
 failure_hours        key   -
@@ -179,6 +180,7 @@ list_letters             invoker stable    pinned any       enable_bitmapscan=of
 live_waits               invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
 lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
+make_ready               invoker volatile  pinned any       -
 mask                     invoker immutable parsed any       -
 mask_ids                 invoker immutable parsed any       -
 mask_numbers             invoker immutable parsed any       -

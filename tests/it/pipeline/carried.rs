@@ -218,7 +218,10 @@ impl Life {
         self.sql(
             "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'",
         );
-        self.run("promote", &[&"orders", &1000_i64]);
+        self.run(
+            "promote",
+            &[&"orders", &1000_i64, &0_i64, &0_i64, &10_000_i64],
+        );
     }
 
     /// Changes the job as a bulk operation does.

@@ -60,6 +60,8 @@ statements! {
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
     WAKE = "pipeline" / "wake";
     PROMOTE = "pipeline" / "promote";
+    SWEEP_DELAYED = "pipeline" / "sweep_delayed";
+    STORE_DELAYED_MARK = "pipeline" / "store_delayed_mark";
     CLAIM = "pipeline" / "claim";
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";

@@ -1,29 +1,92 @@
 //! Promote: makes delayed jobs ready when they are due. Every worker does this; there is no leader.
 
+pub(crate) mod due;
+
 use std::time::Duration;
 
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
+use due::{After, Pages, Place, Promotion, Swept};
 
 /// The maximum number of jobs promoted by one call.
-pub(crate) const MAX_PROMOTED: i64 = 1000;
+pub(crate) const MAX_PROMOTED: u32 = 1000;
 
 /// The result of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promoted {
-    /// How many jobs became ready.
-    pub(crate) moved: i64,
-    /// The time until the next job is due. `None`: no job is delayed.
+    pub(crate) found: Promotion,
+    /// The time until the next job is due. `None`: none is due within the time asked for.
     pub(crate) next_due: Option<Duration>,
 }
 
-pub(crate) fn promote(session: &mut Session, queue: &str) -> Result<Promoted> {
+/// Promotes due jobs after a mark, and looks for the next job that is due within this time.
+pub(crate) fn promote(
+    session: &mut Session,
+    queue: &str,
+    after: After,
+    within: Duration,
+) -> Result<Promoted> {
     let doing = format!("promote delayed jobs of queue `{queue}`");
-    let row = session.query_one(&doing, &sql::PROMOTE, &[&queue, &MAX_PROMOTED])?;
+    let (micros, id) = match after {
+        After::Stored => (None, None),
+        After::Place(place) => (Some(place.micros), Some(place.id)),
+    };
+    let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+    let row = session.query_one(
+        &doing,
+        &sql::PROMOTE,
+        &[&queue, &i64::from(MAX_PROMOTED), &micros, &id, &within_ms],
+    )?;
+    let moved: i64 = row.get("moved");
+    let moved = u32::try_from(moved).unwrap_or(u32::MAX);
+    let last: (Option<i64>, Option<i64>) = (row.get("last_micros"), row.get("last_id"));
+    let last = match last {
+        (Some(micros), Some(id)) if moved >= MAX_PROMOTED => Some(Place { micros, id }),
+        (_, _) => None,
+    };
     let next_due_ms: Option<i64> = row.get("next_due_ms");
     Ok(Promoted {
-        moved: row.get("moved"),
+        found: Promotion {
+            moved,
+            last,
+            after: Place {
+                micros: row.get("mark_micros"),
+                id: row.get("mark_id"),
+            },
+            now: row.get("now_micros"),
+            pages: row.get("pages"),
+        },
         next_due: next_due_ms.map(|ms| Duration::from_millis(ms.cast_unsigned())),
     })
+}
+
+/// Promotes due jobs in a window of pages. Returns whether it moved all of them, and the size of the
+/// table in pages.
+pub(crate) fn sweep_delayed(
+    session: &mut Session,
+    queue: &str,
+    window: Pages,
+) -> Result<(Swept, i64)> {
+    let row = session.query_one(
+        &format!("search the delayed jobs of queue `{queue}`"),
+        &sql::SWEEP_DELAYED,
+        &[&queue, &i64::from(MAX_PROMOTED), &window.first, &window.end],
+    )?;
+    let moved: i64 = row.get("moved");
+    let swept = match moved >= i64::from(MAX_PROMOTED) {
+        true => Swept::Part,
+        false => Swept::All,
+    };
+    Ok((swept, row.get("pages")))
+}
+
+/// Stores the mark of a queue for other processes.
+pub(crate) fn store_delayed_mark(session: &mut Session, queue: &str, mark: Place) -> Result<()> {
+    session.query(
+        &format!("store the mark of the delayed jobs of queue `{queue}`"),
+        &sql::STORE_DELAYED_MARK,
+        &[&queue, &mark.micros, &mark.id],
+    )?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Claims as many jobs as the slots can use, and waits while there are none.
 
 mod probe;
+mod promotion;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::promote::{MAX_PROMOTED, promote};
+use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, after, select};
 use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
@@ -48,6 +49,7 @@ pub(crate) fn work(
         claimer,
         second,
         last_look: Scan::Full,
+        due: DueSearch::Unknown,
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
@@ -110,6 +112,8 @@ struct Fetcher<'a> {
     claimer: Claimer,
     second: SecondFetcher,
     last_look: Scan,
+    /// Where promotions look.
+    due: DueSearch,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -128,13 +132,8 @@ struct Fetcher<'a> {
 impl Fetcher<'_> {
     /// Promotes due jobs and claims.
     fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        let now = Instant::now();
         self.claimer.leave(except);
-        if self.due_at.is_some_and(|due_at| due_at <= now)
-            || now.duration_since(self.promoted_at) >= self.promote_every()
-        {
-            self.promote()?;
-        }
+        self.promote_when_due()?;
         if self.woken && self.policy.mode() == WakeMode::Notified {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
@@ -221,29 +220,6 @@ impl Fetcher<'_> {
         }
     }
 
-    fn promote_every(&self) -> Duration {
-        match self.policy.mode() {
-            WakeMode::Notified => PROMOTE_EVERY,
-            // No notification announces delayed jobs in these modes.
-            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
-        }
-    }
-
-    fn promote(&mut self) -> Result<()> {
-        let queue = self.state.config.queue.shared_name();
-        let promoted = self.call("promote delayed jobs", move |session| {
-            promote(session, &queue)
-        })?;
-        let now = Instant::now();
-        self.promoted_at = now;
-        self.due_at = match promoted.next_due {
-            _ if promoted.moved >= MAX_PROMOTED => Some(now),
-            Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
-            Some(_) | None => None,
-        };
-        Ok(())
-    }
-
     /// After an empty claim: switches the wake mode and claims once more, or waits.
     fn idle(&mut self, wake: &Receiver<Wake>, next_probe: Option<Instant>) {
         if let Some(mode) = self.change.take() {
@@ -290,6 +266,8 @@ impl Fetcher<'_> {
                 .saturating_duration_since(Instant::now())
                 .max(Duration::from_millis(1))
         });
+        let until_sweep = self.due.sweep_in(Instant::now()).unwrap_or(poll);
+        let poll = poll.min(until_sweep.max(Duration::from_millis(1)));
         match self.last_look {
             Scan::Full => poll.min(until_due),
             // Jobs below the marks have not been scanned yet.

@@ -9,7 +9,7 @@ pub(super) struct Hot {
 }
 
 /// The statements of workers.
-pub(super) const WORKERS: [Hot; 24] = [
+pub(super) const WORKERS: [Hot; 26] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -33,8 +33,18 @@ pub(super) const WORKERS: [Hot; 24] = [
     },
     Hot {
         name: "promote",
-        arguments: "'orders', 1000",
+        arguments: "'orders', 1000, NULL, NULL, 10000",
         pages: 20_000,
+    },
+    Hot {
+        name: "sweep_delayed",
+        arguments: "'orders', 1000, 0, 100",
+        pages: 20_000,
+    },
+    Hot {
+        name: "store_delayed_mark",
+        arguments: "'orders', 1700000000000000, 0",
+        pages: 20,
     },
     Hot {
         name: "settle_done",

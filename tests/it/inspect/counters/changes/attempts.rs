@@ -34,7 +34,10 @@ pub(super) const ATTEMPTS: &[Case] = &[
         },
         change: |s| {
             s.client
-                .query(statement("promote"), &[&s.queue.name(), &10_i64])
+                .query(
+                    statement("promote"),
+                    &[&s.queue.name(), &10_i64, &0_i64, &0_i64, &10_000_i64],
+                )
                 .unwrap();
             s.sql("SELECT redrive.turn_ring(0, 1000)");
         },

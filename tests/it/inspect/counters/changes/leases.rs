@@ -56,7 +56,10 @@ pub(super) const LEASES: &[Case] = &[
                 s.claim();
                 reap(&mut s.client);
                 s.client
-                    .query(statement("promote"), &[&s.queue.name(), &10_i64])
+                    .query(
+                        statement("promote"),
+                        &[&s.queue.name(), &10_i64, &0_i64, &0_i64, &10_000_i64],
+                    )
                     .unwrap();
             }
             s.claim();

@@ -1,0 +1,255 @@
+//! Due: where a promotion looks for jobs that are due. Pure.
+//!
+//! While a transaction holds the xmin horizon, vacuum cannot remove rows that promotions deleted, and
+//! one that reads all due rows reads past them: 0.2 s for two million. Once a promotion of a table of
+//! more than [16 MB](SMALL_PAGES) is slow, the next one therefore starts at a mark: the last job that
+//! was promoted or, if nothing was left, [5 s](SETTLED) ago, so that a job whose transaction commits
+//! within that time is above it. If reading those seconds again takes too long, the mark passes them.
+//!
+//! Marks are hints. A job can lie below the mark: its transaction committed late, another session had
+//! locked it, or the clock of the server was set back. *Sweeps* find it: they read the pages of the
+//! table in [windows](WINDOW), over and over, in 1 % of the time, and in half of it during the first
+//! pass. A sweep reads dead rows several times as fast as the index, and its cost does not depend on
+//! where they lie.
+
+use std::time::Duration;
+
+use crate::sync::Instant;
+
+/// The size of the table up to which a promotion reads all due rows.
+const SMALL_PAGES: i64 = 2048;
+/// The pages of a window.
+const WINDOW: i64 = 1024;
+/// A promotion that took less for what it did not move is cheap.
+const CHEAP: Duration = Duration::from_millis(5);
+/// The time that moving a job takes.
+const MOVING: Duration = Duration::from_micros(100);
+/// A promotion from a mark that took more passes the jobs that may still be committed.
+const LONG: Duration = Duration::from_millis(25);
+/// When a job is presumed committed, and how often to store the mark.
+const SETTLED: Duration = Duration::from_secs(5);
+const SETTLED_MICROS: i64 = 5_000_000;
+/// Sweeps get one part in this many of the time, in the first pass and otherwise.
+const FIRST_SHARE: u32 = 2;
+const SHARE: u32 = 100;
+
+/// A place in the order of promotions: when a job is due, in microseconds since 1970 by the clock of
+/// the server, and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) micros: i64,
+    pub(crate) id: i64,
+}
+
+impl Place {
+    /// Before every job.
+    pub(crate) const START: Place = Place { micros: 0, id: 0 };
+    /// After every job that is due. The statement replaces a mark in the future.
+    const FUTURE: Place = Place {
+        micros: 4_000_000_000_000_000,
+        id: 0,
+    };
+}
+
+/// The place after which a promotion reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The mark that another process has stored, if any.
+    Stored,
+    Place(Place),
+}
+
+/// Pages of the table, from one up to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) first: i64,
+    pub(crate) end: i64,
+}
+
+/// What a promotion found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Promotion {
+    pub(crate) moved: u32,
+    /// The last job, if there may be more.
+    pub(crate) last: Option<Place>,
+    /// The place after which it read.
+    pub(crate) after: Place,
+    /// The time of the statement by the clock of the server, in microseconds since 1970.
+    pub(crate) now: i64,
+    /// The size of the table.
+    pub(crate) pages: i64,
+}
+
+/// Whether a sweep moved as many jobs as it may, so that its window may have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    All,
+    Part,
+}
+
+/// What a promotion did not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Nothing, or what sweeps will read.
+    Nothing,
+    /// Due rows below its mark, which a small table does not need.
+    BelowMark,
+}
+
+/// Where the promotions of one process look.
+#[derive(Debug)]
+pub(crate) enum DueSearch {
+    /// Not known yet.
+    Unknown,
+    /// At all due rows.
+    Whole,
+    /// After a mark, and in windows below it.
+    Marked(Marked),
+}
+
+#[derive(Debug)]
+pub(crate) struct Marked {
+    mark: Place,
+    /// When to store the mark.
+    store_at: Instant,
+    /// The next page to sweep.
+    page: i64,
+    sweep_at: Instant,
+    pass_took: Duration,
+    share: u32,
+}
+
+impl Marked {
+    fn new(now: Instant, mark: Place) -> Marked {
+        Marked {
+            mark,
+            store_at: now,
+            page: 0,
+            sweep_at: now,
+            pass_took: Duration::ZERO,
+            share: FIRST_SHARE,
+        }
+    }
+}
+
+impl DueSearch {
+    /// Returns the place after which the next promotion reads.
+    pub(crate) fn after(&self) -> After {
+        match self {
+            DueSearch::Unknown => After::Stored,
+            DueSearch::Whole => After::Place(Place::START),
+            DueSearch::Marked(marked) => After::Place(marked.mark),
+        }
+    }
+
+    /// Records a promotion: when it started, how long it took and what it found. Returns whether the next one should
+    /// follow at once.
+    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promotion) -> Left {
+        let is_slow = took > CHEAP + MOVING * found.moved;
+        let moment = |micros| Place { micros, id: 0 };
+        let passed = match (found.last, took > LONG) {
+            (Some(last), _) => last,
+            (None, true) => moment(found.now),
+            (None, false) => moment(found.now - SETTLED_MICROS),
+        };
+        let mark = passed.max(found.after);
+        let is_small = found.pages <= SMALL_PAGES;
+        match self {
+            DueSearch::Marked(_) | DueSearch::Unknown if is_small => {
+                *self = DueSearch::Whole;
+                return match found.after == Place::START {
+                    true => Left::Nothing,
+                    false => Left::BelowMark,
+                };
+            }
+            DueSearch::Marked(marked) => marked.mark = mark,
+            DueSearch::Unknown | DueSearch::Whole
+                if found.after > Place::START || is_slow && !is_small =>
+            {
+                *self = DueSearch::Marked(Marked::new(asked_at + took, mark));
+            }
+            DueSearch::Unknown | DueSearch::Whole => *self = DueSearch::Whole,
+        }
+        Left::Nothing
+    }
+
+    /// Records a promotion that failed. One that exceeds the timeout must not be the next one again.
+    pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
+        if took > LONG {
+            // The first pass of the sweep finds what was due until now.
+            *self = DueSearch::Marked(Marked::new(asked_at + took, Place::FUTURE));
+        }
+    }
+
+    /// Returns the time until a sweep may read. `None`: no sweep is needed.
+    pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
+        match self {
+            DueSearch::Unknown | DueSearch::Whole => None,
+            DueSearch::Marked(marked) => Some(marked.sweep_at.saturating_duration_since(now)),
+        }
+    }
+
+    /// Returns the window that a sweep reads now.
+    pub(crate) fn window(&self, now: Instant) -> Option<Pages> {
+        match self {
+            DueSearch::Marked(marked) if marked.sweep_at <= now => Some(Pages {
+                first: marked.page,
+                end: marked.page + WINDOW,
+            }),
+            DueSearch::Unknown | DueSearch::Whole | DueSearch::Marked(_) => None,
+        }
+    }
+
+    /// Records a sweep of a window: when it started, how long it took, and the size of the table. After a pass that was
+    /// cheap, no mark is needed.
+    pub(crate) fn note_sweep(
+        &mut self,
+        window: Pages,
+        asked_at: Instant,
+        took: Duration,
+        swept: Swept,
+        pages: i64,
+    ) {
+        let DueSearch::Marked(marked) = self else {
+            return;
+        };
+        marked.pass_took += took;
+        match swept {
+            Swept::Part => {
+                marked.sweep_at = asked_at;
+                return;
+            }
+            Swept::All => marked.sweep_at = asked_at + took * marked.share,
+        }
+        if window.end < pages {
+            marked.page = window.end;
+        } else if marked.pass_took < CHEAP {
+            *self = DueSearch::Whole;
+        } else {
+            marked.page = 0;
+            marked.pass_took = Duration::ZERO;
+            marked.share = SHARE;
+        }
+    }
+
+    /// Records a sweep that failed. It is repeated later.
+    pub(crate) fn note_failed_sweep(&mut self, asked_at: Instant, took: Duration) {
+        if let DueSearch::Marked(marked) = self {
+            marked.sweep_at = asked_at + took * SHARE;
+        }
+    }
+
+    /// Returns the mark if it should be stored now.
+    pub(crate) fn mark_to_store(&mut self, now: Instant) -> Option<Place> {
+        match self {
+            DueSearch::Marked(marked) if marked.store_at <= now && marked.mark != Place::FUTURE => {
+                marked.store_at = now + SETTLED;
+                Some(marked.mark)
+            }
+            DueSearch::Unknown | DueSearch::Whole | DueSearch::Marked(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Promotes delayed jobs, and sweeps those that lie below the mark.
+
+use std::time::Duration;
+
+use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY};
+use crate::error::Result;
+use crate::pipeline::promote::due::Left;
+use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
+use crate::sync::Instant;
+use crate::worker::wake_mode::WakeMode;
+
+impl Fetcher<'_> {
+    /// Promotes delayed jobs if one may be due.
+    pub(super) fn promote_when_due(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.due_at.is_some_and(|due_at| due_at <= now)
+            || now.duration_since(self.promoted_at) >= self.promote_every()
+        {
+            self.promote()?;
+        }
+        self.sweep_delayed()
+    }
+
+    fn promote_every(&self) -> Duration {
+        match self.policy.mode() {
+            WakeMode::Notified => PROMOTE_EVERY,
+            // No notification announces delayed jobs in these modes.
+            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
+        }
+    }
+
+    pub(super) fn promote(&mut self) -> Result<()> {
+        let queue = self.state.config.queue.shared_name();
+        let (after, asked_at) = (self.due.after(), Instant::now());
+        let promoted = self.call("promote delayed jobs", move |session| {
+            promote(session, &queue, after, PROMOTE_EVERY)
+        });
+        let now = Instant::now();
+        let took = now.duration_since(asked_at);
+        let promoted = match promoted {
+            Ok(promoted) => promoted,
+            Err(error) => {
+                self.due.note_failure(asked_at, took);
+                return Err(error);
+            }
+        };
+        let left = self.due.note(asked_at, took, promoted.found);
+        self.promoted_at = now;
+        self.due_at = match promoted.next_due {
+            _ if promoted.found.moved >= MAX_PROMOTED || left == Left::BelowMark => Some(now),
+            Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
+            Some(_) | None => None,
+        };
+        self.store_mark()
+    }
+
+    /// Promotes the jobs that a window has below the mark, if a sweep is due.
+    fn sweep_delayed(&mut self) -> Result<()> {
+        let asked_at = Instant::now();
+        let Some(window) = self.due.window(asked_at) else {
+            return Ok(());
+        };
+        let queue = self.state.config.queue.shared_name();
+        let swept = self.call("search the delayed jobs", move |session| {
+            sweep_delayed(session, &queue, window)
+        });
+        let took = asked_at.elapsed();
+        match swept {
+            Ok((swept, pages)) => self.due.note_sweep(window, asked_at, took, swept, pages),
+            Err(error) => {
+                self.due.note_failed_sweep(asked_at, took);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the mark for other processes from time to time.
+    fn store_mark(&mut self) -> Result<()> {
+        let Some(mark) = self.due.mark_to_store(Instant::now()) else {
+            return Ok(());
+        };
+        let queue = self.state.config.queue.shared_name();
+        self.call("store the mark of the delayed jobs", move |session| {
+            store_delayed_mark(session, &queue, mark)
+        })
+    }
+}

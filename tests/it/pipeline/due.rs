@@ -1,0 +1,377 @@
+//! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
+
+use postgres::{Client, IsolationLevel, Row, Transaction};
+use redrive::{Job, Queue, Worker};
+use redrive_tests::{
+    Order, SOON, Tally, TestDatabase, counted, statement, stop, wait_until, worker,
+};
+use serde_json::Value;
+
+/// The planner settings of the connections of a worker.
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+/// The dead rows of most tests.
+const DEAD: i64 = 20_000;
+
+/// Returns a transaction whose snapshot vacuum must respect.
+fn held(client: &mut Client) -> Transaction<'_> {
+    let mut transaction = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .unwrap();
+    transaction.query_one("SELECT 1", &[]).unwrap();
+    transaction
+}
+
+/// Leaves dead rows of jobs that are due after this time, relative to now.
+fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
+    let store = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+                 SELECT now() + $1::text::interval + n * interval '1 microsecond', 'orders', 'order', '{}' \
+                 FROM generate_series(1, $2::bigint) n";
+    client.execute(store, &[&from, &jobs]).unwrap();
+    for statement in [
+        "DELETE FROM redrive.jobs_delayed",
+        "VACUUM redrive.jobs_delayed",
+    ] {
+        client.batch_execute(statement).unwrap();
+    }
+}
+
+/// Stores a delayed job that is due after this time, relative to now. Returns its id.
+fn delay(client: &mut impl postgres::GenericClient, by: &str) -> i64 {
+    let store = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+                 VALUES (clock_timestamp() + $1::text::interval, 'orders', 'order', '{\"number\": 1}') RETURNING id";
+    client.query_one(store, &[&by]).unwrap().get(0)
+}
+
+/// Returns the microseconds from 1970 to this time, relative to now.
+fn micros(client: &mut Client, from: &str) -> i64 {
+    let moment =
+        "SELECT (extract(epoch FROM clock_timestamp() + $1::text::interval) * 1000000)::bigint";
+    client.query_one(moment, &[&from]).unwrap().get(0)
+}
+
+/// Promotes up to `limit` jobs after a mark.
+fn promote(client: &mut impl postgres::GenericClient, limit: i64, mark: (i64, i64)) -> Row {
+    let (micros, id) = mark;
+    client
+        .query_one(
+            statement("promote"),
+            &[&"orders", &limit, &micros, &id, &10_000_i64],
+        )
+        .unwrap()
+}
+
+/// Sweeps these pages. Returns how many jobs it moved.
+fn sweep(client: &mut Client, first: i64, end: i64) -> i64 {
+    client
+        .query_one(
+            statement("sweep_delayed"),
+            &[&"orders", &1000_i64, &first, &end],
+        )
+        .unwrap()
+        .get("moved")
+}
+
+/// Returns the pages that a statement touches in a session with a cached plan.
+fn pages(client: &mut Client, name: &str, arguments: &str) -> i64 {
+    client
+        .batch_execute(&format!("PREPARE asked AS {}", statement(name)))
+        .unwrap();
+    let execute = match arguments {
+        "" => "EXECUTE asked".to_owned(),
+        arguments => format!("EXECUTE asked ({arguments})"),
+    };
+    let mut last = 0;
+    // The first execution also reads the catalogue.
+    for _ in 0..3 {
+        let mut transaction = client.transaction().unwrap();
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}");
+        let plan: Value = transaction.query_one(&explain, &[]).unwrap().get(0);
+        transaction.rollback().unwrap();
+        let plan = &plan[0]["Plan"];
+        last = ["Shared Hit Blocks", "Shared Read Blocks"]
+            .map(|kind| plan[kind].as_i64().unwrap())
+            .iter()
+            .sum();
+    }
+    client.batch_execute("DEALLOCATE asked").unwrap();
+    last
+}
+
+#[test]
+fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(PINNED).unwrap();
+    let horizon = held(&mut holder);
+    let whole = "'orders', 1000, 0, 0, 10000";
+    delay(&mut client, "-1 second");
+    let fresh = pages(&mut client, "promote", whole);
+    leave_dead(&mut client, "-1 hour", DEAD);
+    delay(&mut client, "-1 second");
+
+    let slow = pages(&mut client, "promote", whole);
+    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    let mark = micros(&mut client, "-1 minute");
+    let after = format!("'orders', 1000, {mark}, 0, 10000");
+    let marked = pages(&mut client, "promote", &after);
+    assert!(marked <= fresh + 10, "{marked} pages, fresh {fresh}");
+
+    // A new process reads the mark of another one.
+    let stored = "'orders', 1000, NULL, NULL, 10000";
+    let slow = pages(&mut client, "promote", stored);
+    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    client
+        .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
+        .unwrap();
+    let marked = pages(&mut client, "promote", stored);
+    assert!(marked <= fresh + 10, "{marked} pages, fresh {fresh}");
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn jobs_that_were_cancelled_do_not_slow_the_search_for_the_next_one() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(PINNED).unwrap();
+    let horizon = held(&mut holder);
+    leave_dead(&mut client, "1 minute", DEAD);
+    delay(&mut client, "2 minutes");
+    let near = pages(&mut client, "promote", "'orders', 1000, 0, 0, 10000");
+    let far = pages(&mut client, "promote", "'orders', 1000, 0, 0, 600000");
+    assert!(near < 30 && far > 100, "{near} and {far} pages");
+    let next = |client: &mut Client, within: i64| -> Option<i64> {
+        client
+            .query_one(
+                statement("promote"),
+                &[&"orders", &1000_i64, &0_i64, &0_i64, &within],
+            )
+            .unwrap()
+            .get("next_due_ms")
+    };
+    assert_eq!(next(&mut client, 10_000), None);
+    let found = next(&mut client, 600_000).expect("it is due in two minutes");
+    assert!((1..=120_000).contains(&found), "{found} ms");
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_sweep_reads_the_pages_of_its_window_and_no_index() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(PINNED).unwrap();
+    let horizon = held(&mut holder);
+    leave_dead(&mut client, "-1 hour", DEAD);
+    let touched = pages(&mut client, "sweep_delayed", "'orders', 1000, 0, 50");
+    assert!((50..70).contains(&touched), "{touched} pages");
+
+    let early = delay(&mut client, "-2 hours");
+    delay(&mut client, "1 hour");
+    let other = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) VALUES (now(), 'others', 'order', '{}')";
+    client.batch_execute(other).unwrap();
+    let place = "SELECT (ctid::text::point)[0]::bigint FROM redrive.jobs_delayed WHERE id = $1";
+    let page: i64 = client.query_one(place, &[&early]).unwrap().get(0);
+    assert!(page > 100, "page {page}");
+    assert_eq!(sweep(&mut client, 0, page), 0, "the end is excluded");
+    assert_eq!(sweep(&mut client, page, page + 1), 1);
+    let ready = client
+        .query_one("SELECT id FROM redrive.jobs", &[])
+        .unwrap();
+    assert_eq!(ready.get::<_, i64>(0), early);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn a_promotion_returns_the_place_of_its_last_job() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let same = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+                SELECT now() - interval '1 minute', 'orders', 'order', '{}' FROM generate_series(1, 5)";
+    client.batch_execute(same).unwrap();
+    let first: i64 = client
+        .query_one("SELECT min(id) FROM redrive.jobs_delayed", &[])
+        .unwrap()
+        .get(0);
+    // All are due in the same microsecond, so the id decides.
+    let mut mark = (0, 0);
+    for (moved, last) in [
+        (2, Some(first + 1)),
+        (2, Some(first + 3)),
+        (1, Some(first + 4)),
+        (0, None),
+    ] {
+        let row = promote(&mut client, 2, mark);
+        assert_eq!(row.get::<_, i64>("moved"), moved);
+        assert_eq!(row.get::<_, Option<i64>>("last_id"), last);
+        let used: (i64, i64) = (row.get("mark_micros"), row.get("mark_id"));
+        assert_eq!(used, mark);
+        if let (Some(micros), Some(id)) = (row.get("last_micros"), last) {
+            mark = (micros, id);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_another_process_gave_back_lies_below_the_mark_and_is_swept() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut other) = (test.client(), test.client());
+    let locked = delay(&mut client, "-1 minute");
+    let mut promoting = other.transaction().unwrap();
+    assert_eq!(promote(&mut promoting, 1, (0, 0)).get::<_, i64>("moved"), 1);
+    let late = delay(&mut client, "-30 seconds");
+    let row = promote(&mut client, 1, (0, 0));
+    assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(late));
+    promoting.rollback().unwrap();
+    let mark = (row.get("last_micros"), late);
+    assert_eq!(promote(&mut client, 1, mark).get::<_, i64>("moved"), 0);
+    assert_eq!(sweep(&mut client, 0, 1024), 1);
+    let ready = client
+        .query_one("SELECT array_agg(id ORDER BY id) FROM redrive.jobs", &[])
+        .unwrap();
+    assert_eq!(ready.get::<_, Vec<i64>>(0), [locked, late]);
+}
+
+#[test]
+fn a_mark_in_the_future_is_replaced() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    // The clock of the server was set back.
+    let future = micros(&mut client, "1 hour");
+    delay(&mut client, "-1 minute");
+    let due = delay(&mut client, "-1 second");
+    let row = promote(&mut client, 10, (future, 7));
+    assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(due));
+    let (now, mark): (i64, i64) = (row.get("now_micros"), row.get("mark_micros"));
+    assert_eq!(now - mark, 5_000_000);
+
+    let store = |client: &mut Client, micros: i64| {
+        client
+            .query(
+                statement("store_delayed_mark"),
+                &[&"orders", &micros, &7_i64],
+            )
+            .unwrap()
+            .len()
+    };
+    let stored = "SELECT (extract(epoch FROM run_at) * 1000000)::bigint FROM redrive.delayed_marks";
+    assert_eq!(store(&mut client, future), 1);
+    let settled: i64 = client.query_one(stored, &[]).unwrap().get(0);
+    assert!(settled <= micros(&mut client, "-5 seconds"));
+    // Another process stored one a moment ago.
+    assert_eq!(store(&mut client, 1), 0);
+    client
+        .batch_execute("UPDATE redrive.delayed_marks SET noted_at = now() - interval '5 seconds'")
+        .unwrap();
+    assert_eq!(store(&mut client, 1), 1);
+    assert_eq!(client.query_one(stored, &[]).unwrap().get::<_, i64>(0), 1);
+}
+
+/// Starts a worker that records its jobs.
+fn orders(queue: &Queue, tally: &Tally) -> Worker {
+    let tally = tally.clone();
+    worker(queue)
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_new_process_starts_at_the_stored_mark_and_finds_what_lies_below_it() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    delay(&mut client, "-1 hour");
+    let mark = micros(&mut client, "-1 minute");
+    client
+        .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
+        .unwrap();
+    delay(&mut client, "-1 second");
+    let tally = Tally::new();
+    let worker = orders(&queue, &tally);
+    counted(&worker, "both to be done", |counts| counts.done == 2);
+    stop(worker);
+}
+
+#[test]
+fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (mut client, mut holder, mut caller) = (test.client(), test.client(), test.client());
+    let horizon = held(&mut holder);
+    let mut open = caller.transaction().unwrap();
+    delay(&mut open, "-2 hours");
+    // More than a promotion reads whole.
+    leave_dead(&mut client, "-1 hour", 300_000);
+    delay(&mut client, "-1 second");
+    let tally = Tally::new();
+    let first = orders(&queue, &tally);
+    counted(&first, "the job after the dead rows to be done", |counts| {
+        counts.done == 1
+    });
+    let marked = "SELECT EXISTS (SELECT FROM redrive.delayed_marks WHERE queue = 'orders' \
+                  AND run_at > now() - interval '30 minutes')";
+    wait_until("a worker to store its mark", SOON, || {
+        client.query_one(marked, &[]).unwrap().get(0)
+    });
+    open.commit().unwrap();
+    counted(&first, "the job that committed late to be done", |counts| {
+        counts.done == 2
+    });
+    // A second process starts at the mark of the first.
+    let second = orders(&queue, &tally);
+    let last = delay(&mut client, "-1 second");
+    wait_until("the last job to be done", SOON, || {
+        tally.order().iter().any(|job| job.get() == last)
+    });
+    assert_eq!(tally.order().len(), 3);
+    stop(second);
+    stop(first);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn the_exporter_counts_delayed_jobs_after_the_mark() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client.batch_execute(PINNED).unwrap();
+    let horizon = held(&mut holder);
+    let delayed = |client: &mut Client, queue: &str| -> f64 {
+        let read = "SELECT value FROM redrive.metrics_queues() \
+                    WHERE metric = 'redrive_queue_jobs' AND labels = ARRAY[$1, 'delayed']";
+        client.query_one(read, &[&queue]).unwrap().get(0)
+    };
+    let other = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+                 SELECT now() + interval '1 hour', q, 'order', '{}' FROM unnest('{a,z}'::text[]) q";
+    let fill = |client: &mut Client| {
+        client.batch_execute(other).unwrap();
+        for by in ["-1 second", "1 hour", "2 hours"] {
+            delay(client, by);
+        }
+    };
+    fill(&mut client);
+    let fresh = pages(&mut client, "metrics_queues", "");
+    leave_dead(&mut client, "-1 hour", DEAD);
+    fill(&mut client);
+    let slow = pages(&mut client, "metrics_queues", "");
+    let mark = micros(&mut client, "-1 minute");
+    client
+        .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
+        .unwrap();
+    let marked = pages(&mut client, "metrics_queues", "");
+    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    assert!(marked <= fresh + 30, "{marked} pages, fresh {fresh}");
+    for (queue, jobs) in [("a", 1.0), ("orders", 3.0), ("z", 1.0)] {
+        assert!((delayed(&mut client, queue) - jobs).abs() < 0.5, "{queue}");
+    }
+    // A mark in the future is ignored.
+    client
+        .batch_execute("UPDATE redrive.delayed_marks SET run_at = now() + interval '90 minutes'")
+        .unwrap();
+    assert!((delayed(&mut client, "orders") - 3.0).abs() < 0.5);
+    horizon.commit().unwrap();
+}
