@@ -22,4 +22,5 @@ mod foreign_letter;
 mod retry;
 
 mod breaker;
+mod pause;
 mod reap;
