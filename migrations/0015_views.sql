@@ -1,4 +1,4 @@
--- Purpose: Views for people and tools, `live_jobs`, `letters` and `queues`, and the filters of live jobs and erasures.
+-- Purpose: Views for people and tools, `live_jobs` and `letters`, and the filters of live jobs and erasures.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -48,55 +48,6 @@ CREATE VIEW redrive.letters AS
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 
 COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
-
--- The numbers of every queue, as `redrive stats` shows them. It exposes no payload or error text.
-CREATE VIEW redrive.queues AS
-    WITH ready AS (
-        SELECT j.queue::text AS queue, count(*) AS jobs, min(j.ready_at) AS oldest
-        FROM redrive.jobs j
-        GROUP BY 1
-    ),
-    delayed AS (
-        SELECT d.queue::text AS queue, count(*) AS jobs
-        FROM redrive.jobs_delayed d
-        GROUP BY 1
-    ),
-    leased AS (
-        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs
-        FROM redrive.leases l
-        GROUP BY 1
-    ),
-    served AS (
-        SELECT w.queue::text AS queue, count(*) AS workers, sum(w.slots) AS slots
-        FROM redrive.workers w
-        WHERE w.expires_at > statement_timestamp()
-        GROUP BY 1
-    ),
-    dead AS (
-        SELECT g.queue::text AS queue, sum(g.open) AS open, sum(g.redriving) AS redriving,
-               sum(g.recovered) AS recovered, sum(g.discarded) AS discarded, sum(g.quarantined) AS quarantined
-        FROM redrive.failure_groups g
-        GROUP BY 1
-    )
-    SELECT queue,
-           coalesce(ready.jobs, 0)::bigint AS ready,
-           coalesce(delayed.jobs, 0)::bigint AS delayed,
-           coalesce(leased.jobs, 0)::bigint AS leased,
-           ready.oldest AS oldest_ready,
-           coalesce(served.workers, 0)::bigint AS workers,
-           coalesce(served.slots, 0)::bigint AS slots,
-           coalesce(dead.open, 0)::bigint AS open,
-           coalesce(dead.redriving, 0)::bigint AS redriving,
-           coalesce(dead.recovered, 0)::bigint AS recovered,
-           coalesce(dead.discarded, 0)::bigint AS discarded,
-           coalesce(dead.quarantined, 0)::bigint AS quarantined
-    FROM ready
-    FULL JOIN delayed USING (queue)
-    FULL JOIN leased USING (queue)
-    FULL JOIN served USING (queue)
-    FULL JOIN dead USING (queue);
-
-COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
 
 -- Returns the SQL condition on live jobs `j` for a filter. The filter is a JSON object and `$1` of the statement
 -- that contains the condition. The text consists of constants, never of text from the caller.

@@ -50,7 +50,7 @@ BEGIN
 END
 $$;
 
--- Opens a breaker by hand, which pauses its jobs: for `duration`, after which a probe decides; or, if NULL,
+-- Opens a breaker by hand, which holds back its jobs: for `duration`, after which a probe decides; or, if NULL,
 -- until it is closed. Returns the id of the audit record.
 CREATE FUNCTION redrive.open_breaker(
     name text, duration interval DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
@@ -98,19 +98,6 @@ BEGIN
     PERFORM pg_notify('redrive_breaker', close_breaker.name);
     RETURN true;
 END
-$$;
-
--- Returns whether a breaker stops claims of this queue and kind. A caller can check this before it sends
--- letters into an outage.
-CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
-    LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT EXISTS (
-        SELECT FROM redrive.breakers b
-        WHERE b.state <> 'closed'
-            AND (b.name = 'queue:' || is_gated.queue
-                 OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
 $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

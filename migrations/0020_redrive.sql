@@ -173,17 +173,17 @@ AS $$
     FROM redrive.reopen_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) r
 $$;
 
--- Returns queues and kinds in which the jobs of the letters in these states wait: behind a breaker that is
--- not closed, or because no live worker handles them.
+-- Returns queues and kinds in which the jobs of the letters in these states wait: the queue is paused (a time but
+-- no breaker), a breaker is not closed, or no live worker handles them.
 CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}')
-    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, opened_at timestamptz, is_served boolean)
+    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, held_since timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT * FROM ('
-        ' SELECT g.queue, g.kind, g.letters, b.name, b.opened_at, EXISTS ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
         '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
         '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
         ' FROM ('
@@ -193,12 +193,14 @@ BEGIN
         -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
         || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
         || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
-        -- The condition of `is_gated`. The breaker of the queue comes first.
+        -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
         ' LEFT JOIN LATERAL ('
-        '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
-        '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
-        '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
-        ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        '  SELECT h.name, h.held_since FROM ('
+        '   SELECT NULL AS name, p.paused_at AS held_since FROM redrive.paused_queues p WHERE p.queue = g.queue UNION ALL'
+        '   SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
+        '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
+        ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
         USING filter, to_queue, 'quarantined' = ANY (states);
 END
 $$;

@@ -30,16 +30,6 @@ BEGIN ATOMIC
     END;
 END;
 
--- Returns the queues whose breaker is not closed.
-CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
-    LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
-    FROM redrive.breakers b
-    WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
-$$;
-
 -- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. It locks them except
 -- in a dry run, and skips letters locked by another session. Waits are measured up to the scheduled time
 -- of the tick.
@@ -84,7 +74,7 @@ CREATE FUNCTION redrive.run_policies(
 AS $$
 DECLARE
     moment         timestamptz := statement_timestamp();
-    without_queues text[] := redrive.queues_with_open_breaker();
+    without_queues text[] := redrive.held_queues();
     due            redrive.policies;
     tick           timestamptz;
     ids            bigint[];
@@ -103,7 +93,7 @@ BEGIN
     WHERE p.mode <> 'paused' AND p.next_at <= moment
         AND (p.holder IS NULL OR p.holder = run_policies.holder OR p.lease_until <= moment)
         AND redrive.is_hour_allowed(p.from_hour, p.to_hour, extract(hour FROM moment AT TIME ZONE 'UTC')::integer)
-        -- While its breaker is open the policy waits, and its tick is not consumed.
+        -- While its queue is held the policy waits, and its tick is not consumed.
         AND NOT (p.while_closed AND coalesce(p.filter ->> 'queue' = ANY (without_queues), false))
     ORDER BY p.next_at, p.id
     LIMIT 1

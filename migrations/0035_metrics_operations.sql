@@ -1,4 +1,4 @@
--- Purpose: Gauges of workers, breakers, failure groups and redrive runs.
+-- Purpose: Gauges of workers, breakers, pauses, failure groups and redrive runs.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -58,6 +58,15 @@ BEGIN
     ) held
     WHERE b.state <> 'closed'
     GROUP BY 2;
+
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM redrive.paused_queues p
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_paused', ARRAY[p.queue, CASE WHEN p.ends_at IS NULL THEN 'none' ELSE 'planned' END], 1),
+        ('redrive_queue_paused_seconds', ARRAY[p.queue],
+            greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
+    ) v (metric, labels, value);
 
     RETURN QUERY
     SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision

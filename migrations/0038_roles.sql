@@ -7,7 +7,7 @@
 --   enqueuer  enqueues, and reads no payload
 --   worker    runs jobs and does chores; enqueues only if it is an enqueuer too
 --   capturer  captures failures, and reads nothing
---   operator  acts on letters, runs, policies, breakers and waiting jobs; reads everything; appends to the
+--   operator  acts on letters, runs, policies, queues, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
 --   reader    reads every job, letter, run, policy and audit record, and changes nothing
 --   observer  sees numbers and the states of jobs and letters, but no payload or error text
@@ -50,7 +50,7 @@ DECLARE
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
-            'redrive.protections',
+            'redrive.protections, redrive.queue_pauses, redrive.paused_queues',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -61,7 +61,7 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
@@ -87,7 +87,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
@@ -107,7 +107,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
@@ -117,7 +117,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -128,7 +128,7 @@ DECLARE
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
-            'redrive.queues_with_letters, redrive.queues_with_open_breaker, redrive.letters_with_policy, '
+            'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
     -- No payload, error text or note, and no lease_id.

@@ -65,6 +65,7 @@ BEGIN
     DELETE FROM redrive.groups g WHERE g.id = ANY (group_ids);
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
+    DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
     DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 

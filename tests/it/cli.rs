@@ -9,6 +9,7 @@ mod live_jobs;
 mod dlq;
 
 mod breakers;
+mod queues;
 
 mod custom_program;
 mod gameday;

@@ -24,4 +24,5 @@ mod foreign_letter;
 mod retry;
 
 mod breaker;
+mod pause;
 mod reap;

@@ -1,6 +1,8 @@
-//! Commands that set up and maintain the database: migrate, breaker, prune, redact, erase and audit.
+//! Commands that set up and maintain the database: migrate, queue, breaker, prune, redact, erase and
+//! audit.
 
 mod migrate;
+mod queue;
 mod breaker;
 mod prune;
 mod redact;
@@ -12,4 +14,5 @@ pub(crate) use breaker::BreakerCommand;
 pub(crate) use erase::Erase;
 pub(crate) use migrate::Migrate;
 pub(crate) use prune::Prune;
+pub(crate) use queue::QueueCommand;
 pub(crate) use redact::RedactCommand;

@@ -2,7 +2,9 @@
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::admin::{AuditCommand, BreakerCommand, Erase, Migrate, Prune, RedactCommand};
+use crate::admin::{
+    AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand,
+};
 use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
 use crate::error::Result;
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Stats(Stats),
     Job(JobCommand),
     Dlq(DlqCommand),
+    Queue(QueueCommand),
     Breaker(BreakerCommand),
     Prune(Prune),
     Redact(RedactCommand),
@@ -84,6 +87,7 @@ impl Command {
             Command::Job(command) => command.profession(),
             Command::Dlq(command) => command.profession(),
             Command::Audit(command) => command.profession(),
+            Command::Queue(command) => command.profession(),
             Command::Breaker(command) => command.profession(),
             Command::Redact(command) => command.profession(),
             Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) => Profession::Operator,
@@ -98,6 +102,7 @@ impl Command {
             Command::Stats(command) => command.run(cx),
             Command::Job(command) => command.run(cx),
             Command::Dlq(command) => command.run(cx),
+            Command::Queue(command) => command.run(cx),
             Command::Breaker(command) => command.run(cx),
             Command::Prune(command) => command.run(cx),
             Command::Redact(command) => command.run(cx),

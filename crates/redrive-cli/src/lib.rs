@@ -5,6 +5,7 @@ mod time;
 mod terminal;
 mod logging;
 mod global;
+mod pause;
 mod profession;
 mod registry;
 mod context;

@@ -8,7 +8,7 @@ pub(crate) enum Profession {
     Enqueuer,
     Worker,
     Capturer,
-    /// Changes letters, runs, policies, breakers and jobs.
+    /// Changes letters, runs, policies, queues, breakers and jobs.
     Operator,
     /// Reads, and changes nothing.
     Reader,

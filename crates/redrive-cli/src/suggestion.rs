@@ -1,4 +1,4 @@
-//! Suggestions for unknown commands: never one that deletes, and breakers for `pause` and `resume`.
+//! Suggestions for unknown commands: never one that deletes, and the commands of queues for `pause` and `resume`.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
@@ -34,8 +34,8 @@ pub(crate) fn corrected(mut error: clap::Error) -> clap::Error {
 /// Returns the command to type instead of a word that is no command.
 fn hint(unknown: &str) -> Option<&'static str> {
     match unknown {
-        "pause" => Some("to pause a queue: redrive breaker open queue:NAME"),
-        "resume" | "unpause" => Some("to resume a queue: redrive breaker close queue:NAME"),
+        "pause" => Some("to pause a queue: redrive queue pause NAME"),
+        "resume" | "unpause" => Some("to resume a queue: redrive queue resume NAME"),
         _ => None,
     }
 }
@@ -57,11 +57,11 @@ mod tests {
         for (line, hint) in [
             (
                 "redrive pause q",
-                "tip: to pause a queue: redrive breaker open queue:NAME",
+                "tip: to pause a queue: redrive queue pause NAME",
             ),
             (
                 "redrive resume q",
-                "tip: to resume a queue: redrive breaker close queue:NAME",
+                "tip: to resume a queue: redrive queue resume NAME",
             ),
             ("redrive dlq lists", "'list'"),
         ] {

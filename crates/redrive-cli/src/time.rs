@@ -3,10 +3,30 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 /// Parses a duration such as `500ms`, `90s`, `1h30m` or `7d`, as conditions on letters do.
 pub(crate) fn parse(text: &str) -> Result<Duration, redrive::Error> {
     redrive::parse_duration(text)
+}
+
+/// Parses a timestamp such as `2026-11-20T10:00`, as conditions on letters do: in UTC unless it has
+/// an offset.
+pub(crate) fn moment(text: &str) -> Result<SystemTime, String> {
+    let parsed = text.parse::<Timestamp>().or_else(|error| {
+        // A time zone in brackets would be ignored.
+        match text.contains('[') {
+            true => Err(error),
+            false => text
+                .parse::<DateTime>()
+                .and_then(|civil| civil.to_zoned(TimeZone::UTC))
+                .map(|zoned| zoned.timestamp()),
+        }
+    });
+    parsed.map(SystemTime::from).map_err(|_| {
+        "expected a time such as 2026-12-01T06:00 or 2026-12-01T07:00+01:00".to_owned()
+    })
 }
 
 /// A duration in at most two units: `1h 30m`, `12s`, `250ms`.
@@ -93,6 +113,27 @@ mod tests {
         ] {
             assert_eq!(exact(Duration::from_millis(ms)), text);
             assert_eq!(parse(text).expect(text), Duration::from_millis(ms));
+        }
+    }
+
+    #[test]
+    fn a_moment_is_in_utc_unless_it_has_an_offset() {
+        for (text, full) in [
+            ("2026-12-01", "2026-12-01T00:00:00.000Z"),
+            ("2026-12-01T06:00", "2026-12-01T06:00:00.000Z"),
+            ("2026-12-01T06:00Z", "2026-12-01T06:00:00.000Z"),
+            ("2026-12-01T07:00+01:00", "2026-12-01T06:00:00.000Z"),
+        ] {
+            assert_eq!(moment(text).map(rfc3339).as_deref(), Ok(full), "{text}");
+        }
+        for text in [
+            "",
+            "tomorrow",
+            "30m",
+            "2026-13-01",
+            "2026-12-01T06:00[Europe/Berlin]",
+        ] {
+            assert!(moment(text).is_err(), "{text}");
         }
     }
 

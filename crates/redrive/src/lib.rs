@@ -31,6 +31,7 @@ pub use job::new_job::NewJob;
 pub use job::operator::Operator;
 pub use job::payload::Payload;
 pub use pipeline::enqueue::Enqueued;
+pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
 pub use worker::registry::Handlers;
 pub use worker::{HandlerOptions, Worker, WorkerBuilder};
@@ -54,6 +55,7 @@ pub mod admin {
     pub use crate::inspect::state::JobState;
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
+    pub use crate::pipeline::pause::QueuePause;
 }
 
 /// The limits that the library enforces.

@@ -58,6 +58,7 @@ const READS: &[&[&str]] = &[
     &["job", "cancel", QUEUE],
     &["job", "priority", "7", QUEUE],
     &["job", "edit", QUEUE, "--merge", "{\"a\": 1}"],
+    &["queue", "list"],
     &["breaker", "list"],
     &["redact", "list"],
     &["audit"],
@@ -131,7 +132,8 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
             false,
         ),
         (
-            "SELECT redrive.open_breaker($2::text, NULL::interval, $1::text, $1::text)",
+            "SELECT redrive.open_breaker($2::text, NULL::interval, $1::text, $1::text), \
+                    redrive.pause_queue($2::text, NULL, NULL, $1::text, $1::text)",
             true,
         ),
         (

@@ -50,6 +50,7 @@ migrations           key   -
 policies             key   -
 protections          key   -
 pruned_regressions   key   -
+queue_pauses         key   -
 redactions           key   -
 redrive_runs         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 retention            key   -
@@ -159,6 +160,7 @@ grant_role               invoker volatile  pinned any       -
 group_of                 invoker volatile  pinned any       -
 has_refused_death        invoker volatile  pinned any       -
 headers_with_long        invoker immutable parsed any       -
+held_queues              invoker stable    pinned any       -
 history_before           invoker immutable pinned any       -
 import_letters           invoker volatile  pinned any       -
 imported                 invoker volatile  pinned any       -
@@ -209,6 +211,7 @@ page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 past_failures            invoker stable    pinned any       -
+pause_queue              invoker volatile  pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
 pointer_parts            invoker immutable pinned any       -
 pointer_paths            invoker immutable pinned any       -
@@ -220,7 +223,6 @@ prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
 put_back                 invoker volatile  pinned any       -
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
-queues_with_open_breaker invoker stable    pinned any       -
 readmitted               invoker volatile  pinned any       -
 record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -
@@ -251,6 +253,7 @@ require_read_committed   invoker volatile  pinned any       -
 restore_archived         definer volatile  pinned rows      -
 restore_letter           invoker volatile  pinned any       -
 restore_letters          invoker volatile  pinned any       -
+resume_queue             invoker volatile  pinned any       -
 retention_by_queue       invoker stable    pinned any       -
 retention_due            invoker stable    pinned any       -
 rewrite                  invoker volatile  pinned table     lock_timeout=50ms

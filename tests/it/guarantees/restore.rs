@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use postgres::{Client, NoTls};
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Database, Failure, Job, Operator, Queue};
+use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue};
 use redrive_tests::{Cluster, Order, SOON, drained, letters_in, stats, stop, wait_until, worker};
 
 /// Returns the identity and the timeline of a server, as any role can read them.
@@ -97,8 +97,8 @@ fn queues_of_a_restored_backup_can_be_held_before_jobs_run_again() {
     // The operator pauses the queue first.
     let db: Database = redrive::connect(&cluster.url()).unwrap();
     let why = Operator::default().reason("restored from a backup");
-    db.admin().open_breaker("queue:orders", None, &why).unwrap();
     let queue = Queue::new(&db, "orders").unwrap();
+    queue.pause(PauseEnd::Resumed, &why).unwrap();
     let (worker, ran) = working(&queue);
     wait_until("the worker to be there", SOON, || {
         stats(&db, "orders").is_some_and(|stats| stats.workers == 1)
@@ -109,7 +109,7 @@ fn queues_of_a_restored_backup_can_be_held_before_jobs_run_again() {
     assert_eq!(*ran.lock().unwrap(), [0; 0], "nothing runs");
 
     // The jobs run a second time, with no other effect.
-    assert!(db.admin().close_breaker("queue:orders", &why).unwrap());
+    assert!(queue.resume(&why).unwrap());
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 5);
     let ran: BTreeSet<i64> = ran.lock().unwrap().iter().copied().collect();

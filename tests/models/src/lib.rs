@@ -65,6 +65,8 @@ mod library {
         pub(crate) mod promote;
         pub(crate) mod claim;
         pub(crate) mod breaker;
+        pub(crate) mod gates;
+        pub(crate) mod pause;
         pub(crate) mod failure_cause;
         pub(crate) mod outcome;
         pub(crate) mod attempt;

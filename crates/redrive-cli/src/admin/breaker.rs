@@ -45,7 +45,7 @@ Example:
     #[command(
         before_help = "\
 Examples:
-  redrive breaker open queue:orders --reason 'gateway upgrade'
+  redrive breaker open queue:orders --reason 'the gateway is down'
   redrive breaker open payments-api --for 30m
 ",
         after_help = "\

@@ -1,5 +1,5 @@
-//! Warnings about letters whose jobs would wait behind a breaker or for a worker, or that another
-//! run sends.
+//! Warnings about letters whose jobs would wait in a paused queue, behind a breaker or for a worker,
+//! or that another run sends.
 
 use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
 use serde_json::json;
@@ -9,7 +9,8 @@ use crate::context::Context;
 use crate::terminal::counted;
 use crate::time::{ago, rfc3339};
 
-/// Warns about jobs whose queue has no worker for their kind, and about jobs behind a breaker.
+/// Warns about jobs whose queue has no worker for their kind, or is paused, and about jobs behind a
+/// breaker.
 pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
     for (queue, kinds) in by_queue(unserved) {
         let letters = counted(kinds.iter().map(|waiting| waiting.letters).sum(), "letter");
@@ -27,14 +28,20 @@ pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Cont
             ),
         });
     }
-    for (breaker, letters) in by_breaker(gated) {
-        cx.say(format!(
-            "warning: breaker {} is open for {}: {} would wait until it closes: {}",
-            breaker.breaker,
-            ago(breaker.opened_at),
-            counted(letters, "letter"),
-            close(breaker)
-        ));
+    for (gate, letters) in by_gate(gated) {
+        let letters = counted(letters, "letter");
+        let (since, open) = (ago(gate.since), open(gate));
+        cx.say(match &gate.breaker {
+            Some(breaker) => format!(
+                "warning: breaker {breaker} is open for {since}: {letters} would wait until it \
+                 closes: {open}"
+            ),
+            None => format!(
+                "warning: queue `{}` is paused for {since}: {letters} would wait until it is \
+                 resumed: {open}",
+                gate.queue
+            ),
+        });
     }
 }
 
@@ -49,16 +56,14 @@ pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
     }
 }
 
-/// Describes each breaker and each missing worker that the jobs of a run wait for.
+/// Describes each pause, each breaker and each missing worker that the jobs of a run wait for.
 pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
-    let breakers = by_breaker(&blocked.gated).into_iter().map(|(gated, jobs)| {
-        format!(
-            "breaker {}, open for {}: {}; {}",
-            gated.breaker,
-            ago(gated.opened_at),
-            counted(jobs, "job"),
-            close(gated)
-        )
+    let gates = by_gate(&blocked.gated).into_iter().map(|(gate, jobs)| {
+        let (since, jobs, open) = (ago(gate.since), counted(jobs, "job"), open(gate));
+        match &gate.breaker {
+            Some(breaker) => format!("breaker {breaker}, open for {since}: {jobs}; {open}"),
+            None => format!("queue `{}`, paused for {since}: {jobs}; {open}", gate.queue),
+        }
     });
     let workers = by_queue(&blocked.unserved).into_iter();
     let workers = workers.map(|(queue, kinds)| {
@@ -74,7 +79,7 @@ pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
             ),
         }
     });
-    breakers.chain(workers).collect()
+    gates.chain(workers).collect()
 }
 
 /// The kinds without a worker of each queue.
@@ -89,11 +94,15 @@ fn by_queue(unserved: &[Unserved]) -> Vec<(&str, Vec<&Unserved>)> {
     queues
 }
 
-/// Describes each breaker, and each queue without workers, that jobs wait for, in a few words.
+/// Describes each pause, each breaker, and each queue without workers, that jobs wait for, in a few words.
 pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
-    let breakers = by_breaker(&blocked.gated)
-        .into_iter()
-        .map(|(gated, _)| format!("breaker {} is open {}", gated.breaker, ago(gated.opened_at)));
+    let gates = by_gate(&blocked.gated).into_iter().map(|(gate, _)| {
+        let since = ago(gate.since);
+        match &gate.breaker {
+            Some(breaker) => format!("breaker {breaker} is open {since}"),
+            None => format!("queue `{}` is paused {since}", gate.queue),
+        }
+    });
     let workers = by_queue(&blocked.unserved).into_iter();
     let workers = workers.map(|(queue, kinds)| match *kinds {
         [unserved] => format!(
@@ -105,35 +114,42 @@ pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
             kinds.len()
         ),
     });
-    breakers.chain(workers).collect()
+    gates.chain(workers).collect()
 }
 
-/// The breakers, queues and kinds that the jobs of a run wait for, without numbers and times.
+/// The pauses, breakers, queues and kinds that the jobs of a run wait for, without numbers and times.
 pub(super) fn blocked_by(blocked: &Blocked) -> Vec<String> {
-    let breakers = by_breaker(&blocked.gated).into_iter();
-    let breakers = breakers.map(|(gated, _)| gated.breaker.clone());
+    let gates = by_gate(&blocked.gated).into_iter();
+    let gates = gates.map(|(gate, _)| match &gate.breaker {
+        Some(breaker) => breaker.clone(),
+        None => format!("pause {}", gate.queue),
+    });
     let workers = blocked.unserved.iter();
     let workers = workers.map(|unserved| format!("{} {}", unserved.queue, unserved.kind));
-    breakers.chain(workers).collect()
+    gates.chain(workers).collect()
 }
 
-fn close(gated: &Gated) -> String {
-    format!("redrive breaker close {}", quoted(&gated.breaker))
+/// The command that lets the jobs start.
+fn open(gate: &Gated) -> String {
+    match &gate.breaker {
+        Some(breaker) => format!("redrive breaker close {}", quoted(breaker)),
+        None => format!("redrive queue resume {}", quoted(&gate.queue)),
+    }
 }
 
-/// Each breaker once, with the letters of all queues and kinds behind it.
-fn by_breaker(gated: &[Gated]) -> Vec<(&Gated, u64)> {
-    let mut breakers: Vec<(&Gated, u64)> = Vec::new();
+/// Each pause and each breaker once, with the letters of all queues and kinds behind it.
+fn by_gate(gated: &[Gated]) -> Vec<(&Gated, u64)> {
+    let mut gates: Vec<(&Gated, u64)> = Vec::new();
     for each in gated {
-        match breakers
-            .iter_mut()
-            .find(|(known, _)| known.breaker == each.breaker)
-        {
+        let is_same = |known: &Gated| {
+            known.breaker == each.breaker && (each.breaker.is_some() || known.queue == each.queue)
+        };
+        match gates.iter_mut().find(|(known, _)| is_same(known)) {
             Some((_, letters)) => *letters += each.letters,
-            None => breakers.push((each, each.letters)),
+            None => gates.push((each, each.letters)),
         }
     }
-    breakers
+    gates
 }
 
 pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<serde_json::Value> {
@@ -155,7 +171,8 @@ pub(super) fn gated_json(gated: &[Gated]) -> Vec<serde_json::Value> {
         .map(|waiting| {
             json!({
                 "breaker": waiting.breaker,
-                "opened_at": rfc3339(waiting.opened_at),
+                "paused": waiting.breaker.is_none(),
+                "held_at": rfc3339(waiting.since),
                 "queue": waiting.queue,
                 "kind": waiting.kind,
                 "letters": waiting.letters,

@@ -1,7 +1,7 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
 //! It shows queue depths, the most frequent failures, the oldest letter, the sources of captured failures,
-//! ready jobs without a worker, active runs and open breakers, each with the command to type next. It is
+//! ready jobs without a worker, active runs, paused queues and open breakers, each with the command to type next. It is
 //! as wide as the window.
 
 mod activity;
@@ -20,12 +20,13 @@ use super::filter::{is_condition, quoted};
 use super::group::{failure, group_json, waiting};
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::pause::pause_json;
 use crate::terminal::{
     Charset, Column, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
     one_line, sparkline, width, wrap,
 };
 use crate::time::{ago, rfc3339, short};
-use activity::{Activity, breakers, runs};
+use activity::{Activity, breakers, pauses, runs};
 use failures::{Failure, failures};
 use unhandled::{Unhandled, unhandled, unhandled_kinds};
 
@@ -110,6 +111,7 @@ impl Screen {
         self.write_unhandled(out, layout)?;
         write_activities("Redrive runs that halted", &self.halted_runs, out, layout)?;
         write_activities("Redrive runs in progress", &self.runs, out, layout)?;
+        write_activities("Paused queues", &pauses(&self.queues), out, layout)?;
         write_activities("Open breakers", &self.breakers, out, layout)?;
         self.write_durability_warnings(out, layout)
     }
@@ -260,6 +262,7 @@ impl Screen {
             .map(|queue| {
                 json!({
                     "queue": queue.queue,
+                    "pause": queue.pause.as_ref().map(pause_json),
                     "ready": queue.ready,
                     "oldest_ready_seconds": queue.oldest_ready.map(|age| age.as_secs_f64()),
                     "delayed": queue.delayed,

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::pause::{pause_json, state};
 use crate::terminal::{Column, Table, grouped, json_line};
 use crate::time::{ago, rfc3339, short};
 
@@ -66,6 +67,7 @@ fn jobs(stats: &[QueueStats]) -> Table {
         Column::Number("OLDEST"),
         Column::Number("WORKERS"),
         Column::Number("SLOTS"),
+        Column::Word("STATE"),
     ]);
     for queue in stats {
         table.row([
@@ -76,6 +78,7 @@ fn jobs(stats: &[QueueStats]) -> Table {
             queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
             grouped(queue.workers),
             grouped(queue.slots),
+            state(queue).to_owned(),
         ]);
     }
     table
@@ -189,6 +192,8 @@ fn queue_json(queue: &QueueStats) -> serde_json::Value {
         .collect();
     json!({
         "queue": queue.queue,
+        "state": state(queue),
+        "pause": queue.pause.as_ref().map(pause_json),
         "ready": queue.ready,
         "delayed": queue.delayed,
         "leased": queue.leased,

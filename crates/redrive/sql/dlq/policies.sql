@@ -11,7 +11,7 @@ SELECT p.name::text AS name, p.filter, (extract(epoch FROM p.every) * 1000)::big
            AND coalesce(p.filter ->> 'queue' = ANY (b.queues), false) AS is_held,
        h.host, h.pid
 FROM redrive.policies p
-CROSS JOIN (SELECT redrive.queues_with_open_breaker() AS queues) b
+CROSS JOIN (SELECT redrive.held_queues() AS queues) b
 LEFT JOIN LATERAL (
     SELECT p.holder, w.host, w.pid
     FROM (SELECT 1) one

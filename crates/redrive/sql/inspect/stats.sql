@@ -4,7 +4,7 @@
 -- $1 text      queue; NULL: all
 -- Locks: none.
 -- Index relied on: dead_letters_open_for_redrive for the oldest letter; counting reads all jobs.
--- Rows: one per queue with jobs, letters or workers. Zero rows: there is no such queue.
+-- Rows: one per queue that has jobs, letters or workers, or is paused. Zero rows: there is no such queue.
 WITH ready AS (
     SELECT j.queue, count(*) AS jobs, min(j.ready_at) AS oldest
     FROM redrive.jobs j WHERE $1::text IS NULL OR j.queue = $1 GROUP BY j.queue
@@ -30,6 +30,10 @@ dead AS (
     WHERE $1::text IS NULL OR f.queue = $1
     GROUP BY f.queue
     HAVING sum(f.open + f.redriving + f.recovered + f.discarded + f.quarantined) > 0
+),
+paused AS (
+    SELECT p.queue, p.paused_at, p.ends_at, p.person, p.reason
+    FROM redrive.paused_queues p WHERE $1::text IS NULL OR p.queue = $1
 )
 SELECT queue,
        coalesce(ready.jobs, 0)::bigint AS ready,
@@ -48,10 +52,12 @@ SELECT queue,
             WHERE l.queue = dead.queue AND l.state = 'open'
                 AND l.group_id <> ALL (ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored'))
             ORDER BY l.queue, l.died_at, l.id LIMIT 1)
-       END AS oldest_open
+       END AS oldest_open,
+       paused.paused_at, paused.ends_at, paused.person, paused.reason
 FROM ready
 FULL JOIN delayed USING (queue)
 FULL JOIN leased USING (queue)
 FULL JOIN served USING (queue)
 FULL JOIN dead USING (queue)
+FULL JOIN paused USING (queue)
 ORDER BY queue

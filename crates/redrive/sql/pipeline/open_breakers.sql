@@ -1,11 +1,16 @@
--- Purpose: lists the breakers that are not closed, for a worker.
+-- Purpose: lists the breakers that are not closed and the paused queues, for a worker.
 -- Called by: pipeline/breaker.rs, for a worker's renewer: at start, at each renewal and when notified.
 -- Locks: none.
--- Index relied on: none; breakers is small.
+-- Index relied on: none; breakers and queue_pauses are small.
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
---       probe). Zero rows: all breakers are closed.
+--       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
+--       operator must resume it). Zero rows: all breakers are closed and no queue is paused.
 SELECT b.name, b.cause, b.kinds, b.delay_ms,
        CASE WHEN isfinite(b.probe_at)
             THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms
 FROM redrive.breakers b
 WHERE b.state <> 'closed'
+UNION ALL
+SELECT 'queue:' || p.queue, 'pause', '{}', 0,
+       ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint
+FROM redrive.paused_queues p

@@ -80,6 +80,8 @@ statements! {
     BREAKERS = "pipeline" / "breakers";
     OPEN_BREAKER = "pipeline" / "open_breaker";
     CLOSE_BREAKER = "pipeline" / "close_breaker";
+    PAUSE_QUEUE = "pipeline" / "pause_queue";
+    RESUME_QUEUE = "pipeline" / "resume_queue";
     CAPTURE = "dlq" / "capture";
     CAPTURE_LETTERS = "dlq" / "capture_letters";
     CAPTURED_BYTES = "dlq" / "captured_bytes";

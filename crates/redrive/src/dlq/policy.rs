@@ -78,14 +78,14 @@ pub enum PolicyMode {
     Paused,
 }
 
-/// The behavior while the breaker of a queue is open.
+/// The behavior while the breaker of a queue is open or the queue is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PolicyBreaker {
-    /// Waits until the breaker closes.
+    /// Waits until the breaker closes and the queue is resumed.
     #[default]
     Heed,
-    /// Ignores the breaker.
+    /// Redrives all the same. The jobs wait.
     Ignore,
 }
 
@@ -159,7 +159,7 @@ impl Policy {
         self
     }
 
-    /// Sets the behavior while the breaker is open. Defaults to [`PolicyBreaker::Heed`].
+    /// Sets the behavior while the breaker is open or the queue is paused. Defaults to [`PolicyBreaker::Heed`].
     #[must_use]
     pub fn breaker(mut self, breaker: PolicyBreaker) -> Policy {
         self.breaker = breaker;

@@ -41,7 +41,7 @@ pub struct Redriven {
     pub skipped: Vec<(JobId, Skip)>,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
-    /// Queues and kinds behind a breaker that is not closed.
+    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
     pub gated: Vec<Gated>,
 }
 

@@ -8,6 +8,7 @@ use crate::db::sql;
 use crate::dlq::id::GroupId;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
+use crate::pipeline::pause::QueuePause;
 
 /// The statistics of one queue.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ use crate::job::death_cause::DeathCause;
 pub struct QueueStats {
     /// The queue.
     pub queue: String,
+    /// The pause, if an operator paused the queue.
+    pub pause: Option<QueuePause>,
     /// Ready jobs.
     pub ready: u64,
     /// Delayed jobs.
@@ -137,6 +140,14 @@ impl Admin<'_> {
                         failures: of_queue(&queue),
                         kinds: kinds_of(&queue),
                         queue,
+                        pause: row
+                            .get::<_, Option<SystemTime>>("paused_at")
+                            .map(|paused_at| QueuePause {
+                                paused_at,
+                                ends_at: row.get("ends_at"),
+                                person: row.get("person"),
+                                reason: row.get("reason"),
+                            }),
                         ready: count(row, "ready"),
                         delayed: count(row, "delayed"),
                         leased: count(row, "leased"),

@@ -3,8 +3,8 @@
 use crate::metrics::labels::{
     AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
     DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND,
-    LETTER_STATE, METHOD, OUTCOME, PART, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT,
-    TABLE, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
+    LETTER_STATE, METHOD, OUTCOME, PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME,
+    RUN_STATE, SLOT, TABLE, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
 
@@ -110,6 +110,10 @@ pub const CATALOGUE: &[Metric] = &[
         "Slots that run a handler: the leased jobs of each worker, up to its slots."),
     gauge("redrive_breakers", &[QUEUE, BREAKER_STATE], Source::Operations,
         "Breakers that hold back jobs. The breaker of a dependency counts once per queue with workers for its kinds."),
+    gauge("redrive_queue_paused", &[QUEUE, PAUSE_END], Source::Operations,
+        "1 if an operator paused the queue, otherwise 0: until it is resumed (none) or until a time that was given (planned)."),
+    gauge("redrive_queue_paused_seconds", &[QUEUE], Source::Operations,
+        "How long the queue has been paused; 0 if it is not paused."),
     gauge("redrive_failure_groups", &[QUEUE, GROUP_STATE], Source::Operations,
         "Failure groups by state, counted up to 10000 over all queues."),
     counter("redrive_group_regressions_total", &[QUEUE], Source::Operations,

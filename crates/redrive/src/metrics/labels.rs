@@ -80,6 +80,10 @@ pub(super) const BREAKER_STATE: Label = Label {
     name: "state",
     values: &["open", "half_open"],
 };
+pub(super) const PAUSE_END: Label = Label {
+    name: "end",
+    values: &["none", "planned"],
+};
 pub(super) const AGE: Label = Label {
     name: "age",
     values: &["1h", "1d", "7d"],

@@ -25,7 +25,7 @@ pub enum Source {
     Queues,
     /// Dead letters and their ages.
     Letters,
-    /// Workers, breakers, failure groups and redrive runs.
+    /// Workers, breakers, pauses, failure groups and redrive runs.
     Operations,
     /// Table sizes, dead rows, vacuums and the segment ring. Read once a minute.
     Tables,

@@ -145,8 +145,10 @@ impl Admin<'_> {
     /// After `lasting`, a probe decides whether it closes. With `None` it stays open until
     /// [`close_breaker`](Admin::close_breaker). Running jobs continue.
     ///
-    /// `name` is `queue:` and a queue, to pause that queue; or a dependency, to pause the kinds
-    /// registered with it ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)).
+    /// `name` is a dependency, for the kinds registered with it
+    /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)); or `queue:` and a queue.
+    /// To pause a queue until it is resumed, without a probe, use
+    /// [`Queue::pause`](crate::Queue::pause).
     ///
     /// ```
     /// # use redrive::Operator;
@@ -155,8 +157,8 @@ impl Admin<'_> {
     /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
     /// # db.migrate()?;
     /// let operator = Operator::new("maria@ops-1").reason("the gateway is being upgraded");
-    /// db.admin().open_breaker("queue:invoices", Some(Duration::from_mins(30)), &operator)?;
-    /// assert!(db.admin().close_breaker("queue:invoices", &operator)?);
+    /// db.admin().open_breaker("payments-api", Some(Duration::from_mins(30)), &operator)?;
+    /// assert!(db.admin().close_breaker("payments-api", &operator)?);
     /// # Ok(()) }
     /// ```
     ///
@@ -240,7 +242,7 @@ pub(crate) struct BreakerStatus {
     pub(crate) probe_in: Option<Duration>,
 }
 
-fn gated(row: &Row) -> Result<BreakerStatus> {
+pub(super) fn status(row: &Row) -> Result<BreakerStatus> {
     let ms = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
     Ok(BreakerStatus {
         name: row.get("name"),
@@ -275,13 +277,7 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
             &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
-    gated(&row)
-}
-
-/// Returns the breakers that are not closed.
-pub(crate) fn open_breakers(session: &mut Session) -> Result<Vec<BreakerStatus>> {
-    let rows = session.query("read the breakers", &sql::OPEN_BREAKERS, &[])?;
-    rows.iter().map(gated).collect()
+    status(&row)
 }
 
 /// The right to run one job as a probe.

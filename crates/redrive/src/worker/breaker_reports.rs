@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
-use crate::pipeline::breaker::{ProbeVerdict, end_probe, open_breakers, trip};
+use crate::pipeline::breaker::{ProbeVerdict, end_probe, trip};
+use crate::pipeline::gates::read_gates;
 use crate::sync::Instant;
 use crate::sync::channel::Sender;
 use crate::worker::breaker_state::BreakerReport;
@@ -58,16 +59,16 @@ pub(crate) fn write_reports(
                     ),
                     ProbeVerdict::Release => {}
                 }
-                let gated = retry(state, until, || {
+                let gates = retry(state, until, || {
                     let probe = probe.clone();
                     db_caller.call("end a probe", call_timeout(state), move |session| {
                         end_probe(session, &probe, ended)?;
-                        open_breakers(session)
+                        read_gates(session)
                     })
                 });
-                match gated {
-                    Ok(gated) => {
-                        state.breakers.learn(gated, Instant::now());
+                match gates {
+                    Ok(gates) => {
+                        state.breakers.learn(gates, Instant::now());
                         _ = wake.try_send(Wake::Work);
                     }
                     // The right to the probe expires, and another worker tries.
@@ -83,9 +84,10 @@ pub(crate) fn write_reports(
     }
 }
 
-/// Reads the breakers. Returns whether the worker may claim more than before.
-pub(crate) fn read_breakers(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<bool> {
+/// Reads the breakers and pauses. Returns whether the worker may claim more than before.
+pub(crate) fn learn_gates(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<bool> {
     let deadline = state.config.queue.database().call_timeout();
-    let open = db_caller.call("read the breakers", deadline, open_breakers)?;
-    Ok(state.breakers.learn(open, Instant::now()))
+    let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
+    // After the call, so that a pause never ends earlier here than in the database.
+    Ok(state.breakers.learn(gates, Instant::now()))
 }

@@ -1,8 +1,11 @@
-//! Tracks the breakers that affect a worker and counts its outages.
+//! Tracks the breakers and the pause that affect a worker, and counts its outages.
 //!
 //! Nothing here uses the database. The renewer refreshes the state, the fetcher asks what it may
 //! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
-//! open and no outage is counted, each check reads one flag.
+//! open, the queue is not paused and no outage is counted, each check reads one flag.
+
+mod pause;
+mod plan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,9 +15,12 @@ use crate::pipeline::breaker::{
     judge_probe, of_queue,
 };
 use crate::pipeline::claim::LeaseId;
+use crate::pipeline::gates::Gates;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
+use pause::LocalPause;
+pub(crate) use plan::{ClaimPlan, DueProbe};
 
 /// The wait before another attempt to take a probe that another process may have.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -27,7 +33,7 @@ pub(crate) struct LocalBreakers {
     breaker_threshold: u32,
     /// The registered dependencies, by kind.
     dependencies: HashMap<String, String>,
-    /// Nothing is open and no outage is counted.
+    /// Nothing is open or paused and no outage is counted.
     quiet: AtomicBool,
     known: Mutex<Known>,
 }
@@ -40,6 +46,8 @@ struct Known {
     rows: HashMap<String, OutageStreak>,
     /// The probes that run in this worker.
     probes: HashMap<LeaseId, Probe>,
+    /// The pause of the queue.
+    pause: LocalPause,
 }
 
 struct OpenBreaker {
@@ -78,29 +86,6 @@ pub(crate) enum AttemptEnd<'a> {
     Unrun,
 }
 
-/// The jobs that the fetcher may claim.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClaimPlan {
-    /// Only a probe.
-    pub(crate) is_shut: bool,
-    /// The kinds not to claim.
-    pub(crate) except: Vec<String>,
-    /// A probe that is due.
-    pub(crate) probe: Option<DueProbe>,
-    /// When the next probe is due, if none is.
-    pub(crate) next: Option<Instant>,
-}
-
-/// A probe that is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DueProbe {
-    pub(crate) name: String,
-    pub(crate) cause: BreakerCause,
-    /// The kinds that can serve as a probe. `None`: any that the worker handles.
-    pub(crate) kinds: Option<Vec<String>>,
-    pub(crate) wait: Duration,
-}
-
 impl LocalBreakers {
     pub(crate) fn new(
         queue: &str,
@@ -116,8 +101,8 @@ impl LocalBreakers {
         }
     }
 
-    /// Returns whether a breaker blocks this claimed job. Probes are not blocked.
-    pub(crate) fn stops(&self, lease: LeaseId, kind: &str) -> bool {
+    /// Returns whether a pause or a breaker blocks this claimed job. No breaker blocks a probe.
+    pub(crate) fn stops(&self, lease: LeaseId, kind: &str, now: Instant) -> bool {
         if self.quiet.load(Ordering::Relaxed) {
             return false;
         }
@@ -125,7 +110,8 @@ impl LocalBreakers {
         let concerned = |(name, gate): (&String, &OpenBreaker)| {
             *name == self.queue || gate.kinds.contains(kind)
         };
-        !known.probes.contains_key(&lease) && known.open.iter().any(concerned)
+        known.pause.is_on(now)
+            || !known.probes.contains_key(&lease) && known.open.iter().any(concerned)
     }
 
     /// Returns how long a job of this kind waits in an outage: as long as its breaker, once that is
@@ -259,15 +245,18 @@ impl LocalBreakers {
     }
 
     /// Replaces the known state. Returns whether the worker may claim more than before.
-    pub(crate) fn learn(&self, all: Vec<BreakerStatus>, now: Instant) -> bool {
+    pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
         let mut known = lock(&self.known);
+        let was_paused = known.pause.is_on(now);
+        known.pause = LocalPause::of(&self.queue, &gates.pauses, now);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
-        for gated in all {
+        for gated in gates.breakers {
             self.take_over(&mut known, gated, now);
         }
         self.settle_down(&known);
-        before.iter().any(|name| !known.open.contains_key(name))
+        was_paused && !known.pause.is_on(now)
+            || before.iter().any(|name| !known.open.contains_key(name))
     }
 
     /// Replaces the state of one breaker that the database confirmed.
@@ -300,49 +289,6 @@ impl LocalBreakers {
             is_news: false,
         };
         known.open.insert(gated.name, gate);
-    }
-
-    /// Returns what the fetcher may claim. `handled` are the worker's kinds; `None`: all.
-    pub(crate) fn plan(&self, handled: Option<&[String]>, now: Instant) -> ClaimPlan {
-        if self.quiet.load(Ordering::Relaxed) {
-            return ClaimPlan::default();
-        }
-        let known = lock(&self.known);
-        let mut plan = ClaimPlan::default();
-        let mut except = BTreeSet::new();
-        for (name, gate) in &known.open {
-            if *name != self.queue {
-                except.extend(gate.kinds.iter().cloned());
-            }
-        }
-        plan.except = except.into_iter().collect();
-        plan.is_shut = known.open.contains_key(&self.queue);
-        for (name, gate) in &known.open {
-            // While the whole queue is paused, its dependencies cannot be probed.
-            if plan.is_shut && *name != self.queue {
-                continue;
-            }
-            let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
-                let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
-                gate.kinds.iter().filter(ours).cloned().collect()
-            });
-            if kinds.as_ref().is_some_and(Vec::is_empty) {
-                continue;
-            }
-            match gate.probe_at {
-                Some(at) if at <= now => {
-                    plan.probe = Some(DueProbe {
-                        name: name.clone(),
-                        cause: gate.cause,
-                        kinds,
-                        wait: gate.wait,
-                    });
-                }
-                Some(at) => plan.next = plan.next.into_iter().chain([at]).min(),
-                None => {}
-            }
-        }
-        plan
     }
 
     /// Records a probe that runs here under this lease. No other process has the right until
@@ -379,7 +325,10 @@ impl LocalBreakers {
     }
 
     fn settle_down(&self, known: &Known) {
-        let quiet = known.open.is_empty() && known.rows.is_empty() && known.probes.is_empty();
+        let quiet = known.open.is_empty()
+            && known.rows.is_empty()
+            && known.probes.is_empty()
+            && known.pause == LocalPause::No;
         self.quiet.store(quiet, Ordering::Relaxed);
     }
 }

@@ -31,8 +31,9 @@ const MEET_EVERY: Duration = Duration::from_secs(1);
 /// How often to warn about ready jobs of unhandled kinds.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 
-/// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker.
-const MAX_BREAKER_NAP: Duration = Duration::from_millis(250);
+/// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker
+/// or a resume.
+const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 
 /// Claims until the worker stops. A second fetcher helps while batches are full.
 pub(crate) fn work(
@@ -81,7 +82,7 @@ pub(crate) fn work(
         let claimed = match &plan.probe {
             Some(due) => fetcher.probe(due, &plan),
             None if plan.is_shut => {
-                fetcher.wait_for_breaker(wake, plan.next);
+                fetcher.wait_for_gate(wake, plan.next);
                 continue;
             }
             None => fetcher.round(demand, &plan.except),
@@ -204,12 +205,12 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
-    /// Waits until a probe is due or the breaker closes.
-    fn wait_for_breaker(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
-        let until_next = next.map_or(MAX_BREAKER_NAP, |at| {
+    /// Waits until a probe is due, the breaker closes or the pause ends.
+    fn wait_for_gate(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
+        let until_next = next.map_or(MAX_GATE_NAP, |at| {
             at.saturating_duration_since(Instant::now())
         });
-        let wait = until_next.clamp(Duration::from_millis(1), MAX_BREAKER_NAP);
+        let wait = until_next.clamp(Duration::from_millis(1), MAX_GATE_NAP);
         select! {
             recv(wake) -> first => match first {
                 Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.handle_wake(why)),

@@ -67,7 +67,7 @@ impl RecoveryBounds {
     }
 }
 
-/// How often a worker looks for chores and reads the breakers.
+/// How often a worker looks for chores and reads the breakers and pauses.
 pub(crate) fn check_interval(lease: Duration) -> Duration {
     MAX_CHECK_INTERVAL.min(lease / RENEWALS_PER_LEASE)
 }

@@ -1,5 +1,5 @@
-//! Renews the worker's leases, receives notifications and reads the breakers, on a connection of its
-//! own.
+//! Renews the worker's leases, receives notifications and reads the breakers and pauses, on a
+//! connection of its own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError};
 use crate::sync::{Instant, Notification};
-use crate::worker::breaker_reports::read_breakers;
+use crate::worker::breaker_reports::learn_gates;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Renews for the first time, which creates the worker's row and its trust in leases.
 pub(crate) fn register(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<()> {
     renew(state, db_caller).map(drop)?;
-    read_breakers(state, db_caller).map(drop)
+    learn_gates(state, db_caller).map(drop)
 }
 
 /// Runs until the worker ends.
@@ -51,7 +51,7 @@ pub(crate) fn work(
         wake,
         over,
         renew_at: now + state.config.lease / RENEWALS_PER_LEASE,
-        breakers_at: now + check_interval(state.config.lease),
+        gates_at: now + check_interval(state.config.lease),
         listening: Listening::No,
         relisten_at: now + LISTEN_INTERVAL,
     };
@@ -79,7 +79,7 @@ struct Renewer<'a> {
     wake: &'a Sender<Wake>,
     over: &'a LatchReceiver,
     renew_at: Instant,
-    breakers_at: Instant,
+    gates_at: Instant,
     listening: Listening,
     relisten_at: Instant,
 }
@@ -103,8 +103,8 @@ impl Renewer<'_> {
             self.cancel_jobs(&renewed.cancelled);
             self.release_unknown(&renewed.leases)?;
         }
-        if now >= self.breakers_at {
-            self.breakers_at = now + check_interval(self.state.config.lease);
+        if now >= self.gates_at {
+            self.gates_at = now + check_interval(self.state.config.lease);
             self.learn()?;
         }
         match self.state.config.queue.database().pooler_mode() {
@@ -134,9 +134,9 @@ impl Renewer<'_> {
         }
     }
 
-    /// Reads the breakers and wakes the fetcher if it may claim more.
+    /// Reads the breakers and pauses, and wakes the fetcher if it may claim more.
     fn learn(&mut self) -> Result<()> {
-        if read_breakers(self.state, &mut self.db_caller)? {
+        if learn_gates(self.state, &mut self.db_caller)? {
             // A full channel means that the fetcher will poll anyway.
             _ = self.wake.try_send(Wake::Work);
         }
@@ -251,7 +251,7 @@ struct Received {
     ready: u64,
     /// A cancelled job that runs here.
     cancels: u64,
-    /// A changed breaker.
+    /// A changed breaker or pause.
     breakers: u64,
 }
 

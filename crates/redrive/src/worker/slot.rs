@@ -79,8 +79,11 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
     let state = &context.state;
     while let Some(claimed) = next_job(context, slot_state) {
         let started = Instant::now();
-        // Start nothing if the worker stops, its leases may be lost, or a breaker is open.
-        let is_blocked = state.breakers.stops(claimed.lease, &claimed.meta.kind);
+        // Start nothing if the worker stops, its leases may be lost, a breaker is open, or the
+        // queue is paused.
+        let is_blocked = state
+            .breakers
+            .stops(claimed.lease, &claimed.meta.kind, started);
         if is_blocked || state.stopping.is_set() || !state.trust.holds(started) {
             _ = context.settle.send(Message::Unrun {
                 lease: claimed.lease,

@@ -9,7 +9,7 @@ use redrive::admin::{BreakerState, Cancelled};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, Queue};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
 use redrive_tests::{
     Bouncer, Cluster, Gate, Hold, Order, SOON, counted, drained, letters_in, no_drift, stop,
     wait_until, worker,
@@ -250,6 +250,29 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
         breakers
             .iter()
             .any(|breaker| breaker.name == "queue:orders" && breaker.state != BreakerState::Closed)
+    });
+    stop(worker);
+    shared.nothing_is_left();
+}
+
+#[test]
+fn a_worker_notices_a_pause_and_a_resume_without_a_notification() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(3))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let operator = Operator::default().reason("a test");
+    queue.pause(PauseEnd::Resumed, &operator).unwrap();
+    shared.renews(3);
+    let ids = queue.enqueue_many(&Order::up_to(8)).unwrap();
+    shared.renews(3);
+    assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
+    assert!(queue.resume(&operator).unwrap());
+    counted(&worker, "all to be done", |counts| {
+        counts.done == ids.len() as u64
     });
     stop(worker);
     shared.nothing_is_left();

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use redrive::dlq::{LetterFilter, LetterState, Policy, UtcHours};
-use redrive::{Failure, Job, JobId, Operator, Queue, Worker};
+use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker, UtcHours};
+use redrive::{Failure, Job, JobId, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
     Order, SOON, Tally, TestDatabase, drained, letters, letters_in, stop, wait_until, worker,
 };
@@ -289,6 +289,33 @@ fn a_policy_redrives_nothing_into_a_queue_with_an_open_breaker() {
         )
         .unwrap();
     assert_eq!(tick(&mut client, one), Some(("of-orders".to_owned(), 2)));
+}
+
+#[test]
+fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    letters(&queue, 2);
+    let operator = Operator::default();
+    queue.pause(PauseEnd::Resumed, &operator).unwrap();
+    let one = Uuid::new_v4();
+    let policy = Policy::new("of-orders", LetterFilter::new().queue("orders"));
+    let policies = db.dlq().policies();
+    policies.set(&policy.clone().batch(1), &operator).unwrap();
+    assert!(status(db, "of-orders").is_held);
+    assert_eq!(tick(&mut client, one), None, "it waits, and keeps its tick");
+    policies
+        .set(&policy.batch(1).breaker(PolicyBreaker::Ignore), &operator)
+        .unwrap();
+    assert!(!status(db, "of-orders").is_held);
+    assert_eq!(tick(&mut client, one), Some(("of-orders".to_owned(), 1)));
+    let policy = Policy::new("later", LetterFilter::new().queue("orders"));
+    policies.set(&policy, &operator).unwrap();
+    assert_eq!(tick(&mut client, one), None);
+    assert!(queue.resume(&operator).unwrap());
+    assert_eq!(tick(&mut client, one), Some(("later".to_owned(), 1)));
 }
 
 #[test]

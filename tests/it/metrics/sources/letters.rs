@@ -109,6 +109,9 @@ fn operations_are_published() {
                  ('queue:mail', 'open', 'operator', '{}', 1000, 'infinity'), \
                  ('gateway', 'half_open', 'outage', '{order}', 1000, now()), \
                  ('queue:orders', 'closed', 'outage', '{}', 1000, NULL); \
+             INSERT INTO redrive.queue_pauses (queue, paused_at, ends_at) VALUES \
+                 ('mail', now() - interval '1 hour', 'infinity'), ('orders', now() - interval '2 hours', now() + interval '1 hour'), \
+                 ('over', now() - interval '2 hours', now() - interval '1 hour'); \
              INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, state, regressions) \
              SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', s, r \
              FROM (VALUES ('open', 2), ('open', 0), ('resolved', 1)) v (s, r); \
@@ -129,6 +132,10 @@ fn operations_are_published() {
         ("redrive_breakers", &["mail", "open"], 1.0),
         ("redrive_breakers", &["orders", "half_open"], 1.0),
         ("redrive_breakers", &["orders", "open"], 0.0),
+        ("redrive_queue_paused", &["mail", "none"], 1.0),
+        ("redrive_queue_paused", &["mail", "planned"], 0.0),
+        ("redrive_queue_paused", &["orders", "none"], 0.0),
+        ("redrive_queue_paused", &["orders", "planned"], 1.0),
         ("redrive_failure_groups", &["orders", "open"], 2.0),
         ("redrive_failure_groups", &["orders", "resolved"], 1.0),
         ("redrive_failure_groups", &["orders", "ignored"], 0.0),
@@ -145,6 +152,20 @@ fn operations_are_published() {
     ] {
         reads(&reading, name, labels, value);
     }
+    for (queue, hours) in [("mail", 1.0), ("orders", 2.0)] {
+        let seconds = number(&reading.families, "redrive_queue_paused_seconds", &[queue]);
+        let seconds = seconds.expect("a paused queue");
+        assert!(
+            (3600.0 * hours..3600.0 * hours + 60.0).contains(&seconds),
+            "{queue}: {seconds}"
+        );
+    }
+    let over = number(
+        &reading.families,
+        "redrive_queue_paused",
+        &["over", "planned"],
+    );
+    assert_ne!(over, Some(1.0), "its pause has ended");
     let without_worker = number(
         &reading.families,
         "redrive_breakers",

@@ -1,20 +1,21 @@
-//! Active runs and open breakers, each with the command to type next.
+//! Active runs, paused queues and open breakers, each with the command to type next.
 
 use redrive::Database;
-use redrive::admin::BreakerState;
+use redrive::admin::{BreakerState, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
 use crate::dlq::filter::quoted;
 use crate::dlq::run_report::{RunLine, skips};
 use crate::error::{Error, Result};
+use crate::pause::{ends_in, pause_json};
 use crate::terminal::grouped;
 use crate::time::{ago, rfc3339};
 
 /// How many of the newest runs are considered.
 const RUNS: u32 = 100;
 
-/// A run or a breaker on the screen.
+/// A run, a pause or a breaker on the screen.
 pub(super) struct Activity {
     /// One line of text.
     pub(super) line: String,
@@ -54,6 +55,30 @@ fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
         json: serde_json::to_value(RunLine::of(run, &skips(run, db)?))
             .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
     })
+}
+
+/// The paused queues.
+pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
+    let paused = queues
+        .iter()
+        .filter_map(|queue| Some((queue, queue.pause.as_ref()?)));
+    paused
+        .map(|(queue, pause)| Activity {
+            line: format!(
+                "{} paused for {}, ends {}, {} ready: {}",
+                queue.queue,
+                ago(pause.paused_at),
+                match pause.ends_at {
+                    Some(_) => format!("in {}", ends_in(pause)),
+                    None => "when resumed".to_owned(),
+                },
+                grouped(queue.ready),
+                pause.reason.as_deref().unwrap_or("no reason given")
+            ),
+            next: format!("redrive queue resume {}", quoted(&queue.queue)),
+            json: pause_json(pause),
+        })
+        .collect()
 }
 
 /// The breakers that are not closed.

@@ -79,7 +79,7 @@ fn next_tick(policy: &PolicyStatus) -> String {
         return "-".to_owned();
     }
     if policy.is_held {
-        return "breaker open".to_owned();
+        return "queue held".to_owned();
     }
     match policy.next_at.duration_since(SystemTime::now()) {
         Ok(wait) => short(wait),

@@ -65,7 +65,7 @@ pub(super) struct SetPolicy {
     /// Tick only in these hours of the day (UTC); 22-6 is from 22:00 to 06:00.
     #[arg(long, help_heading = "Pace", value_name = "FROM-TO")]
     hours: Option<UtcHours>,
-    /// Redrive letters even if the breaker of their queue is open.
+    /// Redrive letters even if their queue is paused or its breaker is open.
     #[arg(long, help_heading = "Action")]
     ignore_breaker: bool,
     #[command(flatten)]

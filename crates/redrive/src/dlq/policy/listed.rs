@@ -32,11 +32,11 @@ pub struct PolicyStatus {
     pub generations: u32,
     /// The hours of its ticks; `None` is any hour.
     pub hours: Option<UtcHours>,
-    /// The behavior while the breaker is open.
+    /// The behavior while the breaker is open or the queue is paused.
     pub breaker: PolicyBreaker,
     /// The mode.
     pub mode: PolicyMode,
-    /// Whether it is waiting for the breaker of its queue.
+    /// Whether it is waiting for the breaker of its queue or the end of a pause.
     pub is_held: bool,
     /// When the next tick is due, by the database's clock.
     pub next_at: SystemTime,

@@ -1,4 +1,4 @@
-//! Letters whose jobs would wait: behind a breaker, or for a worker.
+//! Letters whose jobs would wait: in a paused queue, behind a breaker, or for a worker.
 
 use std::time::SystemTime;
 
@@ -21,14 +21,14 @@ pub struct Unserved {
     pub letters: u64,
 }
 
-/// Letters whose jobs wait until a breaker closes.
+/// Letters whose jobs wait until a breaker closes or a queue is resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gated {
-    /// The breaker.
-    pub breaker: String,
-    /// When it opened.
-    pub opened_at: SystemTime,
+    /// The breaker. `None`: the queue is paused.
+    pub breaker: Option<String>,
+    /// When the breaker opened or the pause began.
+    pub since: SystemTime,
     /// The queue they go to.
     pub queue: String,
     /// The kind.
@@ -43,7 +43,7 @@ pub struct Gated {
 pub struct Blocked {
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
-    /// Queues and kinds behind a breaker that is not closed.
+    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
     pub gated: Vec<Gated>,
 }
 
@@ -68,7 +68,7 @@ impl Dlq<'_> {
         to_queue: Option<String>,
         states: &[LetterState],
     ) -> Result<Blocked> {
-        const DOING: &str = "find breakers and queues without workers";
+        const DOING: &str = "find breakers, pauses and queues without workers";
         let filter = filter.parameter()?;
         let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         self.db.call_bulk(DOING, move |session| {
@@ -85,10 +85,10 @@ impl Dlq<'_> {
                         letters,
                     });
                 }
-                if let Some(breaker) = row.get("breaker") {
+                if let Some(since) = row.get("held_since") {
                     blocked.gated.push(Gated {
-                        breaker,
-                        opened_at: row.get("opened_at"),
+                        breaker: row.get("breaker"),
+                        since,
                         queue,
                         kind,
                         letters,

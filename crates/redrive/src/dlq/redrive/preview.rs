@@ -27,7 +27,7 @@ pub struct RedrivePreview {
     pub sample: Vec<JobId>,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
-    /// Queues and kinds behind a breaker that is not closed.
+    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
     pub gated: Vec<Gated>,
     /// Runs that have not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,

@@ -113,7 +113,7 @@ pub struct CreatedRun {
     pub letters: u64,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
-    /// Queues and kinds behind a breaker that is not closed.
+    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
     pub gated: Vec<Gated>,
     /// Runs that had not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
@@ -270,7 +270,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Returns why jobs of a run wait: behind a breaker, or without a worker. Empty if none waits
+    /// Returns why jobs of a run wait: in a paused queue, behind a breaker, or without a worker. Empty if none waits
     /// for these.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Breaker state without a database. Time is passed in.
 
 use super::*;
+use crate::pipeline::gates::PauseStatus;
 
 fn breakers() -> LocalBreakers {
     let dependencies = [("pay", "payments"), ("refund", "payments")];
@@ -29,6 +30,21 @@ fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> BreakerStatu
     }
 }
 
+fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
+    Gates {
+        breakers: breakers.into(),
+        pauses: Vec::new(),
+    }
+}
+
+fn paused(name: &str, ends_in: Option<Duration>) -> Gates {
+    let name = name.to_owned();
+    Gates {
+        breakers: Vec::new(),
+        pauses: vec![PauseStatus { name, ends_in }],
+    }
+}
+
 #[test]
 fn outages_in_a_row_open_the_breaker_of_the_dependency() {
     let now = Instant::now();
@@ -41,7 +57,7 @@ fn outages_in_a_row_open_the_breaker_of_the_dependency() {
         let breakers = breakers();
         for _ in 0..2 {
             assert_eq!(breakers.note(lease(), kind, outage(dependency), now), []);
-            assert!(!breakers.stops(lease(), kind));
+            assert!(!breakers.stops(lease(), kind, now));
         }
         let reports = breakers.note(lease(), kind, outage(dependency), now);
         let [BreakerReport::BreakerTrip(trip)] = &*reports else {
@@ -51,9 +67,9 @@ fn outages_in_a_row_open_the_breaker_of_the_dependency() {
             (&*trip.name, trip.outages, &trip.kinds),
             (name, 3, &kinds.iter().map(ToString::to_string).collect())
         );
-        assert!(breakers.stops(lease(), kind));
+        assert!(breakers.stops(lease(), kind, now));
         assert_eq!(
-            breakers.stops(lease(), "unconcerned"),
+            breakers.stops(lease(), "unconcerned", now),
             name == "queue:orders"
         );
         // Jobs that were already running change nothing.
@@ -86,10 +102,10 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     assert_eq!(breakers.plan(None, now), ClaimPlan::default());
     let second = Duration::from_secs(1);
     breakers.learn(
-        vec![
+        open([
             gated("payments", &["old"], Some(second)),
             gated("queue:other", &[], None),
-        ],
+        ]),
         now,
     );
     let plan = breakers.plan(None, now);
@@ -122,15 +138,18 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     );
     // The queue itself comes first.
     breakers.learn(
-        vec![
+        open([
             gated("payments", &[], Some(second)),
             gated("queue:orders", &[], None),
-        ],
+        ]),
         now,
     );
     let plan = breakers.plan(None, now + 9 * second);
     assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, None));
-    assert!(breakers.learn(Vec::new(), now), "there is more to claim");
+    assert!(
+        breakers.learn(Gates::default(), now),
+        "there is more to claim"
+    );
     assert_eq!(breakers.plan(None, now), ClaimPlan::default());
 }
 
@@ -145,7 +164,7 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         (AttemptEnd::Unrun, ProbeVerdict::Release),
     ] {
         let (breakers, lease) = (breakers(), lease());
-        breakers.learn(vec![gated("payments", &[], Some(Duration::ZERO))], now);
+        breakers.learn(open([gated("payments", &[], Some(Duration::ZERO))]), now);
         let probe = Probe {
             name: "payments".to_owned(),
             cause: BreakerCause::Outage,
@@ -153,14 +172,14 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         };
         let until = now + Duration::from_mins(1);
         breakers.probing(lease, probe.clone(), until);
-        assert!(!breakers.stops(lease, "pay"));
+        assert!(!breakers.stops(lease, "pay", now));
         assert_eq!(breakers.plan(None, now).next, Some(until));
         assert_eq!(
             breakers.note(lease, "pay", attempt, now),
             [BreakerReport::Probed(probe, ended)]
         );
         assert!(
-            breakers.stops(lease, "pay"),
+            breakers.stops(lease, "pay", now),
             "until the database closes the breaker"
         );
     }
@@ -171,12 +190,82 @@ fn a_breaker_not_yet_written_survives_an_update() {
     let (breakers, now) = (breakers(), Instant::now());
     assert!(breakers.flood("too many", now).is_some());
     assert!(breakers.flood("too many", now).is_none());
-    assert!(!breakers.learn(Vec::new(), now));
+    assert!(!breakers.learn(Gates::default(), now));
     assert!(breakers.plan(None, now).is_shut);
     breakers.confirm(gated("queue:orders", &[], None), now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
-    assert!(breakers.learn(Vec::new(), now));
+    assert!(breakers.learn(Gates::default(), now));
     assert!(breakers.flood("again", now).is_some());
     breakers.abandon("queue:orders");
     assert!(!breakers.plan(None, now).is_shut);
+}
+
+#[test]
+fn a_pause_blocks_every_job_until_its_end() {
+    let (breakers, now) = (breakers(), Instant::now());
+    let minute = Duration::from_mins(1);
+    // Another queue.
+    breakers.learn(paused("queue:mail", None), now);
+    assert_eq!(breakers.plan(None, now), ClaimPlan::default());
+    for ends_in in [None, Some(minute)] {
+        assert!(!breakers.learn(paused("queue:orders", ends_in), now));
+        let end = ends_in.map(|ahead| now + ahead);
+        let plan = breakers.plan(None, now);
+        assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, end));
+        assert!(breakers.stops(lease(), "pay", now));
+    }
+    let last = now + Duration::from_millis(59_999);
+    assert!(breakers.plan(None, last).is_shut && breakers.stops(lease(), "pay", last));
+    assert!(!breakers.stops(lease(), "pay", now + minute));
+    assert_eq!(breakers.plan(None, now + minute), ClaimPlan::default());
+    // It is over, although the database has not been asked again.
+    assert!(!breakers.learn(Gates::default(), now + minute));
+
+    breakers.learn(paused("queue:orders", None), now);
+    assert!(
+        breakers.learn(Gates::default(), now),
+        "there is more to claim"
+    );
+    assert_eq!(breakers.plan(None, now), ClaimPlan::default());
+}
+
+#[test]
+fn a_pause_and_a_breaker_must_both_end() {
+    let (breakers, now) = (breakers(), Instant::now());
+    let both = Gates {
+        breakers: vec![gated("queue:orders", &[], Some(Duration::ZERO))],
+        ..paused("queue:orders", None)
+    };
+    breakers.learn(both.clone(), now);
+    // The probe is due, but nothing runs in a pause.
+    assert_eq!(breakers.plan(None, now).probe, None);
+    let lease = lease();
+    let probe = Probe {
+        name: "queue:orders".to_owned(),
+        cause: BreakerCause::Outage,
+        number: 1,
+    };
+    breakers.probing(lease, probe, now + Duration::from_mins(1));
+    assert!(breakers.stops(lease, "pay", now));
+
+    breakers.learn(open(both.breakers.clone()), now);
+    assert!(!breakers.stops(lease, "pay", now), "it is a probe");
+    let plan = breakers.plan(None, now);
+    assert!(plan.is_shut && plan.probe.is_some());
+
+    breakers.learn(paused("queue:orders", None), now);
+    let plan = breakers.plan(None, now);
+    assert!(plan.is_shut && plan.probe.is_none());
+}
+
+#[test]
+fn a_pause_counts_no_outage_and_a_streak_outlives_it() {
+    let (breakers, now) = (breakers(), Instant::now());
+    for _ in 0..2 {
+        assert_eq!(breakers.note(lease(), "pay", outage(None), now), []);
+    }
+    breakers.learn(paused("queue:orders", None), now);
+    assert_eq!(breakers.note(lease(), "pay", AttemptEnd::Unrun, now), []);
+    breakers.learn(Gates::default(), now);
+    assert_eq!(breakers.note(lease(), "pay", outage(None), now).len(), 1);
 }

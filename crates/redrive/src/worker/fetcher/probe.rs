@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::Fetcher;
 use crate::error::Result;
-use crate::pipeline::breaker::{Probe, ProbeVerdict, end_probe, open_breakers, take_probe};
+use crate::pipeline::breaker::{Probe, ProbeVerdict, end_probe, take_probe};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
+use crate::pipeline::gates::read_gates;
 use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, DueProbe};
 
@@ -44,7 +45,7 @@ impl Fetcher<'_> {
             )?;
             let Some(number) = taken else {
                 // The breaker is closed, or another process has the probe.
-                return Ok(Err(open_breakers(session)?));
+                return Ok(Err(read_gates(session)?));
             };
             let probe = Probe {
                 name,
@@ -59,8 +60,8 @@ impl Fetcher<'_> {
         })?;
         let (probe, claimed) = match had {
             Ok(had) => had,
-            Err(open) => {
-                self.state.breakers.learn(open, Instant::now());
+            Err(gates) => {
+                self.state.breakers.learn(gates, Instant::now());
                 // The probe was not available.
                 self.state.breakers.put_off(due, Instant::now());
                 return Ok(Vec::new());

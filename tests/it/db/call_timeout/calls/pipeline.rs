@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::admin::{AuditFilter, JobChange, JobFilter};
 use redrive::dlq::Edit;
 use redrive::metrics::MetricsCollector;
-use redrive::{Database, Error, Failure, Job, JobId, NewJob, Queue, Result, Worker};
+use redrive::{Database, Error, Failure, Job, JobId, NewJob, PauseEnd, Queue, Result, Worker};
 use redrive_tests::{Finish, Gate, Hold, Order, worker};
 
 use super::{Call, GRACE, How, Limit, SCRAPE, Scene, bulk, operator, staged, usual};
@@ -59,6 +59,12 @@ pub(super) const CALLS: &[Call] = &[
     }),
     usual("Queue::is_drained", |scene| {
         scene.queue().is_drained().map(drop)
+    }),
+    usual("Queue::pause", |scene| {
+        own_queue(scene, "paused").pause(PauseEnd::Resumed, &operator())
+    }),
+    usual("Queue::resume", |scene| {
+        own_queue(scene, "paused").resume(&operator()).map(drop)
     }),
     usual("Queue::enqueue", |scene| {
         scene.queue().enqueue(&Order { number: 5 }).map(drop)

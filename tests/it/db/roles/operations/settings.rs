@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use redrive::PauseEnd;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
     Comparison, GroupFilter, GroupState, LetterFilter, LetterState, Policy, PolicyMode, Redaction,
@@ -95,6 +96,10 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     verb("list protections", READERS, |on| { on.db.dlq().protections()?; Ok(()) }),
     verb("protect a queue", NOBODY, |on| on.sql("SELECT redrive.set_protection('others', 1)")),
+    verb("pause a queue", &[Profession::Operator], |on| { on.queue().pause(PauseEnd::Resumed, &operator())?; Ok(()) }),
+    verb("resume a queue", &[Profession::Operator], |on| { on.queue().resume(&operator())?; Ok(()) }),
+    verb("read why a queue is paused", READERS, |on| on.sql("SELECT reason FROM redrive.paused_queues")),
+    verb("pause a queue by hand", &[Profession::Operator], |on| on.sql("UPDATE redrive.queue_pauses SET ends_at = ends_at")),
     verb("list breakers", READERS, |on| { on.db.admin().breakers()?; Ok(()) }),
     verb("open a breaker", &[Profession::Operator], |on| { on.db.admin().open_breaker("gateway", None, &operator())?; Ok(()) }),
     verb("close a breaker", &[Profession::Operator], |on| { on.db.admin().close_breaker("gateway", &operator())?; Ok(()) }),

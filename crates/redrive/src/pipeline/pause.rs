@@ -1,0 +1,156 @@
+//! Pauses: an operator stops the jobs of a queue from starting.
+//!
+//! A pause is a row that all processes share. Workers read it together with the breakers, but it is
+//! no outage: nothing is counted or probed, and it ends only at its time or by a resume.
+
+use std::time::{Duration, SystemTime};
+
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::job::milliseconds;
+use crate::job::operator::Operator;
+use crate::pipeline::queue::Queue;
+
+/// The longest pause with an end.
+const MAX_PAUSE: Duration = Duration::from_hours(24 * 3650);
+
+/// The latest end that the statement is asked about, in the year 2969.
+const MAX_SINCE_EPOCH: Duration = Duration::from_hours(24 * 365_000);
+
+/// When a pause ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PauseEnd {
+    /// When an operator resumes the queue.
+    Resumed,
+    /// After this time, of at most 3,650 days.
+    After(Duration),
+    /// At this time, which lies ahead by the clock of the database.
+    At(SystemTime),
+}
+
+/// The pause of a queue, as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueuePause {
+    /// When it began.
+    pub paused_at: SystemTime,
+    /// When it ends by itself. `None`: an operator must resume the queue.
+    pub ends_at: Option<SystemTime>,
+    /// The operator who paused the queue, or last changed the pause.
+    pub person: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+}
+
+impl Queue {
+    /// Pauses the queue in every process, so that no job of it starts until `end`.
+    ///
+    /// Running jobs finish, enqueues continue, and claimed jobs that have not started return to the
+    /// queue without a charge. Workers learn of a pause by notification; behind a pooler in
+    /// transaction mode, within a third of their lease, at most 10 seconds. A second pause replaces
+    /// the end and the reason.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redrive::{Operator, PauseEnd, Queue};
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let invoices = Queue::new(&db, "invoices")?;
+    /// let operator = Operator::new("maria@ops-1").reason("the ledger is being migrated");
+    /// invoices.pause(PauseEnd::After(Duration::from_mins(30)), &operator)?;
+    /// assert!(invoices.resume(&operator)?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* for an end that is not ahead, or more than 3,650 days ahead. Otherwise if the
+    /// database does not answer.
+    pub fn pause(&self, end: PauseEnd, operator: &Operator) -> Result<()> {
+        let (queue, operator) = (self.shared_name(), operator.clone());
+        let doing = format!("pause queue `{queue}`");
+        let (ends_at, lasting_ms) =
+            parameters(end).map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
+        self.database().call("pause a queue", move |session| {
+            session.query_one(
+                &doing,
+                &sql::PAUSE_QUEUE,
+                &[
+                    &&*queue,
+                    &ends_at,
+                    &lasting_ms,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Resumes the queue. Returns `false` if it was not paused.
+    ///
+    /// Idle workers claim at once. An open breaker of the queue stays open.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn resume(&self, operator: &Operator) -> Result<bool> {
+        let (queue, operator) = (self.shared_name(), operator.clone());
+        self.database().call("resume a queue", move |session| {
+            let row = session.query_one(
+                &format!("resume queue `{queue}`"),
+                &sql::RESUME_QUEUE,
+                &[&&*queue, &operator.by(), &operator.given_reason()],
+            )?;
+            Ok(row.get("was_paused"))
+        })
+    }
+}
+
+/// Returns the end and the duration in milliseconds, as parameters of the statement.
+///
+/// Rejects only times that the statement could not express; the database judges the others.
+fn parameters(end: PauseEnd) -> std::result::Result<(Option<SystemTime>, Option<i64>), String> {
+    match end {
+        PauseEnd::Resumed => Ok((None, None)),
+        PauseEnd::After(lasting) if lasting > MAX_PAUSE => {
+            Err("a pause may last at most 3650 days".to_owned())
+        }
+        PauseEnd::After(lasting) => Ok((None, Some(milliseconds(lasting)))),
+        PauseEnd::At(at) => match at.duration_since(SystemTime::UNIX_EPOCH) {
+            Err(_) => Err("the pause would end in the past".to_owned()),
+            Ok(since) if since > MAX_SINCE_EPOCH => {
+                Err("a pause may last at most 3650 days".to_owned())
+            }
+            Ok(_) => Ok((Some(at), None)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_no_statement_can_express_are_rejected() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        for end in [
+            PauseEnd::After(Duration::MAX),
+            PauseEnd::After(MAX_PAUSE + Duration::from_millis(1)),
+            PauseEnd::At(epoch + MAX_SINCE_EPOCH + Duration::from_millis(1)),
+            PauseEnd::At(epoch - Duration::from_millis(1)),
+        ] {
+            assert!(parameters(end).is_err(), "{end:?}");
+        }
+        for (end, expected) in [
+            (PauseEnd::Resumed, (None, None)),
+            (PauseEnd::After(MAX_PAUSE), (None, Some(315_360_000_000))),
+            (PauseEnd::After(Duration::ZERO), (None, Some(0))),
+            (PauseEnd::At(epoch), (Some(epoch), None)),
+        ] {
+            assert_eq!(parameters(end), Ok(expected));
+        }
+        let last = epoch + MAX_SINCE_EPOCH;
+        assert_eq!(parameters(PauseEnd::At(last)), Ok((Some(last), None)));
+    }
+}

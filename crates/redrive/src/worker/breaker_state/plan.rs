@@ -1,0 +1,88 @@
+//! Decides what the fetcher may claim.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{LocalBreakers, LocalPause};
+use crate::pipeline::breaker::BreakerCause;
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
+use crate::worker::latch::lock;
+
+/// The jobs that the fetcher may claim.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimPlan {
+    /// Nothing but a probe.
+    pub(crate) is_shut: bool,
+    /// The kinds not to claim.
+    pub(crate) except: Vec<String>,
+    /// A probe that is due.
+    pub(crate) probe: Option<DueProbe>,
+    /// When the next probe is due or the pause ends.
+    pub(crate) next: Option<Instant>,
+}
+
+/// A probe that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DueProbe {
+    pub(crate) name: String,
+    pub(crate) cause: BreakerCause,
+    /// The kinds that can serve as a probe. `None`: any that the worker handles.
+    pub(crate) kinds: Option<Vec<String>>,
+    pub(crate) wait: Duration,
+}
+
+impl LocalBreakers {
+    /// Returns what the fetcher may claim. `handled` are the worker's kinds; `None`: all.
+    pub(crate) fn plan(&self, handled: Option<&[String]>, now: Instant) -> ClaimPlan {
+        if self.quiet.load(Ordering::Relaxed) {
+            return ClaimPlan::default();
+        }
+        let mut known = lock(&self.known);
+        if known.pause.is_on(now) {
+            // Nothing runs, not even a probe.
+            return ClaimPlan {
+                is_shut: true,
+                next: known.pause.ends_at(),
+                ..ClaimPlan::default()
+            };
+        }
+        known.pause = LocalPause::No;
+        self.settle_down(&known);
+        let mut plan = ClaimPlan::default();
+        let mut except = BTreeSet::new();
+        for (name, gate) in &known.open {
+            if *name != self.queue {
+                except.extend(gate.kinds.iter().cloned());
+            }
+        }
+        plan.except = except.into_iter().collect();
+        plan.is_shut = known.open.contains_key(&self.queue);
+        for (name, gate) in &known.open {
+            // While the whole queue is held back, its dependencies cannot be probed.
+            if plan.is_shut && *name != self.queue {
+                continue;
+            }
+            let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
+                let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
+                gate.kinds.iter().filter(ours).cloned().collect()
+            });
+            if kinds.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            match gate.probe_at {
+                Some(at) if at <= now => {
+                    plan.probe = Some(DueProbe {
+                        name: name.clone(),
+                        cause: gate.cause,
+                        kinds,
+                        wait: gate.wait,
+                    });
+                }
+                Some(at) => plan.next = plan.next.into_iter().chain([at]).min(),
+                None => {}
+            }
+        }
+        plan
+    }
+}

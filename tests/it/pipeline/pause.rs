@@ -1,0 +1,273 @@
+//! Pauses: no job of a paused queue starts in any process, and nothing is lost or charged.
+
+mod breaker;
+mod end;
+mod letters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use postgres::fallible_iterator::FallibleIterator;
+use redrive::admin::QueuePause;
+use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
+use redrive_tests::{
+    Finish, Gate, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+};
+
+use crate::worker_process::WorkerProcess;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn maria() -> Operator {
+    Operator::new("maria@ops-1").reason("an upgrade")
+}
+
+fn pause(queue: &Queue, end: PauseEnd) {
+    queue.pause(end, &maria()).unwrap();
+}
+
+fn resume(queue: &Queue) {
+    assert!(queue.resume(&maria()).unwrap(), "it was paused");
+}
+
+fn paused(db: &Database, queue: &str) -> Option<QueuePause> {
+    stats(db, queue).and_then(|stats| stats.pause)
+}
+
+/// Waits until this many workers act on the pauses as they are now.
+#[track_caller]
+fn known(test: &TestDatabase, workers: i64) {
+    let mut client = test.client();
+    // A worker acts on what it read before it reads again.
+    for _ in 0..2 {
+        let asked_at: std::time::SystemTime = client
+            .query_one("SELECT clock_timestamp()", &[])
+            .unwrap()
+            .get(0);
+        client.batch_execute("NOTIFY redrive_breaker").unwrap();
+        wait_until("the workers to read the pauses", SOON, || {
+            let readers = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND state = 'idle' AND query_start >= $1 \
+                    AND query LIKE '-- Purpose: lists the breakers that are not closed and the paused%'";
+            let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
+            readers >= workers
+        });
+    }
+}
+
+/// The jobs that ran, and whether they may.
+#[derive(Clone, Default)]
+struct Ledger {
+    allowed: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+}
+
+impl Ledger {
+    fn allow(&self) {
+        self.allowed.store(true, Ordering::SeqCst);
+    }
+
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    fn record(&self) -> Result<(), Failure> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        match self.allowed.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(Failure::reject("it ran in spite of the pause")),
+        }
+    }
+
+    fn worker(&self, queue: &Queue) -> Worker {
+        let runs = self.clone();
+        let built = worker(queue).handle(move |_: &Job<Order>| runs.record());
+        built.start().unwrap()
+    }
+}
+
+#[test]
+fn no_job_of_a_paused_queue_starts_in_any_worker() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let runs = Ledger::default();
+    let workers = [runs.worker(&queue), runs.worker(&test.queue("orders"))];
+    pause(&queue, PauseEnd::Resumed);
+    known(&test, 2);
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    known(&test, 2);
+    // A worker that starts during the pause knows of it before its first claim.
+    let third = runs.worker(&queue);
+    known(&test, 3);
+    let live = stats(queue.database(), "orders").expect("the queue");
+    assert_eq!((live.ready, live.leased), (20, 0));
+    assert_eq!(runs.count(), 0);
+    // Another queue is not affected.
+    let mails = test.queue("mails");
+    mails.enqueue(&Order { number: 1 }).unwrap();
+    let other = worker(&mails)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&mails);
+    stop(other);
+
+    runs.allow();
+    resume(&queue);
+    drained(&queue);
+    let done: u64 = workers
+        .into_iter()
+        .map(|worker| stop(worker).stats.done)
+        .sum();
+    assert_eq!(done + stop(third).stats.done, 20);
+}
+
+#[test]
+fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate, runs) = (Gate::new(), Ledger::default());
+    let worker = worker(&queue)
+        .handle({
+            let (gate, runs) = (gate.clone(), runs.clone());
+            move |job: &Job<Order>| match job.payload().number {
+                0 => {
+                    gate.pass();
+                    Ok(())
+                }
+                _ => runs.record(),
+            }
+        })
+        .start()
+        .unwrap();
+    // Quick jobs first, so that it claims in batches.
+    runs.allow();
+    queue.enqueue_many(&Order::up_to(2000)).unwrap();
+    drained(&queue);
+    let slow_first: Vec<Order> = (0..2000).map(|number| Order { number }).collect();
+    queue.enqueue_many(&slow_first).unwrap();
+    gate.wait_for(1);
+    wait_until("jobs to wait behind the running one", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|stats| stats.leased > 1)
+    });
+    let before = runs.count();
+    runs.allowed.store(false, Ordering::SeqCst);
+    pause(&queue, PauseEnd::Resumed);
+    known(&test, 1);
+    gate.open();
+    wait_until("nothing to be in its hands", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|stats| stats.leased == 0)
+    });
+    let live = stats(queue.database(), "orders").expect("the queue");
+    assert_eq!((live.ready, live.delayed, live.open), (2000 - 1, 0, 0));
+    assert_eq!(runs.count(), before);
+    let charged =
+        "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0 OR crashes > 0";
+    let charged: i64 = test.client().query_one(charged, &[]).unwrap().get(0);
+    assert_eq!(charged, 0);
+    counted(&worker, "the running job to finish", |counts| {
+        counts.done == 2001
+    });
+
+    runs.allow();
+    resume(&queue);
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (4000, 0));
+    assert!(counts.released > 0, "{counts:?}");
+}
+
+#[test]
+fn a_pause_outlives_every_process() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    pause(&queue, PauseEnd::Resumed);
+    let first = Ledger::default();
+    let worker = first.worker(&queue);
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    known(&test, 1);
+    stop(worker);
+    // A process that is killed, and one that is asked to stop.
+    let tables =
+        "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)";
+    test.client().batch_execute(tables).unwrap();
+    for _ in 0..3 {
+        queue.enqueue(&Finish {}).unwrap();
+    }
+    let mut process = WorkerProcess::start(&test, &queue);
+    known(&test, 1);
+    process.kill();
+    let mut process = WorkerProcess::start(&test, &queue);
+    known(&test, 1);
+    let live = stats(queue.database(), "orders").expect("the queue");
+    assert_eq!((live.ready, live.leased), (8, 0));
+    assert!(live.pause.is_some());
+    assert_eq!(first.count(), 0);
+    resume(&queue);
+    let finished = "SELECT count(*) FROM public.finished";
+    wait_until("the process to run its jobs", SOON, || {
+        let finished: i64 = test.client().query_one(finished, &[]).unwrap().get(0);
+        finished == 3
+    });
+    assert!(process.stop().success());
+    first.allow();
+    let worker = first.worker(&queue);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 5);
+}
+
+#[test]
+fn a_pause_and_a_resume_notify_every_worker() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut listener = test.client();
+    listener.batch_execute("LISTEN redrive_breaker").unwrap();
+    let mut told = || {
+        let mut notifications = listener.notifications();
+        let first = notifications.timeout_iter(SOON).next().unwrap();
+        first.expect("a notification").payload().to_owned()
+    };
+    pause(&queue, PauseEnd::After(HOUR));
+    assert_eq!(told(), "queue:orders");
+    resume(&queue);
+    assert_eq!(told(), "queue:orders");
+    assert!(!queue.resume(&maria()).unwrap());
+    pause(&test.queue("mails"), PauseEnd::Resumed);
+    assert_eq!(
+        told(),
+        "queue:mails",
+        "a resume that changed nothing is silent"
+    );
+}
+
+#[test]
+fn a_resume_lets_every_idle_worker_claim() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let start = || {
+        let gate = gate.clone();
+        let idle = worker(&queue).poll_interval(Duration::from_mins(1));
+        idle.handle(move |_: &Job<Order>| {
+            gate.pass();
+            Ok(())
+        })
+        .start()
+        .unwrap()
+    };
+    pause(&queue, PauseEnd::Resumed);
+    let workers = [start(), start()];
+    known(&test, 2);
+    queue.enqueue_many(&Order::up_to(2)).unwrap();
+    assert_eq!(gate.arrived(), 0);
+    resume(&queue);
+    // One slot each: both claim, neither as a probe that the other waits for.
+    gate.wait_for(2);
+    gate.open();
+    drained(&queue);
+    assert!(queue.database().admin().breakers().unwrap().is_empty());
+    for worker in workers {
+        assert_eq!(stop(worker).stats.done, 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! Redrives into a paused queue: accepted, and their jobs wait.
+
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions};
+use redrive_tests::{letters, letters_in};
+
+use super::*;
+
+#[test]
+fn a_redrive_into_a_paused_queue_is_accepted_and_its_jobs_wait() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 3);
+    pause(&queue, PauseEnd::Resumed);
+    let runs = Ledger::default();
+    let worker = runs.worker(&queue);
+    let filter = LetterFilter::new().queue("orders");
+    let preview = db
+        .dlq()
+        .preview_redrive(&filter, &RedriveOptions::new())
+        .unwrap();
+    let gated = &preview.gated[0];
+    assert_eq!(
+        (&gated.breaker, &*gated.queue, gated.letters),
+        (&None, "orders", 3)
+    );
+    let done = db.dlq().redrive(&filter, &maria()).unwrap();
+    assert_eq!(done.redriven.len(), 3);
+    known(&test, 1);
+    let live = stats(db, "orders").expect("the queue");
+    assert_eq!((live.ready, live.redriving, live.open), (3, 3, 0));
+    runs.allow();
+    resume(&queue);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 3);
+}
+
+#[test]
+fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 30);
+    pause(&queue, PauseEnd::Resumed);
+    let runs = Ledger::default();
+    let worker = runs.worker(&queue);
+    let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
+    let filter = LetterFilter::new().queue("orders");
+    let (created, mut driver) = db
+        .dlq()
+        .runs()
+        .start(&filter, &options, &maria())
+        .unwrap()
+        .expect("letters");
+    let run = || db.dlq().runs().get(created.id).unwrap().expect("the run");
+    for _ in 0..20 {
+        assert_eq!(driver.step().unwrap().status, DriveStatus::Running);
+    }
+    known(&test, 1);
+    let waiting = run();
+    assert_eq!((waiting.state, waiting.sent), (RunState::Running, 2));
+    assert_eq!(waiting.died(), 0);
+    let blocked = db.dlq().runs().blocked(created.id).unwrap();
+    assert_eq!(blocked.gated.len(), 1);
+    assert_eq!(
+        (&blocked.gated[0].breaker, blocked.gated[0].letters),
+        (&None, 2)
+    );
+    runs.allow();
+    resume(&queue);
+    wait_until("the run to finish", SOON, || {
+        driver.step().unwrap().status != DriveStatus::Running
+    });
+    drained(&queue);
+    stop(worker);
+    wait_until("all outcomes to be counted", SOON, || run().recovered == 30);
+    assert!(
+        db.dlq()
+            .runs()
+            .blocked(created.id)
+            .unwrap()
+            .gated
+            .is_empty()
+    );
+}
