@@ -47,6 +47,7 @@ const STILL = {
   'redrive_queue_overdue_leases': 'reaped within a second',
   'redrive_queue_unhandled_jobs': 'every kind has a worker',
   'redrive_breakers state=half_open': 'over within a second',
+  'redrive_queue_paused end=none': 'the pause of the scenario has an end',
   'redrive_dlq_letters state=redriving': 'over within a second without a backlog',
   'redrive_run_letters_unsettled': 'over within a second without a backlog',
   'redrive_chore_seconds chore=policies': 'no policy is set',

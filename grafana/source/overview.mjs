@@ -40,7 +40,7 @@ export const overview = (others) => dashboard({
         help: {
           about: 'How long the oldest ready job has waited, in the slowest of the selected queues.',
           healthy: 'below a minute. 0 means that no job is waiting.',
-          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a slow database. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
+          otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker, a pause or a slow database. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
           type: ['redrive stats', 'redrive breaker list'],
         },
       }),

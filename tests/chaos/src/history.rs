@@ -63,6 +63,8 @@ pub(crate) enum Operation {
     Priority,
     Prune,
     Run,
+    Pause,
+    Resume,
 }
 
 /// A line of the handler log.

@@ -19,7 +19,8 @@ use crate::time::{self, ago, rfc3339, short};
 ///
 /// A breaker belongs to a dependency that handlers name, or to a queue; the breaker of a queue is
 /// called `queue:NAME`. While it is open, its jobs wait and lose no attempts. Single jobs probe the
-/// dependency, and the breaker closes after the first success.
+/// dependency, and the breaker closes after the first success. To stop a queue on purpose, use
+/// `redrive queue pause`, which makes no probe.
 #[derive(Args, Debug)]
 pub(crate) struct BreakerCommand {
     #[command(subcommand)]

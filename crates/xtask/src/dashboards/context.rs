@@ -113,3 +113,8 @@ pub(super) fn run(client: &mut Client, statement: &str) -> Result<()> {
         .batch_execute(statement)
         .with_context(|| format!("`{statement}` failed"))
 }
+
+/// Names the scenario that begins.
+pub(super) fn say(scenario: &str) {
+    println!("    {scenario}");
+}

@@ -9,7 +9,7 @@ use redrive::dlq::runs::{Rate, RunId, RunOptions};
 use redrive::dlq::{ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState};
 use redrive::{JobId, Operator};
 
-use super::context::{Context, TIMEOUT, connect, run};
+use super::context::{Context, TIMEOUT, connect, run, say};
 use super::environment::Executables;
 use super::workload::{self, Workload};
 use crate::interrupt::Interrupt;
@@ -98,7 +98,9 @@ impl Context<'_> {
             "the breaker to open",
             "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'",
         )?;
+        self.redrive(&["queue", "pause", "mails", "--for=1h", "--reason=x"])?;
         self.pause()?;
+        self.redrive(&["queue", "resume", "mails"])?;
         self.set(|now| &now.is_tax_service_down, false);
         // The operator knows that the service is back and does not wait for the probe.
         self.redrive(&["breaker", "close", "tax-service"])?;
@@ -393,8 +395,4 @@ impl Context<'_> {
 
 fn operator() -> Operator {
     Operator::new("maria")
-}
-
-fn say(scenario: &str) {
-    println!("    {scenario}");
 }

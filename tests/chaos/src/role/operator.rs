@@ -1,4 +1,4 @@
-//! An operator: redrives, edits, discards, reopens, cancels and prunes at random.
+//! An operator: redrives, edits, discards, reopens, cancels, prunes, pauses and resumes at random.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use postgres::{Client, NoTls};
 use redrive::admin::Cancelled;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
 use redrive::dlq::{Edit, LetterFilter};
-use redrive::{Database, JobId, Operator, Result};
+use redrive::{Database, JobId, Operator, PauseEnd, Queue, Result};
 
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::{Options, QUEUE, connect};
@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(20..250)));
         let some = LetterFilter::new().queue(QUEUE).limit(random.u64(1..60));
-        match random.u32(0..20) {
+        match random.u32(0..22) {
             0..=7 => {
                 let op = log.invoke(Operation::Redrive, &[], &[]);
                 let redriven = db.dlq().redrive(&some, &operator);
@@ -67,6 +67,18 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 let op = log.invoke(Operation::Priority, &[], &[id]);
                 let set = db.admin().set_priority(JobId::new(id), random.i16(-3..=3));
                 log.complete(op, &set.map(|_| Vec::new()));
+            }
+            // It ends without the operator, who may be killed.
+            19 => {
+                let op = log.invoke(Operation::Pause, &[], &[]);
+                let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
+                let paused = Queue::new(&db, QUEUE).and_then(|queue| queue.pause(end, &operator));
+                log.complete(op, &paused.map(|()| Vec::new()));
+            }
+            20 => {
+                let op = log.invoke(Operation::Resume, &[], &[]);
+                let resumed = Queue::new(&db, QUEUE).and_then(|queue| queue.resume(&operator));
+                log.complete(op, &resumed.map(|_| Vec::new()));
             }
             _ => {
                 let op = log.invoke(Operation::Prune, &[], &[]);
