@@ -3537,13 +3537,15 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks',
         'SELECT ON SEQUENCE redrive.job_id',
+        -- To compute the next tick of a schedule, and to store an error.
+        'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs'];
+            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
@@ -3557,6 +3559,7 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
@@ -3579,14 +3582,15 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
+            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
+            'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -3612,6 +3616,9 @@ DECLARE
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
             'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
             'ON redrive.failure_groups',
+        'SELECT (name, cron, zone, every, queue, kind, priority, max_attempts, missed, overlap, version, next_at, '
+            'last_at, paused_at, created_at, changed_at) ON redrive.schedules',
+        'SELECT ON redrive.schedule_ticks',
         'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
@@ -4960,6 +4967,55 @@ BEGIN
     ) r
     GROUP BY r.queue;
 
+    -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
+    RETURN QUERY
+    WITH named AS MATERIALIZED (
+        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at, s.paused_at,
+               CASE WHEN row_number() OVER (ORDER BY s.created_at, s.name) <= 100 THEN s.name::text ELSE '__other__' END
+                   AS label
+        FROM redrive.schedules s
+    ),
+    latest AS MATERIALIZED (
+        SELECT n.name, n.queue, n.priority, t.id, t.job_id
+        FROM named n
+        CROSS JOIN LATERAL (
+            SELECT k.id, k.job_id FROM redrive.schedule_ticks k
+            WHERE k.schedule = n.name AND k.outcome IN ('fired', 'triggered')
+            ORDER BY k.id DESC LIMIT 10
+        ) t
+    ),
+    leased AS MATERIALIZED (
+        SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
+        WHERE l.queue = ANY (ARRAY(SELECT n.queue FROM named n)) AND i.id <> ALL (l.done)
+            AND i.id = ANY (ARRAY(SELECT t.job_id FROM latest t))
+    ),
+    ended AS (
+        SELECT t.name, t.id, coalesce(d.state <> 'recovered', false) AS is_dead
+        FROM latest t
+        LEFT JOIN redrive.dead_letters d ON d.id = t.job_id
+        WHERE d.state IS DISTINCT FROM 'redriving'
+            AND NOT EXISTS (SELECT FROM leased i WHERE i.id = t.job_id)
+            AND NOT EXISTS (SELECT FROM redrive.jobs_delayed j WHERE j.id = t.job_id)
+            AND NOT EXISTS (
+                SELECT FROM redrive.jobs j
+                WHERE j.queue = t.queue AND ((j.generation > 0)::integer - 2 * j.priority) = -2 * t.priority
+                    AND j.id = t.job_id)
+    ),
+    in_a_row AS (
+        SELECT r.name, count(*) FILTER (WHERE r.all_dead) AS deaths
+        FROM (SELECT e.name, bool_and(e.is_dead) OVER (PARTITION BY e.name ORDER BY e.id DESC) AS all_dead FROM ended e) r
+        GROUP BY r.name
+    )
+    SELECT v.metric, ARRAY[n.label], max(v.value)::double precision
+    FROM named n
+    LEFT JOIN in_a_row i ON i.name = n.name
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_schedule_lag_seconds', CASE WHEN n.paused_at IS NULL THEN
+            greatest(extract(epoch FROM statement_timestamp() - coalesce(n.next_at, n.changed_at)), 0) ELSE 0 END),
+        ('redrive_schedule_deaths', coalesce(i.deaths, 0))
+    ) v (metric, value)
+    GROUP BY 1, 2;
+
     RETURN QUERY
     SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
     FROM redrive.redrive_runs r
@@ -5544,6 +5600,26 @@ BEGIN
         'generation', letter.generation, 'attempt', 0, 'outcome', 'captured', 'run_ms', NULL,
         'error_class', letter.error_class, 'error_message', left(letter.error_message, 1000),
         'worker', NULL, 'host', NULL, 'version', NULL, 'pid', NULL, 'ended_at', letter.died_at);
+END
+$$;
+
+-- Name: pause_schedule(text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE redrive.schedules s
+    SET paused_at = CASE WHEN pause_schedule.paused THEN coalesce(s.paused_at, clock_timestamp()) END
+    WHERE s.name = pause_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
+                               jsonb_build_object('schedule', pause_schedule.name));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN true;
 END
 $$;
 
@@ -6636,6 +6712,23 @@ BEGIN
 END
 $$;
 
+-- Name: remove_schedule(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.schedules s WHERE s.name = remove_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.schedule_ticks t WHERE t.schedule = remove_schedule.name;
+    PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
+    RETURN true;
+END
+$$;
+
 -- Name: reopen(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.reopen() RETURNS trigger
@@ -7111,6 +7204,109 @@ BEGIN
 END
 $$;
 
+-- Name: schedules; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.schedules (
+    name redrive.name NOT NULL,
+    cron text COLLATE pg_catalog."C",
+    zone text COLLATE pg_catalog."C",
+    every interval,
+    queue redrive.name NOT NULL,
+    kind redrive.name NOT NULL,
+    payload json NOT NULL,
+    priority redrive.priority NOT NULL,
+    max_attempts redrive.attempt_limit NOT NULL,
+    headers redrive.headers,
+    missed text NOT NULL COLLATE pg_catalog."C",
+    missed_ticks integer NOT NULL,
+    missed_age interval NOT NULL,
+    overlap text NOT NULL COLLATE pg_catalog."C",
+    version bigint DEFAULT 1 NOT NULL,
+    next_at redrive.run_time,
+    retry_at timestamp with time zone,
+    last_at timestamp with time zone,
+    last_error text,
+    paused_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schedules_cron_check CHECK (((octet_length(cron) >= 1) AND (octet_length(cron) <= 256))),
+    CONSTRAINT schedules_every_check CHECK (((every >= '00:00:01'::interval) AND (every <= '366 days'::interval))),
+    CONSTRAINT schedules_have_one_rhythm CHECK ((((cron IS NULL) <> (every IS NULL)) AND ((cron IS NULL) = (zone IS NULL)))),
+    CONSTRAINT schedules_headers_check CHECK ((octet_length((headers)::text) <= 64000)),
+    CONSTRAINT schedules_missed_age_check CHECK (((missed_age >= '00:01:00'::interval) AND (missed_age <= '366 days'::interval))),
+    CONSTRAINT schedules_missed_check CHECK ((missed = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    CONSTRAINT schedules_missed_ticks_check CHECK (((missed_ticks >= 1) AND (missed_ticks <= 1000))),
+    CONSTRAINT schedules_overlap_check CHECK ((overlap = ANY (ARRAY['allow'::text, 'skip'::text]))),
+    CONSTRAINT schedules_payload_check CHECK ((octet_length((payload)::text) <= 1048576)),
+    CONSTRAINT schedules_zone_check CHECK (((octet_length(zone) >= 1) AND (octet_length(zone) <= 100)))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: TABLE schedules; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.schedules IS 'Jobs that are enqueued by a cron line in a time zone, or at an interval.';
+
+-- Name: COLUMN schedules.version; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.version IS 'It grows with each change, and a tick that was planned for an older version has no effect.';
+
+-- Name: COLUMN schedules.next_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.next_at IS 'The next tick. NULL: a worker computes it, because PostgreSQL cannot read a cron line.';
+
+-- Name: COLUMN schedules.retry_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.retry_at IS 'When to try again after an error; NULL: there was none.';
+
+-- Name: COLUMN schedules.last_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.last_at IS 'The latest tick that was due when a tick ran. No tick up to it runs again.';
+
+-- Name: run_ticks(redrive.schedules, timestamp with time zone[], text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.run_ticks(due redrive.schedules, ticks timestamp with time zone[], outcome text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    lock_key CONSTANT text := CASE due.overlap WHEN 'skip' THEN
+        'redrive-schedule:' || CASE WHEN octet_length(due.name) <= 150 THEN due.name ELSE md5(due.name) END END;
+    new_ids bigint[] := '{}';
+    tick_at timestamptz;
+    new_id  bigint;
+    live_id bigint;
+BEGIN
+    FOREACH tick_at IN ARRAY run_ticks.ticks LOOP
+        new_id := nextval('redrive.job_id');
+        live_id := new_id;
+        IF lock_key IS NOT NULL THEN
+            SELECT k.job_id INTO live_id FROM redrive.take_keys(due.queue, ARRAY[lock_key], ARRAY[new_id]) k;
+        END IF;
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
+        VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);
+        CONTINUE WHEN live_id <> new_id;
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
+        SELECT r.segment, new_id, due.queue, due.kind, due.payload, due.priority, due.max_attempts, lock_key,
+               coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
+                   to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        FROM redrive.ring r;
+        new_ids := new_ids || new_id;
+    END LOOP;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+    SELECT m.segment, due.queue, '{enqueued,schedule_ticks,schedule_ticks}', ARRAY[NULL, run_ticks.outcome, 'overlapped'],
+           ARRAY[cardinality(new_ids), cardinality(new_ids), cardinality(run_ticks.ticks) - cardinality(new_ids)]
+    FROM redrive.metric_ring m
+    WHERE cardinality(run_ticks.ticks) > 0;
+    DELETE FROM redrive.schedule_ticks t
+    WHERE t.schedule = due.name AND t.id <= (
+        SELECT o.id FROM redrive.schedule_ticks o WHERE o.schedule = due.name ORDER BY o.id DESC OFFSET 100 LIMIT 1);
+    IF cardinality(new_ids) > 0 THEN
+        PERFORM redrive.wake(due.queue);
+    END IF;
+    RETURN new_ids;
+END
+$$;
+
 -- Name: save_regressions(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.save_regressions() RETURNS trigger
@@ -7125,6 +7321,47 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Name: schedule(text, text, text, jsonb, text, text, interval, integer, integer, jsonb, text, text, integer, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.schedule(name text, queue text, kind text, payload jsonb, cron text DEFAULT NULL::text, zone text DEFAULT NULL::text, every interval DEFAULT NULL::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, missed text DEFAULT 'once'::text, overlap text DEFAULT 'allow'::text, missed_ticks integer DEFAULT 100, missed_age interval DEFAULT '7 days'::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    line  text := btrim(regexp_replace(schedule.cron, '\s+', ' ', 'g'));
+    error text;
+BEGIN
+    error := CASE
+        WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
+        WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
+            THEN 'needs an interval of 1 second to 366 days, without months and years'
+        WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
+        WHEN line !~ '^(@[A-Za-z]+|\S+( \S+){4,5})$' OR octet_length(line) > 256
+            THEN 'needs a cron line of five fields, or of six with the seconds first'
+        WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = schedule.zone) AND zone IS NOT NULL
+            THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
+        WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
+        WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
+        WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
+        WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 64000
+            THEN 'needs headers that are a JSON object of at most 64000 bytes'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(headers) AS k (name) WHERE starts_with(k.name, 'redrive-'))
+            THEN 'cannot have a header whose name starts with redrive-'
+        WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
+        WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
+        WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'
+        WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN redrive.set_schedule(
+        schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
+        payload::text::json, priority, max_attempts, headers, missed, missed_ticks, missed_age, overlap,
+        date_trunc('milliseconds', clock_timestamp()) + every, person, reason);
+END
+$_$;
 
 -- Name: segment_bytes(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -7564,6 +7801,52 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
         jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
     RETURN set_id;
+END
+$$;
+
+-- Name: set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, integer, interval, text, timestamp with time zone, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_schedule(name text, cron text, zone text, every interval, queue text, kind text, payload json, priority integer, max_attempts integer, headers jsonb, missed text, missed_ticks integer, missed_age interval, overlap text, next_at timestamp with time zone, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    result text;
+BEGIN
+    PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
+            redrive.check_name('kind', set_schedule.kind);
+    INSERT INTO redrive.schedules AS s
+        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
+         missed_age, overlap, next_at)
+    VALUES (set_schedule.name, set_schedule.cron, set_schedule.zone, set_schedule.every, set_schedule.queue,
+            set_schedule.kind, set_schedule.payload, set_schedule.priority, set_schedule.max_attempts,
+            set_schedule.headers, set_schedule.missed, set_schedule.missed_ticks, set_schedule.missed_age,
+            set_schedule.overlap, set_schedule.next_at)
+    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
+    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
+        kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
+        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed,
+        missed_ticks = excluded.missed_ticks, missed_age = excluded.missed_age, overlap = excluded.overlap,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN excluded.next_at ELSE s.next_at END,
+        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
+    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed,
+           s.missed_ticks, s.missed_age, s.overlap)
+        IS DISTINCT FROM
+          (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
+           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.missed_ticks,
+           excluded.missed_age, excluded.overlap)
+    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
+    IF NOT FOUND THEN
+        RETURN 'unchanged';
+    END IF;
+    PERFORM redrive.record_act('set_schedule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'schedule', set_schedule.name, 'result', result, 'cron', set_schedule.cron, 'zone', set_schedule.zone,
+        'every', set_schedule.every, 'queue', set_schedule.queue, 'kind', set_schedule.kind,
+        'missed', set_schedule.missed, 'overlap', set_schedule.overlap)));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN result;
 END
 $$;
 
@@ -8095,6 +8378,38 @@ BEGIN
 END
 $$;
 
+-- Name: tick_schedule(text, bigint, timestamp with time zone, timestamp with time zone[], bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tick_schedule(name text, version bigint, due_at timestamp with time zone, ticks timestamp with time zone[], missed bigint, missed_at timestamp with time zone, next_at timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    due redrive.schedules;
+BEGIN
+    SELECT s.* INTO due
+    FROM redrive.schedules s
+    WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
+        AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE redrive.schedules s
+    SET next_at = tick_schedule.next_at, last_at = greatest(s.last_at, tick_schedule.missed_at, ticks[cardinality(ticks)]),
+        retry_at = NULL, last_error = NULL
+    WHERE s.name = due.name;
+    IF tick_schedule.missed > 0 THEN
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, ticks)
+        VALUES (due.name, tick_schedule.missed_at, 'missed', tick_schedule.missed);
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT m.segment, due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
+        FROM redrive.metric_ring m;
+    END IF;
+    RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+END
+$$;
+
 -- Name: top_frame(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.top_frame(detail text) RETURNS text
@@ -8147,6 +8462,28 @@ BEGIN
     RETURN left(frame, 200);
 END
 $_$;
+
+-- Name: trigger_schedule(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.trigger_schedule(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text, OUT job_id bigint, OUT is_new boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    found_row redrive.schedules;
+BEGIN
+    SELECT s.* INTO found_row FROM redrive.schedules s WHERE s.name = trigger_schedule.name;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
+    SELECT t.job_id INTO trigger_schedule.job_id
+    FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+    PERFORM redrive.record_act(
+        'trigger_schedule', person, reason, NULL, is_new::integer,
+        jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id));
+END
+$$;
 
 -- Name: truncate_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -9611,6 +9948,44 @@ CREATE VIEW redrive.runs AS
 
 COMMENT ON VIEW redrive.runs IS 'Redrive runs with exact numbers: recovered, died alike, died differently, still running.';
 
+-- Name: schedule_ticks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.schedule_ticks (
+    id bigint NOT NULL,
+    schedule redrive.name NOT NULL,
+    tick_at timestamp with time zone NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    ticks bigint DEFAULT 1 NOT NULL,
+    job_id bigint,
+    CONSTRAINT schedule_ticks_have_a_job CHECK (((outcome = 'missed'::text) = (job_id IS NULL))),
+    CONSTRAINT schedule_ticks_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'triggered'::text, 'overlapped'::text, 'missed'::text]))),
+    CONSTRAINT schedule_ticks_ticks_check CHECK ((ticks > 0))
+);
+
+-- Name: COLUMN schedule_ticks.tick_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.tick_at IS 'The time of the tick; of several missed ones, the latest.';
+
+-- Name: COLUMN schedule_ticks.ticks; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.ticks IS 'How many missed ticks the row stands for.';
+
+-- Name: COLUMN schedule_ticks.job_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.job_id IS 'The new job, or the live job because of which the tick was skipped.';
+
+-- Name: schedule_ticks_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.schedule_ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.schedule_ticks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 -- Name: unique_keys; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.unique_keys (
@@ -9854,6 +10229,16 @@ ALTER TABLE ONLY redrive.run_chunks
 ALTER TABLE ONLY redrive.run_letters
     ADD CONSTRAINT run_letters_pkey PRIMARY KEY (run_id, ordinal);
 
+-- Name: schedule_ticks schedule_ticks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.schedule_ticks
+    ADD CONSTRAINT schedule_ticks_pkey PRIMARY KEY (id);
+
+-- Name: schedules schedules_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
+
 -- Name: unique_keys unique_keys_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.unique_keys
@@ -9987,6 +10372,14 @@ CREATE INDEX run_deltas_by_run ON redrive.run_deltas USING btree (run_id);
 -- Name: run_letters_by_letter; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX run_letters_by_letter ON redrive.run_letters USING btree (letter_id, run_id);
+
+-- Name: schedule_ticks_by_schedule; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX schedule_ticks_by_schedule ON redrive.schedule_ticks USING btree (schedule, id);
+
+-- Name: schedule_ticks_run_once; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX schedule_ticks_run_once ON redrive.schedule_ticks USING btree (schedule, tick_at) WHERE (outcome = 'fired'::text);
 
 -- Name: unique_keys_by_job; Type: INDEX; Schema: redrive; Owner: -
 

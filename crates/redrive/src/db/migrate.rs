@@ -88,6 +88,7 @@ migrations! {
     45 "0045_capture_many";
     46 "0046_erase";
     47 "0047_gameday";
+    48 "0048_schedules";
 }
 
 /// The ledger of applied migrations.
