@@ -15,6 +15,7 @@ mod shell;
 mod letter;
 mod dlq;
 mod jobs;
+mod schedule;
 mod admin;
 mod gameday;
 mod command;
