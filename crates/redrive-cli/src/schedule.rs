@@ -27,7 +27,7 @@ pub(crate) struct ScheduleCommand {
 enum ScheduleSubcommand {
     List(list::ListSchedules),
     Show(show::ShowSchedule),
-    Set(set::SetSchedule),
+    Set(Box<set::SetSchedule>),
     /// Pause a schedule; it keeps its next tick
     #[command(
         before_help = "\

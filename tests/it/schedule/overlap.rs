@@ -3,7 +3,7 @@
 use redrive::dlq::LetterFilter;
 use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Order, TestDatabase, counted, drained, scalar, stop, worker};
+use redrive_tests::{Order, TestDatabase, counted, drained, no_drift, scalar, stop, worker};
 
 use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
 
@@ -63,6 +63,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
         ScheduledJobState::Done
     );
     assert_eq!(run(&mut client, "skips"), 1);
+    no_drift(db);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Each tick runs once, under races and failures.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::SystemTime;
@@ -7,7 +8,8 @@ use std::time::SystemTime;
 use redrive::schedule::TickOutcome;
 use redrive::{Database, Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Order, SOON, TestDatabase, counted, letters_in, scalar, stop, wait_until, worker,
+    Order, SOON, TestDatabase, counted, letters_in, no_drift, scalar, statement, stop, wait_until,
+    worker,
 };
 
 use super::{HOUR, due_since, every, history, read, set, status, tick, ticking};
@@ -112,6 +114,85 @@ fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
         Some(1)
     );
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
+}
+
+/// Ticks until the schedule is in the future, over a new connection after each kill. Waits while there are `limit` jobs.
+fn tick_through_kills(test: &TestDatabase, limit: &AtomicI64) {
+    'connected: loop {
+        let mut client = test.client();
+        let named = client.batch_execute("SET application_name = 'ticker'");
+        if named.is_err() {
+            continue;
+        }
+        loop {
+            let due = client.query_opt(
+                "SELECT s.version, s.next_at::timestamptz, (SELECT count(*) FROM redrive.jobs)
+                 FROM redrive.schedules s WHERE s.next_at <= now()",
+                &[],
+            );
+            let (version, due_at, jobs): (i64, SystemTime, i64) = match due {
+                Ok(Some(row)) => (row.get(0), row.get(1), row.get(2)),
+                Ok(None) => return,
+                Err(_) => continue 'connected,
+            };
+            if jobs >= limit.load(Ordering::Relaxed) {
+                thread::yield_now();
+                continue;
+            }
+            let (run, next) = (vec![due_at], due_at + HOUR);
+            let ticked = client.query_one(
+                statement("tick_schedule"),
+                &[
+                    &"hourly",
+                    &version,
+                    &due_at,
+                    &run,
+                    &0_i64,
+                    &None::<SystemTime>,
+                    &next,
+                ],
+            );
+            if ticked.is_err() {
+                continue 'connected;
+            }
+        }
+    }
+}
+
+#[test]
+fn random_kills_lose_no_tick_and_repeat_none() {
+    const TICKS: i64 = 400;
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    let first = HOUR * u32::try_from(TICKS - 1).unwrap() + HOUR / 2;
+    due_since(&mut client, "hourly", first);
+    let jobs = "SELECT count(*) FROM redrive.jobs";
+    let kill = "SELECT count(pg_terminate_backend(t.pid)) FROM (
+                    SELECT a.pid FROM pg_stat_activity a
+                    WHERE a.datname = current_database() AND a.application_name = 'ticker'
+                    ORDER BY random() LIMIT 2) t";
+    let limit = AtomicI64::new(8);
+    let kills = thread::scope(|scope| {
+        let tickers: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| tick_through_kills(&test, &limit)))
+            .collect();
+        let mut kills = 0;
+        while tickers.iter().any(|ticker| !ticker.is_finished()) {
+            let ticked = scalar(&mut client, jobs);
+            if ticked + 3 >= limit.load(Ordering::Relaxed) {
+                kills += scalar(&mut client, kill);
+                limit.store(ticked + 8, Ordering::Relaxed);
+            }
+        }
+        kills
+    });
+    assert!(kills > 20, "{kills} kills");
+    assert_eq!(scalar(&mut client, jobs), TICKS);
+    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.jobs";
+    assert_eq!(scalar(&mut client, distinct), TICKS);
+    no_drift(&db);
 }
 
 #[test]

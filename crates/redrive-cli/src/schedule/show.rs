@@ -57,7 +57,7 @@ fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
             schedule.missed_ticks,
             exact(schedule.missed_age)
         ),
-        other => other.to_string(),
+        Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
     };
     let mut rows = vec![
         ("schedule", schedule.name.clone()),

@@ -27,7 +27,8 @@ const FIELDS: [(&str, &str); 6] = [
 #[derive(Clone)]
 pub(crate) struct CronLine {
     text: String,
-    cron: Cron,
+    /// Half a kilobyte.
+    cron: Box<Cron>,
 }
 
 impl CronLine {
@@ -114,12 +115,13 @@ impl fmt::Display for CronLine {
     }
 }
 
-fn parse(text: &str) -> std::result::Result<Cron, croner::errors::CronError> {
+fn parse(text: &str) -> std::result::Result<Box<Cron>, croner::errors::CronError> {
     CronParser::builder()
         .seconds(Seconds::Optional)
         .year(Year::Disallowed)
         .build()
         .parse(text)
+        .map(Box::new)
 }
 
 /// Returns the fields, each with its position in characters from 0.
@@ -259,9 +261,7 @@ mod tests {
 
     #[test]
     fn a_line_that_never_matches_has_no_next_time() {
-        let begun = std::time::Instant::now();
         let line = CronLine::parse("0 0 30 2 *").expect("a line");
         assert_eq!(line.next_after(Timestamp::UNIX_EPOCH, &TimeZone::UTC), None);
-        eprintln!("searched for {:?}", begun.elapsed());
     }
 }

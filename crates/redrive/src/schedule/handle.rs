@@ -147,13 +147,7 @@ impl Schedules<'_> {
         self.set_paused(name, operator, "resume", false)
     }
 
-    fn set_paused(
-        &self,
-        name: &str,
-        operator: &Operator,
-        verb: &str,
-        paused: bool,
-    ) -> Result<bool> {
+    fn set_paused(self, name: &str, operator: &Operator, verb: &str, paused: bool) -> Result<bool> {
         let (name, operator) = (name.to_owned(), operator.clone());
         let doing = format!("{verb} the schedule `{name}`");
         self.db.call(&doing.clone(), move |session| {

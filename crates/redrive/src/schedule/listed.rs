@@ -76,7 +76,7 @@ impl Schedules<'_> {
         Ok(self.read(Some(name.to_owned()))?.pop())
     }
 
-    fn read(&self, name: Option<String>) -> Result<Vec<ScheduleStatus>> {
+    fn read(self, name: Option<String>) -> Result<Vec<ScheduleStatus>> {
         self.db.call("list the schedules", move |session| {
             let rows = session.query("list the schedules", &sql::SCHEDULES, &[&name])?;
             rows.iter().map(status).collect()

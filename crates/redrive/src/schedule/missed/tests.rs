@@ -133,8 +133,7 @@ fn the_latest_tick_runs_on_time_after_missed_ones() {
 }
 
 #[test]
-fn years_of_downtime_are_planned_quickly() {
-    let begun = std::time::Instant::now();
+fn years_of_downtime_are_planned_without_counting_every_tick() {
     let bounds = MissedPolicy {
         ticks: 3,
         ..policy(Missed::All)
@@ -171,7 +170,6 @@ fn years_of_downtime_are_planned_quickly() {
         plan.starts_with("run [01T23:59:59] missed "),
         "the others are too old: {plan}"
     );
-    eprintln!("planned in {:?}", begun.elapsed());
 }
 
 #[test]

@@ -117,8 +117,7 @@ impl WorkerBuilder {
             threads::start(&state, "chores", {
                 let (state, wake, over) = (Arc::clone(&state), wake.clone(), over.clone());
                 let chores_db = db.caller("redrive-chores-db");
-                let schedules = wakers.schedules;
-                move || chores::work(&state, chores_db, &wake, &over, &schedules)
+                move || chores::work(&state, chores_db, &wake, &over, &wakers.schedules)
             })?,
             threads::start(&state, "renewer", {
                 let (state, over) = (Arc::clone(&state), over.clone());
