@@ -37,6 +37,7 @@ INSERT INTO redrive.counter_keys (key, metric, labels) VALUES
     ('duplicates', 'redrive_enqueue_duplicates_total', '{}'),
     ('chore_failed', 'redrive_chore_failures_total', '{chore}'),
     ('letters', 'redrive_dlq_letters', '{state}'),
+    ('schedule_ticks', 'redrive_schedule_ticks_total', '{outcome}'),
     -- Live jobs are enqueued + returned - succeeded - ended.
     ('returned', NULL, '{}'),
     ('ended', NULL, '{}');

@@ -1,4 +1,4 @@
--- Purpose: Gauges of workers, breakers, pauses, failure groups and redrive runs.
+-- Purpose: Gauges of workers, breakers, pauses, failure groups, schedules and redrive runs.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -85,6 +85,55 @@ BEGIN
         SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
     ) r
     GROUP BY r.queue;
+
+    -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
+    RETURN QUERY
+    WITH named AS MATERIALIZED (
+        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at, s.paused_at,
+               CASE WHEN row_number() OVER (ORDER BY s.created_at, s.name) <= 100 THEN s.name::text ELSE '__other__' END
+                   AS label
+        FROM redrive.schedules s
+    ),
+    latest AS MATERIALIZED (
+        SELECT n.name, n.queue, n.priority, t.id, t.job_id
+        FROM named n
+        CROSS JOIN LATERAL (
+            SELECT k.id, k.job_id FROM redrive.schedule_ticks k
+            WHERE k.schedule = n.name AND k.outcome IN ('fired', 'triggered')
+            ORDER BY k.id DESC LIMIT 10
+        ) t
+    ),
+    leased AS MATERIALIZED (
+        SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
+        WHERE l.queue = ANY (ARRAY(SELECT n.queue FROM named n)) AND i.id <> ALL (l.done)
+            AND i.id = ANY (ARRAY(SELECT t.job_id FROM latest t))
+    ),
+    ended AS (
+        SELECT t.name, t.id, coalesce(d.state <> 'recovered', false) AS is_dead
+        FROM latest t
+        LEFT JOIN redrive.dead_letters d ON d.id = t.job_id
+        WHERE d.state IS DISTINCT FROM 'redriving'
+            AND NOT EXISTS (SELECT FROM leased i WHERE i.id = t.job_id)
+            AND NOT EXISTS (SELECT FROM redrive.jobs_delayed j WHERE j.id = t.job_id)
+            AND NOT EXISTS (
+                SELECT FROM redrive.jobs j
+                WHERE j.queue = t.queue AND ((j.generation > 0)::integer - 2 * j.priority) = -2 * t.priority
+                    AND j.id = t.job_id)
+    ),
+    in_a_row AS (
+        SELECT r.name, count(*) FILTER (WHERE r.all_dead) AS deaths
+        FROM (SELECT e.name, bool_and(e.is_dead) OVER (PARTITION BY e.name ORDER BY e.id DESC) AS all_dead FROM ended e) r
+        GROUP BY r.name
+    )
+    SELECT v.metric, ARRAY[n.label], max(v.value)::double precision
+    FROM named n
+    LEFT JOIN in_a_row i ON i.name = n.name
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_schedule_lag_seconds', CASE WHEN n.paused_at IS NULL THEN
+            greatest(extract(epoch FROM statement_timestamp() - coalesce(n.next_at, n.changed_at)), 0) ELSE 0 END),
+        ('redrive_schedule_deaths', coalesce(i.deaths, 0))
+    ) v (metric, value)
+    GROUP BY 1, 2;
 
     RETURN QUERY
     SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision

@@ -5,9 +5,9 @@
 
 -- Grants a role what a profession needs:
 --   enqueuer  enqueues, and reads no payload
---   worker    runs jobs and does chores; enqueues only if it is an enqueuer too
+--   worker    runs jobs and does chores, and the ticks of schedules; enqueues other jobs only if it is an enqueuer too
 --   capturer  captures failures, and reads nothing
---   operator  acts on letters, runs, policies, queues, breakers and waiting jobs; reads everything; appends to the
+--   operator  acts on letters, runs, policies, queues, schedules, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
 --   reader    reads every job, letter, run, policy and audit record, and changes nothing
 --   observer  sees numbers and the states of jobs and letters, but no payload or error text
@@ -68,13 +68,15 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
         'SELECT ON SEQUENCE redrive.job_id',
+        -- To compute the next tick of a schedule, and to store an error.
+        'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs'];
+            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
@@ -88,6 +90,7 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
@@ -110,14 +113,15 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
+            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
+            'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -143,6 +147,9 @@ DECLARE
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
             'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
             'ON redrive.failure_groups',
+        'SELECT (name, cron, zone, every, queue, kind, priority, max_attempts, missed, overlap, version, next_at, '
+            'last_at, paused_at, created_at, changed_at) ON redrive.schedules',
+        'SELECT ON redrive.schedule_ticks',
         'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',

@@ -632,8 +632,8 @@ CREATE FUNCTION redrive.audit_counters() RETURNS TABLE(queue text, set text, row
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` and `leases` are truncated too.
-    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    -- As in metric_totals; `jobs` is truncated too.
+    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     DELETE FROM redrive.metric_drift;
     RETURN QUERY
     WITH counted AS (
@@ -705,14 +705,14 @@ $$;
 
 -- Name: blocked_letters(jsonb, text, text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, held_since timestamp with time zone, is_served boolean)
+CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, opened_at timestamp with time zone, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT * FROM ('
-        ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.opened_at, EXISTS ('
         '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
         '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
         ' FROM ('
@@ -722,14 +722,12 @@ BEGIN
         -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
         || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
         || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
-        -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
+        -- The condition of `is_gated`. The breaker of the queue comes first.
         ' LEFT JOIN LATERAL ('
-        '  SELECT h.name, h.held_since FROM ('
-        '   SELECT NULL AS name, p.paused_at AS held_since FROM redrive.paused_queues p WHERE p.queue = g.queue UNION ALL'
-        '   SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
-        '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
-        '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
-        ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
+        '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
+        ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
         USING filter, to_queue, 'quarantined' = ANY (states);
 END
 $_$;
@@ -3521,7 +3519,7 @@ DECLARE
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
-            'redrive.protections, redrive.queue_pauses, redrive.paused_queues',
+            'redrive.protections',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -3532,20 +3530,22 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks',
         'SELECT ON SEQUENCE redrive.job_id',
+        -- To compute the next tick of a schedule, and to store an error.
+        'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs'];
+            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
@@ -3558,7 +3558,8 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
         'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
@@ -3578,17 +3579,18 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs'];
+            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
+            'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -3599,7 +3601,7 @@ DECLARE
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
-            'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
+            'redrive.queues_with_letters, redrive.queues_with_open_breaker, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
     -- No payload, error text or note, and no lease_id.
@@ -3614,6 +3616,9 @@ DECLARE
         'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
             'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
             'ON redrive.failure_groups',
+        'SELECT (name, cron, zone, every, queue, kind, priority, max_attempts, missed, overlap, version, next_at, '
+            'last_at, paused_at, created_at, changed_at) ON redrive.schedules',
+        'SELECT ON redrive.schedule_ticks',
         'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
@@ -3808,20 +3813,6 @@ CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position"
                  END))::jsonb)) AS "?column?") w(headers);
 END;
 
--- Name: held_queues(); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.held_queues() RETURNS text[]
-    LANGUAGE sql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-    SELECT coalesce(array_agg(h.queue), '{}')
-    FROM (
-        SELECT substr(b.name, 7) AS queue FROM redrive.breakers b WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
-        UNION
-        SELECT p.queue FROM redrive.paused_queues p
-    ) h
-$$;
-
 -- Name: import_letters(jsonb[], bytea[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
@@ -3942,7 +3933,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
-    LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
+    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
@@ -3955,9 +3946,11 @@ CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT is_gated.queue = ANY (redrive.held_queues()) OR EXISTS (
+    SELECT EXISTS (
         SELECT FROM redrive.breakers b
-        WHERE b.state <> 'closed' AND b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))
+        WHERE b.state <> 'closed'
+            AND (b.name = 'queue:' || is_gated.queue
+                 OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
 $$;
 
 -- Name: is_held(regclass); Type: FUNCTION; Schema: redrive; Owner: -
@@ -4527,34 +4520,6 @@ BEGIN
 END
 $_$;
 
--- Name: make_ready(tid[]); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-    moved bigint;
-BEGIN
-    WITH gone AS (
-        DELETE FROM redrive.jobs_delayed d
-        WHERE d.ctid = ANY (tids)
-        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
-                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
-                  d.outage_since, d.headers, d.group_key
-    )
-    INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
-           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
-           g.outage_since, g.headers, g.group_key
-    FROM gone g;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
-END
-$$;
-
 -- Name: mask_ids(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
@@ -4819,12 +4784,7 @@ BEGIN
             UNION ALL
             SELECT least(
                 (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
-                (SELECT d.queue FROM redrive.jobs_delayed d
-                 WHERE d.queue > k.queue
-                     AND d.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
-                 ORDER BY d.queue LIMIT 1),
-                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
+                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
             ), k.steps + 1
             FROM known k
             WHERE k.queue IS NOT NULL AND k.steps < 1000
@@ -4990,15 +4950,6 @@ BEGIN
     GROUP BY 2;
 
     RETURN QUERY
-    SELECT v.metric, v.labels, v.value::double precision
-    FROM redrive.paused_queues p
-    CROSS JOIN LATERAL (VALUES
-        ('redrive_queue_paused', ARRAY[p.queue, CASE WHEN p.ends_at IS NULL THEN 'none' ELSE 'planned' END], 1),
-        ('redrive_queue_paused_seconds', ARRAY[p.queue],
-            greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
-    ) v (metric, labels, value);
-
-    RETURN QUERY
     SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
     FROM unnest(queues) AS q (queue)
     CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
@@ -5015,6 +4966,55 @@ BEGIN
         SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
     ) r
     GROUP BY r.queue;
+
+    -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
+    RETURN QUERY
+    WITH named AS MATERIALIZED (
+        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at, s.paused_at,
+               CASE WHEN row_number() OVER (ORDER BY s.created_at, s.name) <= 100 THEN s.name::text ELSE '__other__' END
+                   AS label
+        FROM redrive.schedules s
+    ),
+    latest AS MATERIALIZED (
+        SELECT n.name, n.queue, n.priority, t.id, t.job_id
+        FROM named n
+        CROSS JOIN LATERAL (
+            SELECT k.id, k.job_id FROM redrive.schedule_ticks k
+            WHERE k.schedule = n.name AND k.outcome IN ('fired', 'triggered')
+            ORDER BY k.id DESC LIMIT 10
+        ) t
+    ),
+    leased AS MATERIALIZED (
+        SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
+        WHERE l.queue = ANY (ARRAY(SELECT n.queue FROM named n)) AND i.id <> ALL (l.done)
+            AND i.id = ANY (ARRAY(SELECT t.job_id FROM latest t))
+    ),
+    ended AS (
+        SELECT t.name, t.id, coalesce(d.state <> 'recovered', false) AS is_dead
+        FROM latest t
+        LEFT JOIN redrive.dead_letters d ON d.id = t.job_id
+        WHERE d.state IS DISTINCT FROM 'redriving'
+            AND NOT EXISTS (SELECT FROM leased i WHERE i.id = t.job_id)
+            AND NOT EXISTS (SELECT FROM redrive.jobs_delayed j WHERE j.id = t.job_id)
+            AND NOT EXISTS (
+                SELECT FROM redrive.jobs j
+                WHERE j.queue = t.queue AND ((j.generation > 0)::integer - 2 * j.priority) = -2 * t.priority
+                    AND j.id = t.job_id)
+    ),
+    in_a_row AS (
+        SELECT r.name, count(*) FILTER (WHERE r.all_dead) AS deaths
+        FROM (SELECT e.name, bool_and(e.is_dead) OVER (PARTITION BY e.name ORDER BY e.id DESC) AS all_dead FROM ended e) r
+        GROUP BY r.name
+    )
+    SELECT v.metric, ARRAY[n.label], max(v.value)::double precision
+    FROM named n
+    LEFT JOIN in_a_row i ON i.name = n.name
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_schedule_lag_seconds', CASE WHEN n.paused_at IS NULL THEN
+            greatest(extract(epoch FROM statement_timestamp() - coalesce(n.next_at, n.changed_at)), 0) ELSE 0 END),
+        ('redrive_schedule_deaths', coalesce(i.deaths, 0))
+    ) v (metric, value)
+    GROUP BY 1, 2;
 
     RETURN QUERY
     SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
@@ -5110,16 +5110,9 @@ BEGIN
                        AS unhandled
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
-        LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
-        -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
-            FROM (
-                SELECT FROM redrive.jobs_delayed d
-                WHERE d.queue = k.queue
-                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
-                LIMIT cap + 1
-            ) few
+            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
@@ -5610,38 +5603,23 @@ BEGIN
 END
 $$;
 
--- Name: pause_queue(text, timestamp with time zone, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: pause_schedule(text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.pause_queue(queue text, ends_at timestamp with time zone DEFAULT NULL::timestamp with time zone, duration interval DEFAULT NULL::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-    moment timestamptz := clock_timestamp();
-    until  timestamptz;
 BEGIN
-    PERFORM redrive.check_name('queue', pause_queue.queue);
-    IF pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a pause has an end or a duration, not both' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF pause_queue.duration <= '0' OR pause_queue.duration > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', pause_queue.duration
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF pause_queue.ends_at <= moment THEN
-        RAISE EXCEPTION 'redrive: the pause would end at %, which is in the past', pause_queue.ends_at
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'The clock of the database decides.';
-    ELSIF pause_queue.ends_at > moment + interval '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the pause would end at %; it may last at most 3650 days', pause_queue.ends_at
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Without an end, it lasts until the queue is resumed.';
+    UPDATE redrive.schedules s
+    SET paused_at = CASE WHEN pause_schedule.paused THEN coalesce(s.paused_at, clock_timestamp()) END
+    WHERE s.name = pause_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
-    until := coalesce(pause_queue.ends_at, moment + pause_queue.duration, 'infinity');
-    INSERT INTO redrive.queue_pauses AS p (queue, paused_at, ends_at, person, reason)
-    VALUES (pause_queue.queue, moment, until, left(pause_queue.person, 200), left(pause_queue.reason, 1024))
-    ON CONFLICT ON CONSTRAINT queue_pauses_pkey DO UPDATE
-    SET paused_at = CASE WHEN p.ends_at > excluded.paused_at THEN p.paused_at ELSE excluded.paused_at END,
-        ends_at = excluded.ends_at, person = excluded.person, reason = excluded.reason;
-    PERFORM pg_notify('redrive_breaker', 'queue:' || pause_queue.queue);
-    RETURN redrive.record_act('pause_queue', pause_queue.person, pause_queue.reason, NULL, 0,
-        jsonb_build_object('queue', pause_queue.queue, 'ends_at', nullif(until, 'infinity')));
+    PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
+                               jsonb_build_object('schedule', pause_schedule.name));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN true;
 END
 $$;
 
@@ -5964,6 +5942,17 @@ CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
     SELECT g.queue::text FROM redrive.groups g
     UNION
     SELECT c.queue FROM closed c WHERE c.queue IS NOT NULL
+$$;
+
+-- Name: queues_with_open_breaker(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
+    FROM redrive.breakers b
+    WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
 $$;
 
 -- Name: readmitted(redrive.dead_letters, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
@@ -6569,9 +6558,7 @@ BEGIN
     DELETE FROM redrive.groups g WHERE g.id = ANY (group_ids);
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
-    DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
-    DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
     DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;
@@ -6721,6 +6708,23 @@ BEGIN
     PERFORM redrive.record_act(
         'remove_retention', person, reason,
         jsonb_strip_nulls(jsonb_build_object('queue', remove_retention.queue, 'state', remove_retention.state)), 0);
+    RETURN true;
+END
+$$;
+
+-- Name: remove_schedule(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM redrive.schedules s WHERE s.name = remove_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.schedule_ticks t WHERE t.schedule = remove_schedule.name;
+    PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
     RETURN true;
 END
 $$;
@@ -7001,27 +7005,6 @@ BEGIN
 END
 $$;
 
--- Name: resume_queue(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.resume_queue(queue text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-    until timestamptz;
-BEGIN
-    PERFORM redrive.check_name('queue', resume_queue.queue);
-    DELETE FROM redrive.queue_pauses p WHERE p.queue = resume_queue.queue RETURNING p.ends_at INTO until;
-    IF until IS NULL OR until <= clock_timestamp() THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('resume_queue', resume_queue.person, resume_queue.reason, NULL, 0,
-        jsonb_build_object('queue', resume_queue.queue));
-    PERFORM pg_notify('redrive_breaker', 'queue:' || resume_queue.queue);
-    RETURN true;
-END
-$$;
-
 -- Name: retention_by_queue(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.retention_by_queue() RETURNS TABLE(queue text, state text, keep interval, action text, rule bigint)
@@ -7073,7 +7056,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
         INTO live_rows, live_bytes USING max_rows + 1;
-    IF live_rows > max_rows OR live_bytes > 16777216 OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
@@ -7150,7 +7133,7 @@ CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease inter
     AS $$
 DECLARE
     moment         timestamptz := statement_timestamp();
-    without_queues text[] := redrive.held_queues();
+    without_queues text[] := redrive.queues_with_open_breaker();
     due            redrive.policies;
     tick           timestamptz;
     ids            bigint[];
@@ -7169,7 +7152,7 @@ BEGIN
     WHERE p.mode <> 'paused' AND p.next_at <= moment
         AND (p.holder IS NULL OR p.holder = run_policies.holder OR p.lease_until <= moment)
         AND redrive.is_hour_allowed(p.from_hour, p.to_hour, extract(hour FROM moment AT TIME ZONE 'UTC')::integer)
-        -- While its queue is held the policy waits, and its tick is not consumed.
+        -- While its breaker is open the policy waits, and its tick is not consumed.
         AND NOT (p.while_closed AND coalesce(p.filter ->> 'queue' = ANY (without_queues), false))
     ORDER BY p.next_at, p.id
     LIMIT 1
@@ -7221,6 +7204,109 @@ BEGIN
 END
 $$;
 
+-- Name: schedules; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.schedules (
+    name redrive.name NOT NULL,
+    cron text COLLATE pg_catalog."C",
+    zone text COLLATE pg_catalog."C",
+    every interval,
+    queue redrive.name NOT NULL,
+    kind redrive.name NOT NULL,
+    payload json NOT NULL,
+    priority redrive.priority NOT NULL,
+    max_attempts redrive.attempt_limit NOT NULL,
+    headers redrive.headers,
+    missed text NOT NULL COLLATE pg_catalog."C",
+    missed_ticks integer NOT NULL,
+    missed_age interval NOT NULL,
+    overlap text NOT NULL COLLATE pg_catalog."C",
+    version bigint DEFAULT 1 NOT NULL,
+    next_at redrive.run_time,
+    retry_at timestamp with time zone,
+    last_at timestamp with time zone,
+    last_error text,
+    paused_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schedules_cron_check CHECK (((octet_length(cron) >= 1) AND (octet_length(cron) <= 256))),
+    CONSTRAINT schedules_every_check CHECK (((every >= '00:00:01'::interval) AND (every <= '366 days'::interval))),
+    CONSTRAINT schedules_have_one_rhythm CHECK ((((cron IS NULL) <> (every IS NULL)) AND ((cron IS NULL) = (zone IS NULL)))),
+    CONSTRAINT schedules_headers_check CHECK ((octet_length((headers)::text) <= 64000)),
+    CONSTRAINT schedules_missed_age_check CHECK (((missed_age >= '00:01:00'::interval) AND (missed_age <= '366 days'::interval))),
+    CONSTRAINT schedules_missed_check CHECK ((missed = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    CONSTRAINT schedules_missed_ticks_check CHECK (((missed_ticks >= 1) AND (missed_ticks <= 1000))),
+    CONSTRAINT schedules_overlap_check CHECK ((overlap = ANY (ARRAY['allow'::text, 'skip'::text]))),
+    CONSTRAINT schedules_payload_check CHECK ((octet_length((payload)::text) <= 1048576)),
+    CONSTRAINT schedules_zone_check CHECK (((octet_length(zone) >= 1) AND (octet_length(zone) <= 100)))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: TABLE schedules; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.schedules IS 'Jobs that are enqueued by a cron line in a time zone, or at an interval.';
+
+-- Name: COLUMN schedules.version; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.version IS 'It grows with each change, and a tick that was planned for an older version has no effect.';
+
+-- Name: COLUMN schedules.next_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.next_at IS 'The next tick. NULL: a worker computes it, because PostgreSQL cannot read a cron line.';
+
+-- Name: COLUMN schedules.retry_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.retry_at IS 'When to try again after an error; NULL: there was none.';
+
+-- Name: COLUMN schedules.last_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedules.last_at IS 'The latest tick that was due when a tick ran. No tick up to it runs again.';
+
+-- Name: run_ticks(redrive.schedules, timestamp with time zone[], text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.run_ticks(due redrive.schedules, ticks timestamp with time zone[], outcome text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    lock_key CONSTANT text := CASE due.overlap WHEN 'skip' THEN
+        'redrive-schedule:' || CASE WHEN octet_length(due.name) <= 150 THEN due.name ELSE md5(due.name) END END;
+    new_ids bigint[] := '{}';
+    tick_at timestamptz;
+    new_id  bigint;
+    live_id bigint;
+BEGIN
+    FOREACH tick_at IN ARRAY run_ticks.ticks LOOP
+        new_id := nextval('redrive.job_id');
+        live_id := new_id;
+        IF lock_key IS NOT NULL THEN
+            SELECT k.job_id INTO live_id FROM redrive.take_keys(due.queue, ARRAY[lock_key], ARRAY[new_id]) k;
+        END IF;
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
+        VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);
+        CONTINUE WHEN live_id <> new_id;
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
+        SELECT r.segment, new_id, due.queue, due.kind, due.payload, due.priority, due.max_attempts, lock_key,
+               coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
+                   to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        FROM redrive.ring r;
+        new_ids := new_ids || new_id;
+    END LOOP;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+    SELECT m.segment, due.queue, '{enqueued,schedule_ticks,schedule_ticks}', ARRAY[NULL, run_ticks.outcome, 'overlapped'],
+           ARRAY[cardinality(new_ids), cardinality(new_ids), cardinality(run_ticks.ticks) - cardinality(new_ids)]
+    FROM redrive.metric_ring m
+    WHERE cardinality(run_ticks.ticks) > 0;
+    DELETE FROM redrive.schedule_ticks t
+    WHERE t.schedule = due.name AND t.id <= (
+        SELECT o.id FROM redrive.schedule_ticks o WHERE o.schedule = due.name ORDER BY o.id DESC OFFSET 100 LIMIT 1);
+    IF cardinality(new_ids) > 0 THEN
+        PERFORM redrive.wake(due.queue);
+    END IF;
+    RETURN new_ids;
+END
+$$;
+
 -- Name: save_regressions(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.save_regressions() RETURNS trigger
@@ -7235,6 +7321,47 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Name: schedule(text, text, text, jsonb, text, text, interval, integer, integer, jsonb, text, text, integer, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.schedule(name text, queue text, kind text, payload jsonb, cron text DEFAULT NULL::text, zone text DEFAULT NULL::text, every interval DEFAULT NULL::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, headers jsonb DEFAULT NULL::jsonb, missed text DEFAULT 'once'::text, overlap text DEFAULT 'allow'::text, missed_ticks integer DEFAULT 100, missed_age interval DEFAULT '7 days'::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+DECLARE
+    line  text := btrim(regexp_replace(schedule.cron, '\s+', ' ', 'g'));
+    error text;
+BEGIN
+    error := CASE
+        WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
+        WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
+            THEN 'needs an interval of 1 second to 366 days, without months and years'
+        WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
+        WHEN line !~ '^(@[A-Za-z]+|\S+( \S+){4,5})$' OR octet_length(line) > 256
+            THEN 'needs a cron line of five fields, or of six with the seconds first'
+        WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = schedule.zone) AND zone IS NOT NULL
+            THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
+        WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
+        WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
+        WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
+        WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 64000
+            THEN 'needs headers that are a JSON object of at most 64000 bytes'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(headers) AS k (name) WHERE starts_with(k.name, 'redrive-'))
+            THEN 'cannot have a header whose name starts with redrive-'
+        WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
+        WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
+        WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'
+        WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN redrive.set_schedule(
+        schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
+        payload::text::json, priority, max_attempts, headers, missed, missed_ticks, missed_age, overlap,
+        date_trunc('milliseconds', clock_timestamp()) + every, person, reason);
+END
+$_$;
 
 -- Name: segment_bytes(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -7674,6 +7801,52 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
         jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
     RETURN set_id;
+END
+$$;
+
+-- Name: set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, integer, interval, text, timestamp with time zone, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_schedule(name text, cron text, zone text, every interval, queue text, kind text, payload json, priority integer, max_attempts integer, headers jsonb, missed text, missed_ticks integer, missed_age interval, overlap text, next_at timestamp with time zone, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    result text;
+BEGIN
+    PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
+            redrive.check_name('kind', set_schedule.kind);
+    INSERT INTO redrive.schedules AS s
+        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
+         missed_age, overlap, next_at)
+    VALUES (set_schedule.name, set_schedule.cron, set_schedule.zone, set_schedule.every, set_schedule.queue,
+            set_schedule.kind, set_schedule.payload, set_schedule.priority, set_schedule.max_attempts,
+            set_schedule.headers, set_schedule.missed, set_schedule.missed_ticks, set_schedule.missed_age,
+            set_schedule.overlap, set_schedule.next_at)
+    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
+    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
+        kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
+        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed,
+        missed_ticks = excluded.missed_ticks, missed_age = excluded.missed_age, overlap = excluded.overlap,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN excluded.next_at ELSE s.next_at END,
+        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
+    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed,
+           s.missed_ticks, s.missed_age, s.overlap)
+        IS DISTINCT FROM
+          (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
+           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.missed_ticks,
+           excluded.missed_age, excluded.overlap)
+    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
+    IF NOT FOUND THEN
+        RETURN 'unchanged';
+    END IF;
+    PERFORM redrive.record_act('set_schedule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'schedule', set_schedule.name, 'result', result, 'cron', set_schedule.cron, 'zone', set_schedule.zone,
+        'every', set_schedule.every, 'queue', set_schedule.queue, 'kind', set_schedule.kind,
+        'missed', set_schedule.missed, 'overlap', set_schedule.overlap)));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN result;
 END
 $$;
 
@@ -8205,6 +8378,38 @@ BEGIN
 END
 $$;
 
+-- Name: tick_schedule(text, bigint, timestamp with time zone, timestamp with time zone[], bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tick_schedule(name text, version bigint, due_at timestamp with time zone, ticks timestamp with time zone[], missed bigint, missed_at timestamp with time zone, next_at timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    due redrive.schedules;
+BEGIN
+    SELECT s.* INTO due
+    FROM redrive.schedules s
+    WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
+        AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE redrive.schedules s
+    SET next_at = tick_schedule.next_at, last_at = greatest(s.last_at, tick_schedule.missed_at, ticks[cardinality(ticks)]),
+        retry_at = NULL, last_error = NULL
+    WHERE s.name = due.name;
+    IF tick_schedule.missed > 0 THEN
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, ticks)
+        VALUES (due.name, tick_schedule.missed_at, 'missed', tick_schedule.missed);
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT m.segment, due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
+        FROM redrive.metric_ring m;
+    END IF;
+    RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+END
+$$;
+
 -- Name: top_frame(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.top_frame(detail text) RETURNS text
@@ -8257,6 +8462,28 @@ BEGIN
     RETURN left(frame, 200);
 END
 $_$;
+
+-- Name: trigger_schedule(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.trigger_schedule(name text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text, OUT job_id bigint, OUT is_new boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    found_row redrive.schedules;
+BEGIN
+    SELECT s.* INTO found_row FROM redrive.schedules s WHERE s.name = trigger_schedule.name;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
+    SELECT t.job_id INTO trigger_schedule.job_id
+    FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+    PERFORM redrive.record_act(
+        'trigger_schedule', person, reason, NULL, is_new::integer,
+        jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id));
+END
+$$;
 
 -- Name: truncate_segment(smallint); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -8629,23 +8856,6 @@ CREATE TABLE redrive.counter_keys (
 -- Name: COLUMN counter_keys.metric; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.counter_keys.metric IS 'NULL: not published, but part of redrive_queue_live_jobs.';
-
--- Name: delayed_marks; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.delayed_marks (
-    queue redrive.short_text NOT NULL,
-    run_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
-
--- Name: TABLE delayed_marks; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
-
--- Name: COLUMN delayed_marks.run_at; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';
 
 -- Name: details_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
@@ -9370,39 +9580,6 @@ CREATE TABLE redrive.migrations (
     applied_by text DEFAULT SESSION_USER NOT NULL
 );
 
--- Name: queue_pauses; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.queue_pauses (
-    queue redrive.name NOT NULL,
-    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    ends_at timestamp with time zone NOT NULL,
-    person text,
-    reason text
-);
-
--- Name: TABLE queue_pauses; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.queue_pauses IS 'Pauses of queues. One that has ended remains until the next pause or resume.';
-
--- Name: COLUMN queue_pauses.ends_at; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.queue_pauses.ends_at IS 'When it ends by itself; infinity: an operator must resume the queue.';
-
--- Name: paused_queues; Type: VIEW; Schema: redrive; Owner: -
-
-CREATE VIEW redrive.paused_queues AS
- SELECT (p.queue)::text AS queue,
-    p.paused_at,
-    NULLIF(p.ends_at, 'infinity'::timestamp with time zone) AS ends_at,
-    p.person,
-    p.reason
-   FROM redrive.queue_pauses p
-  WHERE (p.ends_at > statement_timestamp());
-
--- Name: VIEW paused_queues; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
-
 -- Name: policies_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
 ALTER TABLE redrive.policies ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -9505,19 +9682,8 @@ CREATE VIEW redrive.queues AS
             sum(g.quarantined) AS quarantined
            FROM redrive.failure_groups g
           GROUP BY g.queue
-        ), paused AS (
-         SELECT p.queue,
-            p.paused_at,
-            p.ends_at
-           FROM redrive.paused_queues p
         )
  SELECT queue,
-        CASE
-            WHEN (paused.paused_at IS NULL) THEN 'running'::text
-            ELSE 'paused'::text
-        END AS state,
-    paused.paused_at,
-    paused.ends_at AS pause_ends_at,
     COALESCE(ready.jobs, (0)::bigint) AS ready,
     COALESCE(delayed.jobs, (0)::bigint) AS delayed,
     COALESCE(leased.jobs, (0)::bigint) AS leased,
@@ -9529,12 +9695,11 @@ CREATE VIEW redrive.queues AS
     (COALESCE(dead.recovered, (0)::numeric))::bigint AS recovered,
     (COALESCE(dead.discarded, (0)::numeric))::bigint AS discarded,
     (COALESCE(dead.quarantined, (0)::numeric))::bigint AS quarantined
-   FROM (((((ready
+   FROM ((((ready
      FULL JOIN delayed USING (queue))
      FULL JOIN leased USING (queue))
      FULL JOIN served USING (queue))
-     FULL JOIN dead USING (queue))
-     FULL JOIN paused USING (queue));
+     FULL JOIN dead USING (queue));
 
 -- Name: VIEW queues; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -9783,6 +9948,44 @@ CREATE VIEW redrive.runs AS
 
 COMMENT ON VIEW redrive.runs IS 'Redrive runs with exact numbers: recovered, died alike, died differently, still running.';
 
+-- Name: schedule_ticks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.schedule_ticks (
+    id bigint NOT NULL,
+    schedule redrive.name NOT NULL,
+    tick_at timestamp with time zone NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    ticks bigint DEFAULT 1 NOT NULL,
+    job_id bigint,
+    CONSTRAINT schedule_ticks_have_a_job CHECK (((outcome = 'missed'::text) = (job_id IS NULL))),
+    CONSTRAINT schedule_ticks_outcome_check CHECK ((outcome = ANY (ARRAY['fired'::text, 'triggered'::text, 'overlapped'::text, 'missed'::text]))),
+    CONSTRAINT schedule_ticks_ticks_check CHECK ((ticks > 0))
+);
+
+-- Name: COLUMN schedule_ticks.tick_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.tick_at IS 'The time of the tick; of several missed ones, the latest.';
+
+-- Name: COLUMN schedule_ticks.ticks; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.ticks IS 'How many missed ticks the row stands for.';
+
+-- Name: COLUMN schedule_ticks.job_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.schedule_ticks.job_id IS 'The new job, or the live job because of which the tick was skipped.';
+
+-- Name: schedule_ticks_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
+
+ALTER TABLE redrive.schedule_ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME redrive.schedule_ticks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 -- Name: unique_keys; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.unique_keys (
@@ -9901,11 +10104,6 @@ ALTER TABLE ONLY redrive.counter_keys
 ALTER TABLE ONLY redrive.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
 
--- Name: delayed_marks delayed_marks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
-
-ALTER TABLE ONLY redrive.delayed_marks
-    ADD CONSTRAINT delayed_marks_pkey PRIMARY KEY (queue);
-
 -- Name: details details_group_id_digest_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.details
@@ -10001,11 +10199,6 @@ ALTER TABLE ONLY redrive.protections
 ALTER TABLE ONLY redrive.pruned_regressions
     ADD CONSTRAINT pruned_regressions_pkey PRIMARY KEY (queue);
 
--- Name: queue_pauses queue_pauses_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
-
-ALTER TABLE ONLY redrive.queue_pauses
-    ADD CONSTRAINT queue_pauses_pkey PRIMARY KEY (queue);
-
 -- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.redactions
@@ -10035,6 +10228,16 @@ ALTER TABLE ONLY redrive.run_chunks
 
 ALTER TABLE ONLY redrive.run_letters
     ADD CONSTRAINT run_letters_pkey PRIMARY KEY (run_id, ordinal);
+
+-- Name: schedule_ticks schedule_ticks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.schedule_ticks
+    ADD CONSTRAINT schedule_ticks_pkey PRIMARY KEY (id);
+
+-- Name: schedules schedules_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
 
 -- Name: unique_keys unique_keys_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -10169,6 +10372,14 @@ CREATE INDEX run_deltas_by_run ON redrive.run_deltas USING btree (run_id);
 -- Name: run_letters_by_letter; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX run_letters_by_letter ON redrive.run_letters USING btree (letter_id, run_id);
+
+-- Name: schedule_ticks_by_schedule; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX schedule_ticks_by_schedule ON redrive.schedule_ticks USING btree (schedule, id);
+
+-- Name: schedule_ticks_run_once; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX schedule_ticks_run_once ON redrive.schedule_ticks USING btree (schedule, tick_at) WHERE (outcome = 'fired'::text);
 
 -- Name: unique_keys_by_job; Type: INDEX; Schema: redrive; Owner: -
 

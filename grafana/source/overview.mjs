@@ -4,6 +4,7 @@ import { dashboard, row } from './dashboard.mjs';
 import { above, below, fixed, graph, named, painted, stat, table, words } from './panel.mjs';
 import { colour } from './palette.mjs';
 import { exporterHealth } from './overview-exporter.mjs';
+import { schedules } from './overview-schedules.mjs';
 
 const quantile = (q, metric) =>
   // Without jobs a quantile is NaN, which breaks the axis; `>= 0` drops it.
@@ -308,6 +309,7 @@ export const overview = (others) => dashboard({
         },
       }),
     ),
+    schedules,
     exporterHealth,
     ...others,
   ],

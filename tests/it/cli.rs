@@ -15,6 +15,7 @@ mod custom_program;
 mod gameday;
 mod prune;
 mod runbooks;
+mod schedules;
 mod tables;
 mod terminal;
 

@@ -15,6 +15,8 @@ mod worker_process;
 mod db;
 mod pipeline;
 
+mod schedule;
+
 mod dlq;
 
 mod inspect;

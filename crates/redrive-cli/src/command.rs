@@ -13,6 +13,7 @@ use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JOB_CONDITIONS, JOB_CONDITIONS_HELP, JobCommand, Stats, Work};
 use crate::profession::Profession;
 use crate::registry::Registry;
+use crate::schedule::ScheduleCommand;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Work(Work),
     Stats(Stats),
     Job(JobCommand),
+    Schedule(ScheduleCommand),
     Dlq(DlqCommand),
     Queue(QueueCommand),
     Breaker(BreakerCommand),
@@ -85,6 +87,7 @@ impl Command {
             Command::Work(_) => Profession::Worker,
             Command::Stats(_) | Command::Connection(_) => Profession::Reader,
             Command::Job(command) => command.profession(),
+            Command::Schedule(command) => command.profession(),
             Command::Dlq(command) => command.profession(),
             Command::Audit(command) => command.profession(),
             Command::Queue(command) => command.profession(),
@@ -101,6 +104,7 @@ impl Command {
             Command::Work(command) => command.run(cx),
             Command::Stats(command) => command.run(cx),
             Command::Job(command) => command.run(cx),
+            Command::Schedule(command) => command.run(cx),
             Command::Dlq(command) => command.run(cx),
             Command::Queue(command) => command.run(cx),
             Command::Breaker(command) => command.run(cx),

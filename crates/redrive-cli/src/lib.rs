@@ -16,6 +16,7 @@ mod shell;
 mod letter;
 mod dlq;
 mod jobs;
+mod schedule;
 mod admin;
 mod gameday;
 mod command;

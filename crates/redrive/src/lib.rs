@@ -5,6 +5,7 @@ mod error;
 mod job;
 mod db;
 mod pipeline;
+pub mod schedule;
 pub mod dlq;
 mod inspect;
 pub mod worker;

@@ -4,6 +4,7 @@
 
 mod jobs;
 mod operation;
+mod schedules;
 mod undeclared;
 
 use std::process::{Command, Output};

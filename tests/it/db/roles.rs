@@ -254,6 +254,7 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "prune_audit",
             "remove_gameday",
             "restore_archived",
+            "tick_schedule",
             "turn_ring"
         ]
     );

@@ -58,6 +58,8 @@ ring_segments        key   -
 run_chunks           key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 run_deltas           full  vacuum_scale_factor=0 vacuum_threshold=1000
 run_letters          key   vacuum_scale_factor=0.1 fillfactor=55
+schedule_ticks       key   -
+schedules            key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=70
 unique_keys          key   vacuum_scale_factor=0 vacuum_threshold=10000
 workers              key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 ";
@@ -212,6 +214,7 @@ page_letters             invoker stable    pinned any       -
 page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 past_failures            invoker stable    pinned any       -
 pause_queue              invoker volatile  pinned any       -
+pause_schedule           invoker volatile  pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
 pointer_parts            invoker immutable pinned any       -
 pointer_paths            invoker immutable pinned any       -
@@ -245,6 +248,7 @@ remove_policy            invoker volatile  pinned any       -
 remove_protection        invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
 remove_retention         invoker volatile  pinned any       -
+remove_schedule          invoker volatile  pinned any       -
 reopen                   invoker volatile  pinned any       -
 reopen_captured          invoker volatile  pinned any       -
 reopen_discarded         invoker volatile  pinned any       -
@@ -260,7 +264,9 @@ rewrite                  invoker volatile  pinned table     lock_timeout=50ms
 rule_part                invoker stable    pinned any       -
 ruled_group              invoker volatile  pinned any       -
 run_policies             invoker volatile  pinned rows      enable_seqscan=on
+run_ticks                invoker volatile  pinned any       -
 save_regressions         invoker volatile  pinned any       -
+schedule                 invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
 send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
@@ -269,6 +275,7 @@ set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
 set_protection           invoker volatile  pinned any       -
 set_retention            invoker volatile  pinned any       -
+set_schedule             invoker volatile  pinned any       -
 settle_event             invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 shortened                invoker immutable parsed any       -
@@ -283,7 +290,9 @@ take_waiting             invoker volatile  pinned rows      enable_bitmapscan=of
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -
 tally_removed_letters    invoker volatile  pinned any       -
+tick_schedule            definer volatile  pinned rows      -
 top_frame                invoker immutable pinned any       -
+trigger_schedule         invoker volatile  pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off
 unarchived               invoker stable    pinned any       -

@@ -25,7 +25,8 @@ fn page() -> String {
     stop(worker);
     let mut client = test.client();
     client
-        .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout')")
+        .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
+             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")
         .unwrap();
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod letters;
+mod schedules;
 mod server;
 
 use postgres::Client;
@@ -51,7 +52,8 @@ fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
     client
         .batch_execute(
             "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
-             VALUES ('orders', 'order', 'rejected', 'E', 'e', '{}', now())",
+             VALUES ('orders', 'order', 'rejected', 'E', 'e', '{}', now()); \
+             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
         )
         .unwrap();
     for source in Source::DATABASE

@@ -103,4 +103,4 @@ mod session;
 mod statements;
 mod stubs;
 
-pub(crate) use stubs::dlq;
+pub(crate) use stubs::{dlq, schedule};

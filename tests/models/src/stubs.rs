@@ -66,3 +66,40 @@ pub(crate) mod dlq {
         }
     }
 }
+
+/// No schedules.
+pub(crate) mod schedule {
+    pub(crate) mod tick {
+        use std::time::Duration;
+
+        use crate::error::Result;
+        use crate::session::Session;
+
+        #[derive(Default)]
+        pub(crate) struct Ticked {
+            pub(crate) events: Vec<TickEvent>,
+            pub(crate) next: Option<Duration>,
+        }
+
+        pub(crate) enum TickEvent {
+            Ran {
+                schedule: String,
+                jobs: usize,
+                overlapped: usize,
+                missed: u64,
+            },
+            Failed {
+                schedule: String,
+                trouble: String,
+            },
+        }
+
+        pub(crate) fn run_schedules(_: &mut Session) -> Result<Ticked> {
+            Ok(Ticked::default())
+        }
+
+        pub(crate) fn pause(ms: Option<i64>) -> Option<Duration> {
+            ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
+        }
+    }
+}

@@ -1,11 +1,12 @@
--- Purpose: lists the chores that are due. Any worker can do them on behalf of all.
+-- Purpose: lists the chores that are due, and returns when the next schedule ticks. Any worker can do them on behalf
+--          of all.
 -- Called by: worker/chores.rs, every third of the lease time.
 -- $1 uuid      worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
--- Index relied on: redrive_runs_running; leases, workers, policies and the deltas are small, and the
+-- Index relied on: redrive_runs_running; leases, workers, policies, schedules and the deltas are small, and the
 --                  chore `compact` keeps them small.
--- Rows: always one: the names of the chores.
+-- Rows: always one: the names of the chores, and the milliseconds until the next tick of a schedule; NULL: none ticks.
 SELECT array_remove(ARRAY[
     CASE WHEN redrive.is_compaction_due() THEN 'compact' END,
     CASE WHEN EXISTS (
@@ -34,4 +35,8 @@ SELECT array_remove(ARRAY[
         WHERE r.state = 'running'
             AND (r.driver IS NULL OR r.driver = $1::uuid OR r.driver_expires_at < statement_timestamp())
     ) THEN 'runs' END
-], NULL) AS chores
+], NULL) AS chores,
+(SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), statement_timestamp()))
+             - statement_timestamp()) * 1000)::bigint
+ FROM redrive.schedules s
+ WHERE s.paused_at IS NULL) AS schedules_ms

@@ -89,6 +89,7 @@ migrations! {
     46 "0046_erase";
     47 "0047_gameday";
     48 "0048_queue_pauses";
+    49 "0049_schedules";
 }
 
 /// The ledger of applied migrations.

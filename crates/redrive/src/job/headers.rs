@@ -1,8 +1,9 @@
 //! Headers: metadata that travels with a job, and the time by which the job must start.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
@@ -14,6 +15,9 @@ pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
 const RESERVED: &str = "redrive-";
 /// The header of a job that expires: milliseconds from its first enqueue. A redrive removes it.
 const EXPIRES_IN: &str = "redrive-expires-in-ms";
+/// The headers of the job of a schedule: its name, and the time of the tick in RFC 3339.
+const SCHEDULE: &str = "redrive-schedule";
+const SCHEDULED_FOR: &str = "redrive-scheduled-for";
 
 /// The headers of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,14 +69,34 @@ impl Headers {
         let ms = self.0.get(EXPIRES_IN)?.parse().ok()?;
         Some(Duration::from_millis(ms))
     }
+
+    /// Returns the name of the schedule that enqueued the job.
+    pub(crate) fn schedule(&self) -> Option<&str> {
+        self.0.get(SCHEDULE).map(String::as_str)
+    }
+
+    /// Returns the time of the tick that enqueued the job.
+    pub(crate) fn scheduled_for(&self) -> Option<SystemTime> {
+        let tick: Timestamp = self.0.get(SCHEDULED_FOR)?.parse().ok()?;
+        Some(tick.into())
+    }
 }
 
 /// Checks the size of headers.
 pub(crate) fn check_size(subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
+    check_size_below(MAX_HEADER_BYTES, subject, headers)
+}
+
+/// Checks the size of headers with a smaller limit.
+pub(crate) fn check_size_below(
+    limit: usize,
+    subject: &str,
+    headers: &BTreeMap<String, String>,
+) -> Result<()> {
     let bytes: usize = headers.iter().map(header_bytes).sum();
-    if bytes > MAX_HEADER_BYTES {
+    if bytes > limit {
         return Err(Error::invalid(format!(
-            "the headers of {subject} are {bytes} bytes; the limit is {MAX_HEADER_BYTES}"
+            "the headers of {subject} are {bytes} bytes; the limit is {limit}"
         )));
     }
     Ok(())
@@ -141,6 +165,24 @@ mod tests {
         assert_eq!(headers(&[("a", "1")]).expires_in(), None);
         for bad in ["", "x", "-1", "1.5"] {
             assert_eq!(headers(&[(EXPIRES_IN, bad)]).expires_in(), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_tick_is_a_header_in_utc() {
+        let job = headers(&[
+            (SCHEDULED_FOR, "2026-03-29T01:00:00.250000Z"),
+            (SCHEDULE, "nightly"),
+        ]);
+        let tick = SystemTime::UNIX_EPOCH + Duration::from_millis(1_774_746_000_250);
+        assert_eq!(job.scheduled_for(), Some(tick));
+        assert_eq!(job.schedule(), Some("nightly"));
+        for bad in ["", "x", "2026-03-29", "1774746000"] {
+            assert_eq!(
+                headers(&[(SCHEDULED_FOR, bad)]).scheduled_for(),
+                None,
+                "{bad}"
+            );
         }
     }
 

@@ -183,6 +183,20 @@ impl<P> Job<P> {
         self.meta.enqueued_at
     }
 
+    /// Returns the time of the tick for which a [schedule](crate::schedule) enqueued the job; `None`: no
+    /// schedule did.
+    ///
+    /// It is the planned time, also if the tick ran late, and stays the same on retries and after a redrive. After a
+    /// manual trigger, it is the time of the trigger.
+    pub fn scheduled_for(&self) -> Option<SystemTime> {
+        self.meta.headers.scheduled_for()
+    }
+
+    /// Returns the name of the schedule that enqueued the job.
+    pub fn schedule(&self) -> Option<&str> {
+        self.meta.headers.schedule()
+    }
+
     /// Returns the headers, by name.
     ///
     /// The job of a captured failure has those of the failure, and `redrive-source` and

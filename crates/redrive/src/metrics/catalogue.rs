@@ -4,7 +4,7 @@ use crate::metrics::labels::{
     AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
     DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND,
     LETTER_STATE, METHOD, OUTCOME, PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME,
-    RUN_STATE, SLOT, TABLE, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
+    RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
 
@@ -51,6 +51,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Results rejected because the lease of the job was lost."),
     counter("redrive_enqueue_duplicates_total", &[QUEUE], Source::Totals,
         "Unique jobs not enqueued because their key is in use."),
+    counter("redrive_schedule_ticks_total", &[QUEUE, TICK_OUTCOME], Source::Totals,
+        "Ticks of schedules, by outcome."),
     // Histograms, counted in the same statements.
     histogram("redrive_job_queue_wait_seconds", &[QUEUE], WAIT_BOUNDS,
         "Time from when a job becomes ready to its claim, for every attempt that ended."),
@@ -118,6 +120,10 @@ pub const CATALOGUE: &[Metric] = &[
         "Failure groups by state, counted up to 10000 over all queues."),
     counter("redrive_group_regressions_total", &[QUEUE], Source::Operations,
         "Resolved failure groups in which a job died again."),
+    gauge("redrive_schedule_lag_seconds", &[open("schedule")], Source::Operations,
+        "How late the next tick of a schedule is; 0 if it is not due or the schedule is paused."),
+    gauge("redrive_schedule_deaths", &[open("schedule")], Source::Operations,
+        "Dead letters in a row among the last 10 jobs of a schedule, counted from the latest that has ended."),
     gauge("redrive_runs", &[RUN_STATE], Source::Operations,
         "Redrive runs that have not ended; unapproved ones wait for a second operator."),
     gauge("redrive_run_letters_waiting", &[], Source::Operations,

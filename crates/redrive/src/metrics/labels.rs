@@ -88,6 +88,10 @@ pub(super) const AGE: Label = Label {
     name: "age",
     values: &["1h", "1d", "7d"],
 };
+pub(super) const TICK_OUTCOME: Label = Label {
+    name: "outcome",
+    values: &["fired", "triggered", "overlapped", "missed"],
+};
 pub(super) const EXIT: Label = Label {
     name: "exit",
     values: &["redriven", "discarded"],
@@ -134,6 +138,7 @@ pub(super) const CHORE: Label = Label {
     name: "chore",
     values: &[
         "look",
+        "schedules",
         "compact",
         "reap",
         "fold_letters",

@@ -18,6 +18,8 @@ const MAX_HALVINGS: u32 = 30;
 pub(crate) enum Chore {
     /// Asks which of the others are due.
     Look,
+    /// Runs the ticks of schedules, at their time or after a look.
+    Schedules,
     /// Rewrites small tables that are full of dead rows. It comes first, because they slow the others.
     Compact,
     Reap,
@@ -38,8 +40,9 @@ pub(crate) enum Chore {
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 12] = [
+    pub(crate) const ALL: [Chore; 13] = [
         Chore::Look,
+        Chore::Schedules,
         Chore::Compact,
         Chore::Reap,
         Chore::FoldLetters,
@@ -57,6 +60,7 @@ impl Chore {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Chore::Look => "look",
+            Chore::Schedules => "schedules",
             Chore::Compact => "compact",
             Chore::Reap => "reap",
             Chore::FoldLetters => "fold_letters",
@@ -73,7 +77,7 @@ impl Chore {
 
     const fn longest_pause(self) -> Duration {
         match self {
-            Chore::Look | Chore::Reap => SHORT_PAUSE,
+            Chore::Look | Chore::Schedules | Chore::Reap => SHORT_PAUSE,
             Chore::Compact
             | Chore::FoldLetters
             | Chore::FoldRuns

@@ -1,15 +1,17 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
 //! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, run policies, apply retention, bury jobs that no worker handles, and age
-//! priorities. Each chore is a statement that locks what it takes, so two workers may do it at once. One query every third of a lease returns the chores
-//! that are due; idle workers send no other.
+//! without a driver, run policies, apply retention, bury jobs that no worker handles, age
+//! priorities, and run schedules. Each chore is a statement that locks what it takes, so two workers may do it at
+//! once. One query every third of a lease returns the chores that are due and the time of the next tick of a schedule;
+//! idle workers send no other.
 //!
 //! Chores have a separate thread and connection, so that a slow one delays no renewal and no
 //! notification. One that fails is logged, counted and [backs off](super::chore) alone.
 
 mod age;
 mod reap;
+mod schedules;
 mod unhandled;
 
 use std::collections::BTreeMap;
@@ -24,8 +26,9 @@ use crate::dlq::retention::retain_a_batch;
 use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
 use crate::job::job::milliseconds;
+use crate::schedule::tick::pause;
 use crate::sync::Instant;
-use crate::sync::channel::{RecvTimeoutError, Sender};
+use crate::sync::channel::{Receiver, Sender, select};
 use crate::worker::chore::{Chore, ChoreHealth, next_tick};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::lapses;
@@ -58,17 +61,22 @@ pub(crate) fn work(
     db_caller: DbCaller,
     wake: &Sender<Wake>,
     over: &LatchReceiver,
+    schedules: &Receiver<()>,
 ) {
     let mut chores = Chores::new(state, db_caller, wake);
     lapses::mention(state, &mut chores.db_caller);
     loop {
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
-        if over.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-            if chores.tallies.has_work() {
-                chores.write_tallies();
+        select! {
+            recv(over) -> _ => {
+                if chores.tallies.has_work() {
+                    chores.write_tallies();
+                }
+                return;
             }
-            return;
+            recv(schedules) -> _ => chores.schedules_at = Some(Instant::now()),
+            default(pause) => {}
         }
     }
 }
@@ -87,6 +95,8 @@ struct Chores<'a> {
     retain_at: Instant,
     /// When the next tick of a policy is due that this worker ran last.
     policies_at: Option<Instant>,
+    /// When the next schedule ticks.
+    schedules_at: Option<Instant>,
     unhandled: UnhandledKinds,
     /// The rank whose jobs were aged last, until none is left.
     aged_rank: Option<i32>,
@@ -111,6 +121,7 @@ impl<'a> Chores<'a> {
             worked_at_last_turn: 0,
             retain_at: now + first,
             policies_at: None,
+            schedules_at: None,
             unhandled: UnhandledKinds::default(),
             aged_rank: None,
             run: None,
@@ -121,7 +132,7 @@ impl<'a> Chores<'a> {
     fn next_at(&self) -> Instant {
         let step_at = self.run.as_ref().map(|(_, step_at)| *step_at);
         let checks = self.look_at.min(self.ring_at);
-        [step_at, self.policies_at]
+        [step_at, self.policies_at, self.schedules_at]
             .into_iter()
             .flatten()
             .fold(checks, Instant::min)
@@ -129,6 +140,7 @@ impl<'a> Chores<'a> {
 
     fn run_due(&mut self) {
         let now = Instant::now();
+        self.tick_if_due(now);
         if now >= self.look_at {
             self.look_at = now + check_interval(self.state.config.lease);
             let mut due = Vec::new();
@@ -136,6 +148,7 @@ impl<'a> Chores<'a> {
                 due = chores.look()?;
                 Ok(())
             });
+            self.tick_if_due(Instant::now());
             for chore in Chore::ALL {
                 if due.iter().any(|name| name == chore.name()) {
                     self.attempt(chore, |chores| chores.perform(chore));
@@ -192,14 +205,16 @@ impl<'a> Chores<'a> {
         self.health.entry(chore).or_default()
     }
 
-    /// Returns the names of the chores that are due.
+    /// Returns the names of the chores that are due, and learns when the next schedule ticks.
     fn look(&mut self) -> Result<Vec<String>> {
         let me = self.state.identity.id.0;
         let lease_ms = milliseconds(self.state.config.lease);
-        self.call("look for chores", move |session| {
+        let (chores, next) = self.call("look for chores", move |session| {
             let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
-            Ok(row.get("chores"))
-        })
+            Ok((row.get("chores"), pause(row.get("schedules_ms"))))
+        })?;
+        self.schedules_at = next.map(|next| Instant::now() + next);
+        Ok(chores)
     }
 
     /// Runs a chore that a look reported.
@@ -220,7 +235,7 @@ impl<'a> Chores<'a> {
             Chore::Retention => self.retain(),
             Chore::Runs => self.find_run(),
             // These are not in the answer of a look.
-            Chore::Look | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
+            Chore::Look | Chore::Schedules | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
         }
     }
 

@@ -240,7 +240,7 @@ impl Renewer<'_> {
 fn start_listening(session: &mut Session) -> Result<()> {
     session
         .client()
-        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker")
+        .batch_execute("LISTEN redrive_ready; LISTEN redrive_cancel; LISTEN redrive_breaker; LISTEN redrive_schedule")
         .map_err(|error| Error::from_postgres("listen for notifications", error))
 }
 
@@ -268,6 +268,7 @@ fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Recei
         "redrive_ready" if notification.payload() == state.queue() => received.ready += 1,
         "redrive_cancel" if is_this_worker(state, notification.payload()) => received.cancels += 1,
         "redrive_breaker" => received.breakers += 1,
+        "redrive_schedule" => state.look_for_schedules(),
         _ => {}
     };
     let failed = |error| Error::from_postgres("listen for notifications", error);

@@ -93,14 +93,18 @@ pub(crate) struct State {
     watchdog_rests: AtomicBool,
     /// Wakes the watchdog when there are jobs.
     busy: Sender<()>,
+    /// Wakes the chores when a schedule has changed.
+    schedules: Sender<()>,
 }
 
-/// What wakes two threads of a worker.
+/// What wakes three threads of a worker.
 pub(crate) struct Wakers {
     /// Wakes the fetcher.
     pub(crate) room: Receiver<()>,
     /// Wakes the watchdog.
     pub(crate) busy: Receiver<()>,
+    /// Wakes the chores.
+    pub(crate) schedules: Receiver<()>,
 }
 
 impl State {
@@ -108,6 +112,7 @@ impl State {
         let (stopping, stop) = Latch::new();
         let (room, has_room) = bounded(1);
         let (busy, is_busy) = bounded(1);
+        let (schedules, have_changed) = bounded(1);
         let breakers = LocalBreakers::new(
             config.queue.name(),
             config.breaker_threshold,
@@ -136,10 +141,12 @@ impl State {
             room,
             watchdog_rests: AtomicBool::new(false),
             busy,
+            schedules,
         };
         let wakers = Wakers {
             room: has_room,
             busy: is_busy,
+            schedules: have_changed,
         };
         (state, wakers)
     }
@@ -310,6 +317,11 @@ impl State {
         let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
         let forgotten = forgotten.map(|lease| lease.suspicion).max();
         forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
+    }
+
+    /// Wakes the chores. A full channel means that they will look anyway.
+    pub(crate) fn look_for_schedules(&self) {
+        _ = self.schedules.try_send(());
     }
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.

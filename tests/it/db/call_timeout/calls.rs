@@ -4,6 +4,7 @@ mod archive;
 mod dlq;
 mod groups;
 mod pipeline;
+mod schedules;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -164,4 +165,5 @@ pub(super) fn calls() -> impl Iterator<Item = &'static Call> {
         .chain(dlq::CALLS)
         .chain(groups::CALLS)
         .chain(archive::CALLS)
+        .chain(schedules::CALLS)
 }

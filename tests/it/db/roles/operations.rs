@@ -183,6 +183,23 @@ const VERBS: &[Verb] = &[
     verb("fold the counters", BOTH, |on| on.sql("SELECT redrive.fold_metrics()")),
     verb("run the policies", &[Worker], |on| on.sql(
         "SELECT * FROM redrive.run_policies(gen_random_uuid(), interval '1 s')")),
+    verb("run a tick", &[Worker], |on| on.sql(
+        "SELECT redrive.tick_schedule('none', 1, now(), '{}', 0, NULL, now())")),
+    verb("look for due schedules", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT payload FROM redrive.schedules")),
+    verb("set a schedule", &[Profession::Operator], |on| on.sql(
+        "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")),
+    verb("change a schedule", &[Profession::Operator], |on| {
+        let schedules = on.db.schedules();
+        schedules.pause("hourly", &operator())?;
+        schedules.trigger("hourly", &operator())?;
+        schedules.remove("hourly", &operator())?;
+        Ok(())
+    }),
+    verb("list the schedules", &[Profession::Operator, Reader], |on| {
+        on.db.schedules().list()?;
+        on.db.schedules().history("none", 1)?;
+        Ok(())
+    }),
     verb("take a lease away", &[Worker], |on| on.sql("DELETE FROM redrive.leases WHERE lease_id = gen_random_uuid()")),
     verb("renew a worker", &[Worker], |on| on.sql("UPDATE redrive.workers SET expires_at = now() WHERE false")),
     verb("ask whether a queue is drained", BOTH, |on| { on.queue().is_drained()?; Ok(()) }),

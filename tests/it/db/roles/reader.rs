@@ -7,7 +7,8 @@ use redrive::dlq::{
     ForeignFailure, GroupFilter, GroupId, LetterFilter, LetterState, Policy, Protection, Redaction,
     RetentionRule, SplitBy,
 };
-use redrive::{Database, JobId, Operator, Queue};
+use redrive::schedule::Schedule;
+use redrive::{Database, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Order, ran_at};
 
 use super::{Cast, Profession, letter};
@@ -44,6 +45,9 @@ const READS: &[&str] = &[
     "dlq protection list",
     "dlq policies list",
     "dlq retention list",
+    "schedule list",
+    "schedule show hourly",
+    "schedule history hourly",
     "dlq archive list",
     "dlq archive list orders payload.number=1",
     "dlq archive show ARCHIVED",
@@ -71,6 +75,7 @@ const DRY_RUNS: &[&str] = &[
     "dlq deliver orders --exec true",
     "dlq policies set every --all",
     "dlq archive delete orders",
+    "schedule set daily orders order {} --cron @daily --dry-run",
 ];
 
 /// Commands that write, and the role that each needs.
@@ -116,6 +121,14 @@ const WRITES: &[(&str, &str)] = &[
     ("dlq groups own 1 payments", "operator"),
     ("dlq runs pause 1", "operator"),
     ("dlq runs cancel 1", "operator"),
+    (
+        "schedule set daily orders order {} --cron @daily",
+        "operator",
+    ),
+    ("schedule pause hourly", "operator"),
+    ("schedule resume hourly", "operator"),
+    ("schedule trigger hourly", "operator"),
+    ("schedule remove hourly", "operator"),
     ("dlq policies set p orders", "operator"),
     ("dlq policies pause nightly", "operator"),
     ("dlq policies remove nightly", "operator"),
@@ -157,6 +170,13 @@ impl Library {
         let rule =
             RetentionRule::archive(LetterState::Recovered, std::time::Duration::from_hours(24));
         db.dlq().retention().set(&rule, &operator).expect("a rule");
+        let report = NewJob::raw("order", "{}").expect("a job");
+        let hourly = Schedule::every("hourly", std::time::Duration::from_hours(1));
+        let hourly = hourly.expect("an interval").job("elsewhere", report);
+        db.schedules().set(&hourly, &operator).expect("a schedule");
+        db.schedules()
+            .trigger("hourly", &operator)
+            .expect("a trigger");
         let redaction = Redaction::new().path("/number");
         db.dlq()
             .redactions()

@@ -156,7 +156,11 @@ pub(super) fn chores(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let is_lost = |lease: &Lease| lease.worker != me && is_lost(tables, lease, milliseconds(time));
     let lost = tables.leases.values().any(is_lost);
     let chores: Vec<&str> = lost.then_some("reap").into_iter().collect();
-    vec![Row::default().with("chores", Type::TEXT_ARRAY, &chores)]
+    vec![
+        Row::default()
+            .with("chores", Type::TEXT_ARRAY, &chores)
+            .with("schedules_ms", Type::INT8, &None::<i64>),
+    ]
 }
 
 /// Whether the worker, or another one that has renewed, is a lease old.

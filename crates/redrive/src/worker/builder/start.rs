@@ -117,7 +117,7 @@ impl WorkerBuilder {
             threads::start(&state, "chores", {
                 let (state, wake, over) = (Arc::clone(&state), wake.clone(), over.clone());
                 let chores_db = db.caller("redrive-chores-db");
-                move || chores::work(&state, chores_db, &wake, &over)
+                move || chores::work(&state, chores_db, &wake, &over, &wakers.schedules)
             })?,
             threads::start(&state, "renewer", {
                 let (state, over) = (Arc::clone(&state), over.clone());

@@ -1,0 +1,174 @@
+//! `redrive schedule set`: creates or replaces a schedule.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use redrive::NewJob;
+use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
+use serde_json::json;
+
+use super::zoned::zoned;
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::operator;
+use crate::profession::Profession;
+use crate::terminal::{json_line, one_line};
+use crate::time::{self, rfc3339};
+
+/// How many ticks to print.
+const PREVIEW: usize = 5;
+
+/// Create a schedule, or replace the schedule of this name
+///
+/// Prints the next five ticks first. A cron line has five fields: minute, hour, day of the month,
+/// month and day of the week; a field of seconds may come first. Replacing a schedule resets every
+/// option that is not given. A new cron line, zone or interval counts from now; other changes keep
+/// the next tick, and a paused schedule stays paused.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("rhythm").required(true)),
+    before_help = "\
+Examples:
+  redrive schedule set nightly-report reports report '{\"format\": \"pdf\"}' \\
+    --cron '0 8 * * MON-FRI' --zone Europe/Berlin
+  redrive schedule set clean-up house clean '{}' --every 15m --overlap skip
+  redrive schedule set bills billing bill '{}' --cron '0 0 1 * *' --missed all --dry-run
+"
+)]
+pub(super) struct SetSchedule {
+    /// Name of the schedule.
+    name: String,
+    /// Queue of the jobs.
+    queue: String,
+    /// Kind of the jobs.
+    kind: String,
+    /// Payload of the jobs as JSON.
+    #[arg(allow_negative_numbers = true)]
+    payload: String,
+    /// Cron line, such as '0 8 * * MON-FRI', or a name such as @daily.
+    #[arg(long, help_heading = "Rhythm", value_name = "LINE", group = "rhythm")]
+    cron: Option<String>,
+    /// Time zone of the cron line, such as Europe/Berlin [default: UTC].
+    #[arg(long, help_heading = "Rhythm", value_name = "ZONE", requires = "cron")]
+    zone: Option<String>,
+    /// Time between two ticks; 1s to 366d.
+    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, group = "rhythm", allow_hyphen_values = true)]
+    every: Option<Duration>,
+    /// Ticks that were missed: skip them, run the latest once, or run all.
+    #[arg(
+        long,
+        help_heading = "Rhythm",
+        value_name = "skip|once|all",
+        default_value = "once"
+    )]
+    missed: Missed,
+    /// Run at most this many missed ticks with --missed all; 1 to 1000.
+    #[arg(long, help_heading = "Rhythm", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    missed_ticks: u32,
+    /// Run no missed tick that is older, except the latest; 1m to 366d.
+    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, default_value = "7d", allow_hyphen_values = true)]
+    missed_age: Duration,
+    /// While an earlier job is live: enqueue another (allow), or skip the tick.
+    #[arg(
+        long,
+        help_heading = "Rhythm",
+        value_name = "allow|skip",
+        default_value = "allow"
+    )]
+    overlap: Overlap,
+    /// Priority of the jobs, from -1000 to 1000.
+    #[arg(long, help_heading = "Job", value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: i16,
+    /// Attempts before a job becomes a dead letter; 1 to 1000.
+    #[arg(long, help_heading = "Job", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_attempts: u32,
+    /// Latest start after a tick: a job that starts later becomes a dead letter instead.
+    #[arg(long, help_heading = "Job", value_name = "TIME", value_parser = time::parse)]
+    expires_in: Option<Duration>,
+    /// Header of the jobs, such as trace=4bf92f35; repeatable.
+    #[arg(long = "header", help_heading = "Job", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// Print the next five ticks and change nothing.
+    #[arg(long, help_heading = "Action")]
+    dry_run: bool,
+    /// The reason, for the audit log.
+    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+impl SetSchedule {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        match self.dry_run {
+            true => Profession::Reader,
+            false => Profession::Operator,
+        }
+    }
+
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let schedule = self.schedule()?;
+        let db = cx.database()?;
+        let ticks = db.schedules().preview(&schedule, PREVIEW)?;
+        if !cx.global.json {
+            writeln!(cx.out, "The next ticks:")?;
+            for tick in &ticks {
+                writeln!(cx.out, "  {}", zoned(*tick, self.zone.as_deref()))?;
+            }
+        }
+        let result = match self.dry_run {
+            true => "dry_run",
+            false => {
+                let operator = operator::current(self.reason.as_deref());
+                match db.schedules().set(&schedule, &operator)? {
+                    ScheduleChange::Created => "created",
+                    ScheduleChange::Changed => "changed",
+                    ScheduleChange::Unchanged | _ => "unchanged",
+                }
+            }
+        };
+        if cx.global.json {
+            let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
+            json_line(
+                cx.out,
+                &json!({ "id": self.name, "result": result, "next_ticks": ticks }),
+            )?;
+            return Ok(Ending::Done);
+        }
+        match self.dry_run {
+            true => writeln!(cx.out, "Nothing was changed.")?,
+            false => writeln!(cx.out, "schedule `{}` is {result}", one_line(&self.name))?,
+        }
+        Ok(Ending::Done)
+    }
+
+    fn schedule(&self) -> Result<Schedule> {
+        let mut schedule = match (&self.cron, self.every) {
+            (Some(line), _) => Schedule::cron(&*self.name, line)?,
+            (None, every) => Schedule::every(&*self.name, every.unwrap_or_default())?,
+        };
+        if let Some(zone) = &self.zone {
+            schedule = schedule.zone(zone)?;
+        }
+        let mut job = NewJob::raw(&self.kind, &self.payload)?
+            .priority(self.priority)
+            .max_attempts(self.max_attempts);
+        for (name, value) in &self.headers {
+            job = job.header(name, value);
+        }
+        if let Some(time) = self.expires_in {
+            job = job.expires_in(time);
+        }
+        Ok(schedule
+            .job(&*self.queue, job)
+            .missed(self.missed)
+            .missed_bounds(self.missed_ticks, self.missed_age)
+            .overlap(self.overlap))
+    }
+}

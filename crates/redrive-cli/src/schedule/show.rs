@@ -1,0 +1,86 @@
+//! `redrive schedule show`: one schedule with its job.
+
+use clap::Args;
+use redrive::schedule::{Missed, ScheduleStatus};
+
+use super::list::{next_tick, rhythm, schedule_json};
+use super::zoned::zoned;
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::terminal::{json_line, one_line, pretty, write_labelled};
+use crate::time::{exact, rfc3339};
+
+/// Show a schedule and the job of its ticks
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Example:
+  redrive schedule show nightly-report
+",
+    after_help = "The exit code is 1 if the schedule does not exist."
+)]
+pub(super) struct ShowSchedule {
+    /// Name of the schedule.
+    name: String,
+}
+
+impl ShowSchedule {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let Some(schedule) = cx.database()?.schedules().get(&self.name)? else {
+            cx.say(format!(
+                "schedule `{}` does not exist",
+                one_line(&self.name)
+            ));
+            return Ok(Ending::NothingMatched);
+        };
+        if cx.global.json {
+            json_line(cx.out, &schedule_json(&schedule))?;
+            return Ok(Ending::Done);
+        }
+        for (label, text) in rows(&schedule) {
+            write_labelled(cx.out, label, &text)?;
+        }
+        writeln!(cx.out, "\n{}", pretty(schedule.payload.get()))?;
+        Ok(Ending::Done)
+    }
+}
+
+fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
+    let zone = schedule.zone.as_deref();
+    let next = match schedule.next_at {
+        Some(at) => format!("{} ({})", zoned(at, zone), next_tick(schedule)),
+        None => "a worker has not read the cron line yet".to_owned(),
+    };
+    let missed = match schedule.missed {
+        Missed::All => format!(
+            "all, at most {} of at most {}",
+            schedule.missed_ticks,
+            exact(schedule.missed_age)
+        ),
+        Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
+    };
+    let mut rows = vec![
+        ("schedule", schedule.name.clone()),
+        ("rhythm", rhythm(schedule)),
+        ("next", next),
+        ("queue", schedule.queue.clone()),
+        ("kind", schedule.kind.clone()),
+        ("priority", schedule.priority.to_string()),
+        ("attempts", schedule.max_attempts.to_string()),
+        ("missed", missed),
+        ("overlap", schedule.overlap.to_string()),
+    ];
+    let headers = schedule.headers.iter();
+    rows.extend(headers.map(|(name, value)| ("header", format!("{name}: {value}"))));
+    if let Some(at) = schedule.last_at {
+        rows.push(("last", zoned(at, zone)));
+    }
+    if let Some(at) = schedule.paused_at {
+        rows.push(("paused", rfc3339(at)));
+    }
+    if let Some(error) = &schedule.last_trouble {
+        rows.push(("error", error.clone()));
+    }
+    rows.push(("changed", rfc3339(schedule.changed_at)));
+    rows
+}

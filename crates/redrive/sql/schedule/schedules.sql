@@ -1,0 +1,14 @@
+-- Purpose: lists the schedules.
+-- Called by: schedule/listed.rs.
+-- $1 text name; NULL: all
+-- Locks: none.
+-- Index relied on: the primary key of schedules, or none for all of them.
+-- Rows: the schedules, by name. Zero rows: there are none.
+SELECT s.name::text AS name, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every_ms,
+       s.queue::text AS queue, s.kind::text AS kind, s.payload, s.priority::smallint AS priority,
+       s.max_attempts::integer AS max_attempts, s.headers::jsonb AS headers, s.missed, s.missed_ticks,
+       (extract(epoch FROM s.missed_age) * 1000)::bigint AS missed_age_ms, s.overlap,
+       s.next_at::timestamptz AS next_at, s.last_at, s.last_error, s.paused_at, s.created_at, s.changed_at
+FROM redrive.schedules s
+WHERE $1::text IS NULL OR s.name = $1
+ORDER BY s.name

@@ -1,0 +1,25 @@
+//! Schedules: jobs that are enqueued by a cron line or at an interval.
+//!
+//! Start at [`Database::schedules`](crate::Database::schedules). Schedules are rows of the database. Any
+//! worker runs their ticks, and each tick runs once, however many workers there are.
+
+mod cron;
+mod zone;
+mod rhythm;
+mod missed;
+mod overlap;
+mod definition;
+mod handle;
+mod listed;
+mod history;
+pub(crate) mod tick;
+
+pub use definition::Schedule;
+pub use handle::{ScheduleChange, Schedules, Triggered};
+pub use history::{ScheduleTick, ScheduledJobState, TickOutcome};
+pub use listed::ScheduleStatus;
+pub use missed::{
+    DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, MAX_MISSED_TICKS, MISSED_AFTER, Missed,
+};
+pub use overlap::Overlap;
+pub use rhythm::{MAX_INTERVAL, MIN_INTERVAL};

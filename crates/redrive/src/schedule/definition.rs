@@ -1,0 +1,237 @@
+//! Defines a schedule.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::job::headers::check_size_below;
+use crate::job::name;
+use crate::job::new_job::NewJob;
+use crate::schedule::cron::CronLine;
+use crate::schedule::missed::{
+    DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, MAX_MISSED_TICKS, MISSED_AFTER, Missed, MissedPolicy,
+};
+use crate::schedule::overlap::Overlap;
+use crate::schedule::rhythm::{MAX_INTERVAL, Rhythm};
+use crate::schedule::zone::Zone;
+
+/// The largest headers of a scheduled job, because each tick adds two.
+const MAX_HEADER_BYTES: usize = 64_000;
+
+/// A job that is enqueued by a cron line or at an interval.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// # db.migrate()?;
+/// use redrive::schedule::{Missed, Schedule};
+/// use redrive::{NewJob, Operator};
+///
+/// let nightly = Schedule::cron("nightly-report", "0 8 * * MON-FRI")?
+///     .zone("Europe/Berlin")?
+///     .missed(Missed::Once)
+///     .job("reports", NewJob::raw("report", r#"{"format": "pdf"}"#)?);
+/// db.schedules().sync(&[nightly], &Operator::new("reports 1.4"))?;
+/// # Ok(()) }
+/// ```
+///
+/// # Daylight saving time
+///
+/// A *fixed time* names its minute and hour by numbers, lists or ranges. Any other line, with `*` or a step such
+/// as `*/5` in its seconds, minutes or hours, follows real time.
+///
+/// | line, in Europe/Berlin | the clock goes forward (02:00 → 03:00) | the clock goes back (03:00 → 02:00) |
+/// |---|---|---|
+/// | `30 2 * * *` (fixed time) | once, at 03:00, just after the gap | once, at the first 02:30 |
+/// | `0 * * * *`, `*/30 * * * *` | the hour that does not exist is skipped | both hours run |
+/// | an interval | runs on | runs on |
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub(crate) name: String,
+    pub(crate) rhythm: Rhythm,
+    pub(crate) job: Option<(String, NewJob)>,
+    pub(crate) missed: MissedPolicy,
+    pub(crate) overlap: Overlap,
+}
+
+impl Schedule {
+    /// Returns a schedule that ticks by a cron line, in UTC unless [`zone`](Schedule::zone) is called.
+    ///
+    /// A line has five fields: minute, hour, day of the month, month and day of the week. A field of seconds may
+    /// come first. `*`, lists, ranges, steps, names such as `MON` and `JAN`, `L` (last), `W` (nearest working day)
+    /// and `#` (`MON#1`: the first Monday) are accepted, as are `@hourly`, `@daily`, `@weekly`, `@monthly` and
+    /// `@yearly`. If both days are restricted, either must match, as in other crons.
+    ///
+    /// # Errors
+    /// *Invalid* if the name or the line is invalid. The message contains the position of the mistake.
+    pub fn cron(name: impl Into<String>, line: &str) -> Result<Schedule> {
+        let name = name.into();
+        name::check("schedule", &name)?;
+        let line = CronLine::parse(line)?;
+        let zone = Zone::utc();
+        Ok(Schedule::with(name, Rhythm::Cron { line, zone }))
+    }
+
+    /// Returns a schedule that ticks at an interval of 1 second to 366 days, rounded up to milliseconds.
+    ///
+    /// The first tick is one interval after the schedule is set. Later ones count from it, so a late tick delays
+    /// no other.
+    ///
+    /// # Errors
+    /// *Invalid* if the name is invalid or the interval is out of range.
+    pub fn every(name: impl Into<String>, interval: Duration) -> Result<Schedule> {
+        let name = name.into();
+        name::check("schedule", &name)?;
+        Ok(Schedule::with(name, Rhythm::every(interval)?))
+    }
+
+    fn with(name: String, rhythm: Rhythm) -> Schedule {
+        Schedule {
+            name,
+            rhythm,
+            job: None,
+            missed: MissedPolicy {
+                missed: Missed::default(),
+                ticks: DEFAULT_MISSED_TICKS,
+                age: DEFAULT_MISSED_AGE,
+            },
+            overlap: Overlap::default(),
+        }
+    }
+
+    /// Sets the time zone of the cron line by its IANA name. Defaults to UTC.
+    ///
+    /// # Errors
+    /// *Invalid* if this process does not know the zone, or if the schedule has an interval.
+    pub fn zone(mut self, zone: &str) -> Result<Schedule> {
+        match &mut self.rhythm {
+            Rhythm::Cron { zone: set, .. } => *set = Zone::named(zone)?,
+            Rhythm::Every(_) => {
+                return Err(Error::invalid(format!(
+                    "the schedule `{}` has an interval, which needs no time zone",
+                    self.name
+                )));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Sets the queue and the job of each tick: its kind, payload, priority, attempts, headers and expiry.
+    ///
+    /// The job cannot have a delay or a unique key, and its headers have at most 64,000 bytes.
+    #[must_use]
+    pub fn job(mut self, queue: impl Into<String>, job: NewJob) -> Schedule {
+        self.job = Some((queue.into(), job));
+        self
+    }
+
+    /// Sets the policy for missed ticks. Defaults to [`Missed::Once`].
+    #[must_use]
+    pub fn missed(mut self, missed: Missed) -> Schedule {
+        self.missed.missed = missed;
+        self
+    }
+
+    /// Sets the bounds of [`Missed::All`]: how many missed ticks run, and how old they may be.
+    ///
+    /// Defaults to 100 ticks of at most 7 days. Accepts 1 to 1,000 ticks and 1 minute to 366 days.
+    #[must_use]
+    pub fn missed_bounds(mut self, ticks: u32, age: Duration) -> Schedule {
+        self.missed.ticks = ticks;
+        self.missed.age = age;
+        self
+    }
+
+    /// Sets the behavior of a tick while an earlier job is live. Defaults to [`Overlap::Allow`].
+    #[must_use]
+    pub fn overlap(mut self, overlap: Overlap) -> Schedule {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Checks the rest, and returns the queue with the job.
+    pub(crate) fn checked_job(&self) -> Result<(&str, &NewJob)> {
+        let invalid =
+            |why: &str| Error::invalid(format!("the schedule `{}` is invalid: {why}", self.name));
+        let Some((queue, job)) = &self.job else {
+            return Err(invalid("it has no job"));
+        };
+        name::check("queue", queue)?;
+        job.check()?;
+        if !job.delay.is_zero() {
+            return Err(invalid("its job cannot have a delay"));
+        }
+        if job.unique_key.is_some() {
+            return Err(invalid(
+                "its job cannot have a unique key; see Overlap::Skip",
+            ));
+        }
+        check_size_below(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
+        if !(1..=MAX_MISSED_TICKS).contains(&self.missed.ticks) {
+            return Err(invalid("the bound on missed ticks must be 1 to 1,000"));
+        }
+        if !(MISSED_AFTER..=MAX_INTERVAL).contains(&self.missed.age) {
+            return Err(invalid(
+                "the age of missed ticks must be 1 minute to 366 days",
+            ));
+        }
+        Ok((queue, job))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> NewJob {
+        NewJob::raw("report", "{}").expect("a job")
+    }
+
+    fn daily() -> Schedule {
+        Schedule::cron("daily", "@daily").expect("a schedule")
+    }
+
+    #[test]
+    fn an_invalid_schedule_says_why() {
+        let minute = Duration::from_mins(1);
+        for (schedule, why) in [
+            (daily(), "it has no job"),
+            (daily().job("", job()), "queue name"),
+            (daily().job("q", job().delay(minute)), "a delay"),
+            (daily().job("q", job().unique("k")), "a unique key"),
+            (daily().job("q", job().priority(1001)), "priority"),
+            (daily().job("q", job().header("redrive-x", "1")), "reserved"),
+            (
+                daily().job("q", job().header("a", "x".repeat(64_000))),
+                "64000",
+            ),
+            (
+                daily().job("q", job()).missed_bounds(0, minute),
+                "1 to 1,000",
+            ),
+            (
+                daily().job("q", job()).missed_bounds(1001, minute),
+                "1 to 1,000",
+            ),
+            (
+                daily().job("q", job()).missed_bounds(1, minute / 2),
+                "1 minute to 366 days",
+            ),
+        ] {
+            let error = schedule.checked_job().expect_err(why);
+            assert!(
+                error.is_invalid() && error.to_string().contains(why),
+                "{error}"
+            );
+        }
+        let good = daily().job("q", job().header("a", "b").expires_in(minute));
+        assert!(good.missed_bounds(1000, MAX_INTERVAL).checked_job().is_ok());
+        assert!(Schedule::cron("", "@daily").is_err() && Schedule::every("", minute).is_err());
+        let zoned = Schedule::every("e", minute).and_then(|every| every.zone("UTC"));
+        assert!(zoned.expect_err("a zone").to_string().contains("interval"));
+    }
+}

@@ -1,0 +1,118 @@
+//! The schedules, as the database stores them.
+
+use std::time::{Duration, SystemTime};
+
+use postgres::Row;
+use serde_json::value::RawValue;
+
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::headers::Headers;
+use crate::job::payload::JsonText;
+use crate::schedule::handle::Schedules;
+use crate::schedule::missed::Missed;
+use crate::schedule::overlap::Overlap;
+
+/// A schedule and its progress.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ScheduleStatus {
+    /// The name.
+    pub name: String,
+    /// The cron line; `None` for an interval.
+    pub cron: Option<String>,
+    /// The time zone of the cron line.
+    pub zone: Option<String>,
+    /// The interval; `None` for a cron line.
+    pub every: Option<Duration>,
+    /// The queue of its jobs.
+    pub queue: String,
+    /// The kind of its jobs.
+    pub kind: String,
+    /// The payload of its jobs.
+    pub payload: Box<RawValue>,
+    /// The priority of its jobs.
+    pub priority: i16,
+    /// The number of attempts of its jobs.
+    pub max_attempts: u32,
+    /// The headers of its jobs, without those that each tick adds.
+    pub headers: std::collections::BTreeMap<String, String>,
+    /// The policy for missed ticks.
+    pub missed: Missed,
+    /// How many missed ticks run at most, with [`Missed::All`].
+    pub missed_ticks: u32,
+    /// How old they may be.
+    pub missed_age: Duration,
+    /// The behavior of a tick while an earlier job is live.
+    pub overlap: Overlap,
+    /// The next tick, by the database's clock. `None`: SQL set the schedule, and no worker has computed it yet.
+    pub next_at: Option<SystemTime>,
+    /// The latest tick that was due when a tick ran.
+    pub last_at: Option<SystemTime>,
+    /// Why the last tick failed.
+    pub last_trouble: Option<String>,
+    /// Since when it is paused.
+    pub paused_at: Option<SystemTime>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When it was last changed.
+    pub changed_at: SystemTime,
+}
+
+impl Schedules<'_> {
+    /// Returns all schedules by name.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self) -> Result<Vec<ScheduleStatus>> {
+        self.read(None)
+    }
+
+    /// Returns a schedule; `None`: it does not exist.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn get(&self, name: &str) -> Result<Option<ScheduleStatus>> {
+        Ok(self.read(Some(name.to_owned()))?.pop())
+    }
+
+    fn read(self, name: Option<String>) -> Result<Vec<ScheduleStatus>> {
+        self.db.call("list the schedules", move |session| {
+            let rows = session.query("list the schedules", &sql::SCHEDULES, &[&name])?;
+            rows.iter().map(status).collect()
+        })
+    }
+}
+
+fn status(row: &Row) -> Result<ScheduleStatus> {
+    let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+    let payload: JsonText = row.get("payload");
+    let headers: Option<JsonText> = row.get("headers");
+    Ok(ScheduleStatus {
+        name: row.get("name"),
+        cron: row.get("cron"),
+        zone: row.get("zone"),
+        every: row.get::<_, Option<i64>>("every_ms").map(span),
+        queue: row.get("queue"),
+        kind: row.get("kind"),
+        payload: payload.raw_value()?,
+        priority: row.get("priority"),
+        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
+        headers: headers
+            .as_ref()
+            .map(Headers::read)
+            .transpose()?
+            .unwrap_or_default()
+            .0,
+        missed: row.get::<_, &str>("missed").parse()?,
+        missed_ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
+        missed_age: span(row.get("missed_age_ms")),
+        overlap: row.get::<_, &str>("overlap").parse()?,
+        next_at: row.get("next_at"),
+        last_at: row.get("last_at"),
+        last_trouble: row.get("last_error"),
+        paused_at: row.get("paused_at"),
+        created_at: row.get("created_at"),
+        changed_at: row.get("changed_at"),
+    })
+}

@@ -1,0 +1,225 @@
+//! Decides which ticks that are due become jobs, and which are missed. Pure.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::error::{Error, Result};
+use crate::schedule::rhythm::{Rhythm, micros};
+
+/// A tick that is older than this is missed, even if it is the latest: 1 minute.
+pub const MISSED_AFTER: Duration = Duration::from_mins(1);
+/// How many missed ticks run at once with [`Missed::All`]: 100.
+pub const DEFAULT_MISSED_TICKS: u32 = 100;
+/// The most missed ticks that can run at once: 1,000.
+pub const MAX_MISSED_TICKS: u32 = 1000;
+/// How old a missed tick may be to run with [`Missed::All`]: 7 days.
+pub const DEFAULT_MISSED_AGE: Duration = Duration::from_hours(7 * 24);
+/// How many ticks of a cron line are counted one by one. Of more, only the newest are computed.
+const MAX_COUNTED: u64 = 10_000;
+
+/// The policy for ticks that a schedule missed, because no worker ran or it was paused.
+///
+/// A tick is missed if the next one is due as well, or if it is more than a minute late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Missed {
+    /// Runs none of them.
+    Skip,
+    /// Runs the latest.
+    #[default]
+    Once,
+    /// Runs each, oldest first, within bounds: by default at most the newest 100, of at most 7 days. The
+    /// latest always runs.
+    All,
+}
+
+impl Missed {
+    /// All policies.
+    pub const ALL: [Missed; 3] = [Missed::Skip, Missed::Once, Missed::All];
+
+    /// Returns the name used in the database and by the CLI.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Missed::Skip => "skip",
+            Missed::Once => "once",
+            Missed::All => "all",
+        }
+    }
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Missed {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Missed> {
+        Missed::ALL
+            .into_iter()
+            .find(|missed| missed.as_str() == text)
+            .ok_or_else(|| {
+                Error::invalid(format!(
+                    "unknown policy for missed ticks `{}`; expected skip, once or all",
+                    text.escape_debug()
+                ))
+            })
+    }
+}
+
+/// The policy with its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MissedPolicy {
+    pub(crate) missed: Missed,
+    pub(crate) ticks: u32,
+    pub(crate) age: Duration,
+}
+
+/// The effect of a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// The ticks that become jobs, oldest first.
+    pub(crate) run: Vec<Timestamp>,
+    /// How many due ticks do not; with more than 10,000 due ticks, at least as many.
+    pub(crate) missed: u64,
+    /// The latest of these.
+    pub(crate) missed_at: Option<Timestamp>,
+    /// The next tick, which is not due.
+    pub(crate) next: Timestamp,
+}
+
+/// Plans the tick that is `due` at `now`, with all others that have become due since.
+pub(crate) fn plan(
+    rhythm: &Rhythm,
+    policy: MissedPolicy,
+    due: Timestamp,
+    now: Timestamp,
+) -> Result<Plan> {
+    // One more, because the newest of those that do not run is reported.
+    let most = match policy.missed {
+        Missed::Skip | Missed::Once => 1,
+        Missed::All => policy.ticks.max(1),
+    } as usize;
+    let dues = dues(rhythm, most + 1, due, now)?;
+    let older_than =
+        |tick: Timestamp, age: Duration| now.as_microsecond() - tick.as_microsecond() > micros(age);
+    let latest = dues.newest.back().copied().unwrap_or(due);
+    let run: Vec<Timestamp> = match policy.missed {
+        Missed::Skip if older_than(latest, MISSED_AFTER) => Vec::new(),
+        Missed::Skip | Missed::Once => vec![latest],
+        Missed::All => {
+            let left_out = dues.newest.len().saturating_sub(most);
+            let runs = |tick: &Timestamp| *tick == latest || !older_than(*tick, policy.age);
+            dues.newest
+                .iter()
+                .skip(left_out)
+                .copied()
+                .filter(runs)
+                .collect()
+        }
+    };
+    let is_missed = |tick: &&Timestamp| run.first().is_none_or(|first| *tick < first);
+    Ok(Plan {
+        missed: dues.count - run.len() as u64,
+        missed_at: dues.newest.iter().rev().find(is_missed).copied(),
+        run,
+        next: dues.next,
+    })
+}
+
+/// The ticks that are due.
+struct Dues {
+    /// The newest, oldest first.
+    newest: VecDeque<Timestamp>,
+    /// How many there are.
+    count: u64,
+    next: Timestamp,
+}
+
+fn dues(rhythm: &Rhythm, most: usize, due: Timestamp, now: Timestamp) -> Result<Dues> {
+    if let Rhythm::Every(interval) = rhythm {
+        return every_dues(rhythm, *interval, most, due, now);
+    }
+    let mut found = Dues {
+        newest: VecDeque::new(),
+        count: 0,
+        next: due,
+    };
+    while found.next <= now && found.count < MAX_COUNTED {
+        found.add(found.next, most);
+        found.next = rhythm.next_after(found.next, found.next)?;
+    }
+    if found.next <= now {
+        found = newest_dues(rhythm, most, &found, now)?;
+    }
+    Ok(found)
+}
+
+/// After a long time without a worker, searches longer and longer times before `now` for the newest ticks.
+fn newest_dues(rhythm: &Rhythm, most: usize, oldest: &Dues, now: Timestamp) -> Result<Dues> {
+    let passed = oldest.next;
+    let mut back = MISSED_AFTER;
+    loop {
+        let start = now
+            .checked_sub(SignedDuration::from_micros(micros(back)))
+            .unwrap_or(passed);
+        let is_whole = start <= passed;
+        let (newest, next) = match is_whole {
+            true => (oldest.newest.clone(), passed),
+            false => (VecDeque::new(), rhythm.next_after(start, start)?),
+        };
+        let mut part = Dues {
+            newest,
+            count: oldest.count,
+            next,
+        };
+        while part.next <= now {
+            part.add(part.next, most);
+            part.next = rhythm.next_after(part.next, part.next)?;
+        }
+        if is_whole || part.newest.len() == most {
+            return Ok(part);
+        }
+        back = back.saturating_mul(2);
+    }
+}
+
+impl Dues {
+    fn add(&mut self, tick: Timestamp, most: usize) {
+        if self.newest.len() == most {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(tick);
+        self.count += 1;
+    }
+}
+
+fn every_dues(
+    rhythm: &Rhythm,
+    interval: Duration,
+    most: usize,
+    due: Timestamp,
+    now: Timestamp,
+) -> Result<Dues> {
+    let next = rhythm.next_after(due, now)?;
+    let step = micros(interval);
+    let count = (next.as_microsecond() - due.as_microsecond()) / step;
+    let newest = (1..=count.min(i64::try_from(most).unwrap_or(i64::MAX)))
+        .rev()
+        .filter_map(|back| Timestamp::from_microsecond(next.as_microsecond() - back * step).ok())
+        .collect();
+    Ok(Dues {
+        newest,
+        count: count.unsigned_abs(),
+        next,
+    })
+}
+
+#[cfg(test)]
+mod tests;

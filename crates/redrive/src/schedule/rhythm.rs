@@ -1,0 +1,101 @@
+//! When a schedule ticks: a cron line in a time zone, or an interval. Pure.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::error::{Error, Result};
+use crate::job::duration::format_duration;
+use crate::job::job::milliseconds;
+use crate::schedule::cron::CronLine;
+use crate::schedule::zone::Zone;
+
+/// The shortest interval: 1 second.
+pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest interval: 366 days.
+pub const MAX_INTERVAL: Duration = Duration::from_hours(366 * 24);
+/// The seconds of the year 3000, before which the database stores times.
+const TOO_LATE: i64 = 32_503_680_000;
+
+/// When a schedule ticks.
+#[derive(Clone, Debug)]
+pub(crate) enum Rhythm {
+    Cron {
+        line: CronLine,
+        zone: Zone,
+    },
+    /// Counted from the first tick. In whole milliseconds.
+    Every(Duration),
+}
+
+impl Rhythm {
+    /// Returns the rhythm that the database stores.
+    pub(crate) fn stored(
+        cron: Option<&str>,
+        zone: Option<&str>,
+        every_ms: Option<i64>,
+    ) -> Result<Rhythm> {
+        match (cron, every_ms) {
+            (Some(line), _) => Ok(Rhythm::Cron {
+                line: CronLine::parse(line)?,
+                zone: Zone::named(zone.unwrap_or("UTC"))?,
+            }),
+            (None, Some(ms)) => Rhythm::every(Duration::from_millis(ms.max(0).unsigned_abs())),
+            (None, None) => Err(Error::invalid("it has neither a cron line nor an interval")),
+        }
+    }
+
+    /// Returns the columns that store it: the cron line, the zone, and the interval in milliseconds.
+    pub(crate) fn columns(&self) -> (Option<String>, Option<&str>, Option<i64>) {
+        match self {
+            Rhythm::Cron { line, zone } => (Some(line.to_string()), Some(zone.name()), None),
+            Rhythm::Every(interval) => (None, None, Some(milliseconds(*interval))),
+        }
+    }
+
+    /// Returns the rhythm of an interval, which must be 1 second to 366 days.
+    pub(crate) fn every(interval: Duration) -> Result<Rhythm> {
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
+            return Err(Error::invalid(format!(
+                "the interval is {}; it must be 1 second to 366 days",
+                format_duration(interval)
+            )));
+        }
+        let whole = milliseconds(interval).unsigned_abs();
+        Ok(Rhythm::Every(Duration::from_millis(whole)))
+    }
+
+    /// Returns the first tick after `after`. The ticks of an interval count from `tick`, which is one of
+    /// them.
+    ///
+    /// # Errors
+    /// *Invalid* if there is none before the year 3000.
+    pub(crate) fn next_after(&self, tick: Timestamp, after: Timestamp) -> Result<Timestamp> {
+        let next = match self {
+            Rhythm::Cron { line, zone } => line.next_after(after, zone.rules()),
+            Rhythm::Every(interval) => {
+                let past = after.as_microsecond() - tick.as_microsecond();
+                let step = micros(*interval);
+                let ticks = past.div_euclid(step) + 1;
+                ticks
+                    .checked_mul(step)
+                    .and_then(|ahead| tick.checked_add(SignedDuration::from_micros(ahead)).ok())
+            }
+        };
+        next.filter(|next| next.as_second() < TOO_LATE)
+            .ok_or_else(|| match self {
+                Rhythm::Cron { line, .. } => Error::invalid(format!(
+                    "the cron line `{line}` has no time before the year 3000"
+                )),
+                Rhythm::Every(_) => Error::invalid("the interval ends after the year 3000"),
+            })
+    }
+}
+
+/// Returns the microseconds of a checked interval.
+pub(crate) fn micros(interval: Duration) -> i64 {
+    i64::try_from(interval.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

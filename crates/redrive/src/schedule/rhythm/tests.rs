@@ -1,0 +1,291 @@
+//! Tests of the next tick, across transitions of the clock.
+
+use super::*;
+
+fn cron(line: &str, zone: &str) -> Rhythm {
+    Rhythm::Cron {
+        line: CronLine::parse(line).expect(line),
+        zone: Zone::named(zone).expect(zone),
+    }
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().expect(text)
+}
+
+/// Returns the ticks after a time, in the local time of the zone.
+fn local_ticks(line: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+    let rhythm = cron(line, zone);
+    let rules = Zone::named(zone).expect(zone).rules().clone();
+    let mut last = at(after);
+    let mut ticks = Vec::new();
+    for _ in 0..count {
+        last = rhythm.next_after(last, last).expect("a next tick");
+        ticks.push(
+            last.to_zoned(rules.clone())
+                .strftime("%m-%d %H:%M %:z")
+                .to_string(),
+        );
+    }
+    ticks
+}
+
+#[test]
+fn an_interval_counts_from_its_tick() {
+    let every = Rhythm::every(Duration::from_secs(10)).expect("an interval");
+    for (tick, after, next) in [
+        (
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:10Z",
+        ),
+        (
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:09.999999Z",
+            "2026-01-01T00:00:10Z",
+        ),
+        (
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:10Z",
+            "2026-01-01T00:00:20Z",
+        ),
+        (
+            "2026-01-01T00:00:03Z",
+            "2026-01-04T00:00:00Z",
+            "2026-01-04T00:00:03Z",
+        ),
+        // Before its first tick.
+        (
+            "2026-01-01T00:00:00Z",
+            "2025-12-31T23:59:51Z",
+            "2026-01-01T00:00:00Z",
+        ),
+    ] {
+        assert_eq!(
+            every.next_after(at(tick), at(after)).expect("next"),
+            at(next)
+        );
+    }
+}
+
+#[test]
+fn intervals_out_of_range_are_rejected() {
+    for (interval, shown) in [
+        (Duration::ZERO, "0s"),
+        (Duration::from_millis(999), "999ms"),
+        (Duration::from_hours(366 * 24 + 1), "52w2d1h"),
+    ] {
+        let error = Rhythm::every(interval).expect_err(shown);
+        assert!(
+            error.is_invalid() && error.to_string().contains(shown),
+            "{error}"
+        );
+    }
+    assert!(Rhythm::every(MIN_INTERVAL).is_ok() && Rhythm::every(MAX_INTERVAL).is_ok());
+}
+
+#[test]
+fn a_rhythm_without_a_time_before_the_year_3000_is_rejected() {
+    let error = cron("0 0 30 2 *", "UTC")
+        .next_after(Timestamp::UNIX_EPOCH, at("2026-01-01T00:00:00Z"))
+        .expect_err("30 February");
+    assert!(
+        error.to_string().contains("no time before the year 3000"),
+        "{error}"
+    );
+    let leap = cron("0 0 29 2 *", "UTC");
+    let start = at("2026-01-01T00:00:00Z");
+    assert_eq!(
+        leap.next_after(start, start).expect("leap"),
+        at("2028-02-29T00:00:00Z")
+    );
+}
+
+/// The table in the documentation of `Schedule`: both transitions in three zones. Lord Howe changes by half an
+/// hour.
+#[test]
+fn fixed_times_run_once_across_both_transitions() {
+    for (line, zone, after, ticks) in [
+        // The clock goes forward: 02:30 does not exist and runs just after the gap.
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-03-27T12:00:00Z",
+            [
+                "03-28 02:30 +01:00",
+                "03-29 03:00 +02:00",
+                "03-30 02:30 +02:00",
+            ],
+        ),
+        (
+            "30 2 * * *",
+            "America/New_York",
+            "2026-03-06T12:00:00Z",
+            [
+                "03-07 02:30 -05:00",
+                "03-08 03:00 -04:00",
+                "03-09 02:30 -04:00",
+            ],
+        ),
+        (
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-02T12:00:00Z",
+            [
+                "10-03 02:15 +10:30",
+                "10-04 02:30 +11:00",
+                "10-05 02:15 +11:00",
+            ],
+        ),
+        // The clock goes back: the time exists twice and runs the first time.
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-23T12:00:00Z",
+            [
+                "10-24 02:30 +02:00",
+                "10-25 02:30 +02:00",
+                "10-26 02:30 +01:00",
+            ],
+        ),
+        (
+            "30 1 * * *",
+            "America/New_York",
+            "2026-10-30T12:00:00Z",
+            [
+                "10-31 01:30 -04:00",
+                "11-01 01:30 -04:00",
+                "11-02 01:30 -05:00",
+            ],
+        ),
+        (
+            "45 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-03T00:00:00Z",
+            [
+                "04-04 01:45 +11:00",
+                "04-05 01:45 +11:00",
+                "04-06 01:45 +10:30",
+            ],
+        ),
+    ] {
+        assert_eq!(local_ticks(line, zone, after, 3), ticks, "{line} {zone}");
+    }
+}
+
+#[test]
+fn steps_and_wildcards_follow_real_time_across_both_transitions() {
+    for (line, zone, after, ticks) in [
+        // The hour from 02:00 is skipped.
+        (
+            "*/30 * * * *",
+            "Europe/Berlin",
+            "2026-03-29T00:10:00Z",
+            [
+                "03-29 01:30 +01:00",
+                "03-29 03:00 +02:00",
+                "03-29 03:30 +02:00",
+            ],
+        ),
+        (
+            "*/30 * * * *",
+            "America/New_York",
+            "2026-03-08T06:10:00Z",
+            [
+                "03-08 01:30 -05:00",
+                "03-08 03:00 -04:00",
+                "03-08 03:30 -04:00",
+            ],
+        ),
+        (
+            "*/15 * * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03T15:20:00Z",
+            [
+                "10-04 02:30 +11:00",
+                "10-04 02:45 +11:00",
+                "10-04 03:00 +11:00",
+            ],
+        ),
+        // The repeated time runs both times.
+        (
+            "0 * * * *",
+            "Europe/Berlin",
+            "2026-10-24T23:30:00Z",
+            [
+                "10-25 02:00 +02:00",
+                "10-25 02:00 +01:00",
+                "10-25 03:00 +01:00",
+            ],
+        ),
+        (
+            "0 * * * *",
+            "America/New_York",
+            "2026-11-01T04:30:00Z",
+            [
+                "11-01 01:00 -04:00",
+                "11-01 01:00 -05:00",
+                "11-01 02:00 -05:00",
+            ],
+        ),
+        (
+            "*/30 * * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T14:10:00Z",
+            [
+                "04-05 01:30 +11:00",
+                "04-05 01:30 +10:30",
+                "04-05 02:00 +10:30",
+            ],
+        ),
+    ] {
+        assert_eq!(local_ticks(line, zone, after, 3), ticks, "{line} {zone}");
+    }
+}
+
+/// Any worker continues from any moment, so the next tick must not depend on where the search starts.
+#[test]
+fn the_next_tick_does_not_depend_on_the_start_of_the_search() {
+    for zone in [
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "UTC",
+    ] {
+        for (from, to) in [
+            ("2026-03-07T00:00:00Z", "2026-03-09T12:00:00Z"),
+            ("2026-03-28T12:00:00Z", "2026-03-30T00:00:00Z"),
+            ("2026-04-04T00:00:00Z", "2026-04-06T00:00:00Z"),
+            ("2026-10-03T00:00:00Z", "2026-10-05T00:00:00Z"),
+            ("2026-10-24T12:00:00Z", "2026-10-26T00:00:00Z"),
+            ("2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z"),
+        ] {
+            for line in [
+                "30 2 * * *",
+                "0 * * * *",
+                "*/20 * * * *",
+                "15,45 1-3 * * *",
+                "*/30 2 * * *",
+            ] {
+                let rhythm = cron(line, zone);
+                let (start, end) = (at(from), at(to));
+                let mut ticks = vec![];
+                let mut last = start;
+                while last < end {
+                    last = rhythm.next_after(last, last).expect("a tick");
+                    ticks.push(last);
+                }
+                let mut moment = start;
+                while moment < end {
+                    let expected = ticks
+                        .iter()
+                        .find(|tick| **tick > moment)
+                        .expect("a later tick");
+                    let found = rhythm.next_after(moment, moment).expect("a tick");
+                    assert_eq!(found, *expected, "{line} {zone} after {moment}");
+                    moment += SignedDuration::from_secs(437);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Runs the ticks that are due. Any worker does; each tick runs once.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use postgres::Row;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::schedule::handle::timestamp;
+use crate::schedule::missed::{MissedPolicy, Plan, plan};
+use crate::schedule::rhythm::Rhythm;
+
+/// The most schedules per call.
+const SCHEDULES: i64 = 100;
+/// The shortest time until the next call, if a tick is still due because another session holds its schedule.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+
+/// The result of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Ticked {
+    /// One event for each schedule that this process ticked.
+    pub(crate) events: Vec<TickEvent>,
+    /// The time until the next tick; `None`: no schedule ticks.
+    pub(crate) next: Option<Duration>,
+}
+
+/// The result for a schedule.
+#[derive(Debug)]
+pub(crate) enum TickEvent {
+    Ran {
+        schedule: String,
+        jobs: usize,
+        overlapped: usize,
+        missed: u64,
+    },
+    Failed {
+        schedule: String,
+        trouble: String,
+    },
+}
+
+/// Runs the ticks that are due, one statement each. A schedule that fails is tried again after a minute.
+pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
+    const DUE: &str = "look for due schedules";
+    let mut ticked = Ticked::default();
+    for row in session.query(DUE, &sql::DUE_SCHEDULES, &[&SCHEDULES])? {
+        let due = Due::of(&row)?;
+        match due.run(session) {
+            Ok(None) => {}
+            Ok(Some(event)) => ticked.events.push(event),
+            // The others would fail alike.
+            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) => {
+                let trouble = due.fail(session, &error)?;
+                ticked.events.push(TickEvent::Failed {
+                    schedule: due.name,
+                    trouble,
+                });
+            }
+        }
+    }
+    let row = session.query_one("look for the next schedule", &sql::NEXT_SCHEDULE, &[])?;
+    ticked.next = pause(row.get("next_ms")).map(|next| next.max(MIN_PAUSE));
+    Ok(ticked)
+}
+
+/// Returns the time until a tick that the database returned in milliseconds.
+pub(crate) fn pause(ms: Option<i64>) -> Option<Duration> {
+    ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
+}
+
+/// A schedule with a tick that is due.
+struct Due {
+    name: String,
+    version: i64,
+    cron: Option<String>,
+    zone: Option<String>,
+    every_ms: Option<i64>,
+    policy: MissedPolicy,
+    /// The tick; `None`: it must be computed.
+    next_at: Option<Timestamp>,
+    /// When the schedule was changed or last ticked.
+    since: Timestamp,
+    now: Timestamp,
+}
+
+impl Due {
+    fn of(row: &Row) -> Result<Due> {
+        let next_at: Option<SystemTime> = row.get("next_at");
+        Ok(Due {
+            name: row.get("name"),
+            version: row.get("version"),
+            cron: row.get("cron"),
+            zone: row.get("zone"),
+            every_ms: row.get("every_ms"),
+            policy: MissedPolicy {
+                missed: row.get::<_, &str>("missed").parse()?,
+                ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
+                age: Duration::from_millis(row.get::<_, i64>("missed_age_ms").unsigned_abs()),
+            },
+            next_at: next_at.map(timestamp).transpose()?,
+            since: timestamp(row.get("since"))?,
+            now: timestamp(row.get("now"))?,
+        })
+    }
+
+    /// Runs the tick, or computes it. Returns `None` if another process was faster or the schedule has changed.
+    fn run(&self, session: &mut Session) -> Result<Option<TickEvent>> {
+        let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
+        let rhythm = Rhythm::stored(cron, zone, self.every_ms)?;
+        let Some(due_at) = self.next_at else {
+            return self.start(session, &rhythm);
+        };
+        let Plan {
+            run,
+            missed,
+            missed_at,
+            next,
+        } = plan(&rhythm, self.policy, due_at, self.now)?;
+        let ticks: Vec<SystemTime> = run.into_iter().map(SystemTime::from).collect();
+        let row = session.query_one(
+            &format!("run a tick of the schedule `{}`", self.name),
+            &sql::TICK_SCHEDULE,
+            &[
+                &self.name,
+                &self.version,
+                &SystemTime::from(due_at),
+                &ticks,
+                &i64::try_from(missed).unwrap_or(i64::MAX),
+                &missed_at.map(SystemTime::from),
+                &SystemTime::from(next),
+            ],
+        )?;
+        let jobs: Option<Vec<i64>> = row.get("jobs");
+        Ok(jobs.map(|jobs| TickEvent::Ran {
+            schedule: self.name.clone(),
+            jobs: jobs.len(),
+            overlapped: ticks.len() - jobs.len(),
+            missed,
+        }))
+    }
+
+    /// Computes the first tick of a schedule that SQL set. It may be due at once.
+    fn start(&self, session: &mut Session, rhythm: &Rhythm) -> Result<Option<TickEvent>> {
+        let next = SystemTime::from(rhythm.next_after(self.since, self.since)?);
+        let doing = format!("start the schedule `{}`", self.name);
+        session.query(
+            &doing,
+            &sql::START_SCHEDULE,
+            &[&self.name, &self.version, &next],
+        )?;
+        Ok(None)
+    }
+
+    /// Stores why the tick failed, and returns it.
+    fn fail(&self, session: &mut Session, error: &Error) -> Result<String> {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        let trouble = format!("{error}{}", cause.unwrap_or_default()).replace('\0', "\u{fffd}");
+        let doing = format!("store the failure of the schedule `{}`", self.name);
+        session.query(
+            &doing,
+            &sql::FAIL_SCHEDULE,
+            &[&self.name, &self.version, &trouble],
+        )?;
+        Ok(trouble)
+    }
+}

@@ -1,0 +1,44 @@
+//! Runs the ticks of schedules.
+
+use super::Chores;
+use crate::error::Result;
+use crate::schedule::tick::{TickEvent, run_schedules};
+use crate::sync::Instant;
+use crate::worker::chore::Chore;
+
+impl Chores<'_> {
+    /// Runs the schedules if one ticks now.
+    pub(super) fn tick_if_due(&mut self, now: Instant) {
+        if self.schedules_at.is_some_and(|at| now >= at) {
+            // Until a look learns it again, if the chore fails or is paused.
+            self.schedules_at = None;
+            self.attempt(Chore::Schedules, Chores::run_schedules);
+        }
+    }
+
+    /// Runs the ticks that are due, and remembers when the next one is.
+    pub(super) fn run_schedules(&mut self) -> Result<()> {
+        let ticked = self.call("run the schedules", run_schedules)?;
+        self.schedules_at = ticked.next.map(|next| Instant::now() + next);
+        for event in ticked.events {
+            match event {
+                TickEvent::Ran {
+                    schedule,
+                    jobs,
+                    overlapped,
+                    missed,
+                } => log::debug!(
+                    "{} schedule={schedule}: {jobs} jobs enqueued, {overlapped} ticks skipped, {missed} missed",
+                    self.state
+                ),
+                TickEvent::Failed { schedule, trouble } => {
+                    log::error!(
+                        "{} schedule={schedule}: failed, retrying in 1 min: {trouble}",
+                        self.state
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! Schedules through a pooler.
+
+use std::time::Duration;
+
+use redrive::schedule::Schedule;
+use redrive::{Job, NewJob, Operator};
+use redrive_tests::{Order, counted, stop, worker};
+
+use super::PooledDatabase;
+
+#[test]
+fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    shared.renews(2);
+    let job = NewJob::new(&Order { number: 1 }).unwrap();
+    let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
+    let schedules = queue.database().schedules();
+    schedules
+        .set(&second.job("orders", job), &Operator::default())
+        .unwrap();
+    counted(&worker, "two jobs", |counts| counts.done >= 2);
+    stop(worker);
+    assert!(schedules.history("second", 10).unwrap().len() >= 2);
+    shared.nothing_is_left();
+}

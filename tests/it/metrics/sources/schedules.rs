@@ -1,0 +1,123 @@
+//! Schedules: how late they are, and whether their jobs die.
+
+use std::time::Duration;
+
+use redrive::dlq::LetterFilter;
+use redrive::schedule::{Schedule, Triggered};
+use redrive::{Failure, Job, JobId, NewJob, Operator};
+use redrive_tests::{Order, TestDatabase, drained, number, reads, scalar, stop, worker};
+
+use super::{about, reading};
+
+#[test]
+fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "SELECT redrive.schedule(n, 'orders', 'order', '{}', every => '1 hour')
+             FROM unnest('{late,early,paused}'::text[]) n;
+             SELECT redrive.schedule('unread', 'orders', 'order', '{}', cron => '@daily');
+             SELECT redrive.pause_schedule('paused');
+             UPDATE redrive.schedules SET next_at = now() - interval '1000 seconds' WHERE name IN ('late', 'paused');
+             UPDATE redrive.schedules SET changed_at = now() - interval '2000 seconds' WHERE name = 'unread'",
+        )
+        .unwrap();
+    let read = reading(&mut client);
+    about(&read, "redrive_schedule_lag_seconds", &["late"], 1000.0);
+    about(&read, "redrive_schedule_lag_seconds", &["unread"], 2000.0);
+    reads(&read, "redrive_schedule_lag_seconds", &["early"], 0.0);
+    reads(&read, "redrive_schedule_lag_seconds", &["paused"], 0.0);
+    // The names are bounded; the others share the largest value.
+    client
+        .batch_execute(
+            "SELECT redrive.schedule('more ' || n, 'orders', 'order', '{}', every => '1 hour') FROM generate_series(1, 98) n;
+             UPDATE redrive.schedules SET next_at = now() - interval '3000 seconds' WHERE name = 'more 98'",
+        )
+        .unwrap();
+    let read = reading(&mut client);
+    reads(&read, "redrive_schedule_lag_seconds", &["more 96"], 0.0);
+    about(
+        &read,
+        "redrive_schedule_lag_seconds",
+        &["__other__"],
+        3000.0,
+    );
+    assert_eq!(
+        number(&read.families, "redrive_schedule_lag_seconds", &["more 98"]),
+        None
+    );
+}
+
+#[test]
+fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let job = NewJob::new(&Order { number: 1 }).unwrap();
+    let hourly = Schedule::every("hourly", Duration::from_hours(1)).unwrap();
+    db.schedules()
+        .set(&hourly.job("orders", job), &Operator::default())
+        .unwrap();
+    let trigger = || {
+        let triggered = db
+            .schedules()
+            .trigger("hourly", &Operator::default())
+            .unwrap();
+        assert!(matches!(triggered, Triggered::New(_)), "{triggered:?}");
+    };
+    let mut deaths = |expected: f64| {
+        reads(
+            &reading(&mut client),
+            "redrive_schedule_deaths",
+            &["hourly"],
+            expected,
+        );
+    };
+    deaths(0.0);
+    for (dies, expected) in [
+        (true, 1.0),
+        (true, 2.0),
+        (false, 0.0),
+        (true, 1.0),
+        (true, 2.0),
+    ] {
+        trigger();
+        let worker = worker(&queue)
+            .handle(move |_: &Job<Order>| match dies {
+                true => Err(Failure::reject("broken")),
+                false => Ok(()),
+            })
+            .start()
+            .unwrap();
+        drained(&queue);
+        stop(worker);
+        deaths(expected);
+    }
+    // A live job has not ended, whether it is ready, delayed or leased.
+    trigger();
+    deaths(2.0);
+    let move_job = |sql: &str| test.client().batch_execute(sql).unwrap();
+    move_job(
+        "WITH gone AS (DELETE FROM redrive.jobs RETURNING *)
+         INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
+         SELECT id, now() + interval '1 hour', queue, kind, payload FROM gone",
+    );
+    deaths(2.0);
+    move_job(
+        "WITH gone AS (DELETE FROM redrive.jobs_delayed RETURNING *)
+         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
+         SELECT gen_random_uuid(), gen_random_uuid(), queue, ARRAY[id], ARRAY[kind::text], ARRAY[payload], ARRAY[now()]
+         FROM gone",
+    );
+    deaths(2.0);
+    // So is the job of a redriven letter; the letter before it still counts.
+    let latest = scalar(
+        &mut test.client(),
+        "SELECT max(id) FROM redrive.dead_letters",
+    );
+    let latest = LetterFilter::new().ids([JobId::new(latest)]);
+    db.dlq().redrive(&latest, &Operator::default()).unwrap();
+    deaths(1.0);
+}

@@ -1,0 +1,111 @@
+//! Workers learn about changes, and an error stops no other schedule.
+
+use std::time::{Duration, SystemTime};
+
+use redrive::schedule::Schedule;
+use redrive_tests::{SOON, TestDatabase, counted, scalar, stop, wait_until};
+
+use super::{HOUR, due_since, every, history, order, set, status, ticking};
+
+#[test]
+fn a_worker_is_notified_of_a_new_schedule() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    // It looks for chores every 10 seconds, so only the notification lets it see the second tick in time.
+    let worker = redrive_tests::worker(&queue)
+        .lease(Duration::from_mins(1))
+        .handle(|_: &redrive::Job<redrive_tests::Order>| Ok(()))
+        .start()
+        .unwrap();
+    set(db, &every("second", Duration::from_secs(1)));
+    counted(&worker, "three jobs", |counts| counts.done >= 3);
+    stop(worker);
+    let entries = history(db, "second");
+    for pair in entries.windows(2) {
+        let between = pair[0].tick_at.duration_since(pair[1].tick_at).unwrap();
+        assert_eq!(between.subsec_nanos(), 0, "the ticks keep their rhythm");
+    }
+}
+
+#[test]
+fn a_schedule_that_fails_stops_no_other() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        set(db, &every(name, HOUR));
+        due_since(&mut client, name, HOUR / 2);
+    }
+    client
+        .batch_execute(
+            "UPDATE redrive.schedules SET cron = '0 0 30 2 *', zone = 'UTC', every = NULL WHERE name = 'a';
+             UPDATE redrive.schedules SET cron = '0 8 * * *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
+             CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN RAISE EXCEPTION ''refused for a test''; END';
+             CREATE TRIGGER refuse BEFORE INSERT ON redrive.schedule_ticks FOR EACH ROW
+                 WHEN (NEW.schedule = 'c') EXECUTE FUNCTION public.refuse()",
+        )
+        .unwrap();
+    let worker = ticking(&queue);
+    wait_until("the last schedule", SOON, || history(db, "d").len() == 1);
+    let trouble = |name| status(db, name).last_trouble.unwrap_or_default();
+    wait_until("the errors", SOON, || {
+        ["a", "b", "c"].iter().all(|name| !trouble(name).is_empty())
+    });
+    assert!(
+        trouble("a").contains("no time before the year 3000"),
+        "{}",
+        trouble("a")
+    );
+    assert!(
+        trouble("b").contains("`Europe/Atlantis` is unknown"),
+        "{}",
+        trouble("b")
+    );
+    assert!(
+        trouble("c").contains("refused for a test"),
+        "{}",
+        trouble("c")
+    );
+    assert_eq!(worker.failure(), None);
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.schedule_ticks"),
+        1
+    );
+    // They are tried again.
+    client
+        .batch_execute(
+            "DROP TRIGGER refuse ON redrive.schedule_ticks;
+             UPDATE redrive.schedules SET retry_at = clock_timestamp();
+             UPDATE redrive.schedules SET zone = 'Europe/Berlin' WHERE name = 'b'",
+        )
+        .unwrap();
+    wait_until("the schedules to recover", SOON, || {
+        ["b", "c"].iter().all(|name| history(db, name).len() == 1)
+    });
+    assert_eq!(status(db, "c").last_trouble, None);
+    stop(worker);
+}
+
+#[test]
+fn a_cron_line_ticks_at_its_time() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let worker = ticking(&queue);
+    let each_second = Schedule::cron("seconds", "* * * * * *").unwrap();
+    set(db, &each_second.job("orders", order()));
+    counted(&worker, "two jobs", |counts| counts.done >= 2);
+    stop(worker);
+    for entry in history(db, "seconds") {
+        let since = entry
+            .tick_at
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(since.subsec_nanos(), 0);
+        assert!(entry.at >= entry.tick_at, "never early");
+    }
+}

@@ -1,0 +1,115 @@
+//! Missed ticks, after downtime and after a pause.
+
+use std::time::SystemTime;
+
+use redrive::schedule::{Missed, TickOutcome};
+use redrive::{Database, Operator};
+use redrive_tests::{SOON, TestDatabase, scalar, stop, wait_until};
+
+use super::{DAY, HOUR, due_since, every, history, read, set, status, ticking};
+
+/// Returns the outcomes of the ticks with their numbers, oldest first.
+fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
+    let entries = history(db, name);
+    entries
+        .iter()
+        .rev()
+        .map(|entry| (entry.outcome, entry.ticks))
+        .collect()
+}
+
+#[test]
+fn three_days_of_downtime_follow_the_policy() {
+    use TickOutcome::{Fired, Missed as Lost};
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let daily = |name, missed| every(name, DAY).missed(missed);
+    set(db, &daily("skip", Missed::Skip));
+    set(db, &daily("once", Missed::Once));
+    set(db, &daily("all", Missed::All));
+    set(db, &daily("few", Missed::All).missed_bounds(2, DAY * 7));
+    set(db, &daily("young", Missed::All).missed_bounds(100, DAY));
+    let names = ["skip", "once", "all", "few", "young"];
+    let mut first = vec![];
+    for name in names {
+        due_since(&mut client, name, DAY * 3 + HOUR);
+        first.push(read(&mut client, name).1);
+    }
+    let worker = ticking(&queue);
+    wait_until("the ticks", SOON, || {
+        names
+            .iter()
+            .all(|name| status(db, name).next_at.unwrap() > SystemTime::now())
+    });
+    stop(worker);
+    assert_eq!(outcomes(db, "skip"), [(Lost, 4)]);
+    assert_eq!(outcomes(db, "once"), [(Lost, 3), (Fired, 1)]);
+    assert_eq!(outcomes(db, "all"), [(Fired, 1); 4]);
+    assert_eq!(outcomes(db, "few"), [(Lost, 2), (Fired, 1), (Fired, 1)]);
+    assert_eq!(outcomes(db, "young"), [(Lost, 3), (Fired, 1)]);
+    for (name, first) in names.iter().zip(first) {
+        let after = status(db, name);
+        // The rhythm stays: four days after the first missed tick.
+        assert_eq!(after.next_at, Some(first + DAY * 4), "{name}");
+        assert_eq!(after.last_at, Some(first + DAY * 3), "{name}");
+    }
+    let ticks: Vec<SystemTime> = history(db, "all")
+        .iter()
+        .rev()
+        .map(|entry| entry.tick_at)
+        .collect();
+    let (_, next) = read(&mut client, "all");
+    assert_eq!(ticks, [4, 3, 2, 1].map(|days| next - DAY * days));
+    let counted = "SELECT coalesce(sum(d.counts[p.place]), 0)::bigint FROM redrive.metric_deltas d,
+                   unnest(d.keys, d.labels) WITH ORDINALITY AS p (key, label, place)
+                   WHERE p.key = 'schedule_ticks' AND p.label = ";
+    let folded = "SELECT coalesce(sum(value), 0)::bigint FROM redrive.metric_values
+                  WHERE key = 'schedule_ticks' AND label = ";
+    for (label, expected) in [("'fired'", 8), ("'missed'", 12), ("'overlapped'", 0)] {
+        let count = format!("SELECT ({counted}{label}) + ({folded}{label})");
+        assert_eq!(scalar(&mut client, &count), expected, "{label}");
+    }
+}
+
+#[test]
+fn a_pause_keeps_the_next_tick_and_its_ticks_are_missed_ones() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let operator = Operator::new("maria").reason("stocktaking");
+    set(db, &every("paused", DAY));
+    set(db, &every("other", DAY));
+    assert!(db.schedules().pause("paused", &operator).unwrap());
+    assert!(!db.schedules().pause("unknown", &operator).unwrap());
+    for name in ["paused", "other"] {
+        due_since(&mut client, name, DAY * 2 + HOUR);
+    }
+    let (_, kept) = read(&mut client, "paused");
+    let worker = ticking(&queue);
+    wait_until("the other schedule to tick", SOON, || {
+        !history(db, "other").is_empty()
+    });
+    assert!(history(db, "paused").is_empty());
+    let paused = status(db, "paused");
+    assert_eq!(paused.next_at, Some(kept));
+    assert!(paused.paused_at.is_some());
+    // A second pause keeps the time of the first.
+    assert!(db.schedules().pause("paused", &operator).unwrap());
+    assert_eq!(status(db, "paused").paused_at, paused.paused_at);
+    assert!(db.schedules().resume("paused", &operator).unwrap());
+    wait_until("the paused schedule to tick", SOON, || {
+        history(db, "paused").len() == 2
+    });
+    assert_eq!(
+        outcomes(db, "paused"),
+        [(TickOutcome::Missed, 2), (TickOutcome::Fired, 1)]
+    );
+    assert_eq!(status(db, "paused").paused_at, None);
+    stop(worker);
+    let recorded = "SELECT count(*) FROM redrive.audit WHERE verb IN ('pause_schedule', 'resume_schedule')
+                    AND person = 'maria' AND reason = 'stocktaking' AND about ->> 'schedule' = 'paused'";
+    assert_eq!(scalar(&mut client, recorded), 3);
+}

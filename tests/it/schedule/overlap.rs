@@ -1,0 +1,107 @@
+//! Overlapping jobs, and triggers.
+
+use redrive::dlq::LetterFilter;
+use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
+use redrive::{Failure, Job, Operator};
+use redrive_tests::{Order, TestDatabase, counted, drained, no_drift, scalar, stop, worker};
+
+use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
+
+#[test]
+fn a_tick_is_skipped_while_an_earlier_job_is_live() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    set(db, &every("skips", HOUR).overlap(Overlap::Skip));
+    set(db, &every("allows", HOUR));
+    let run = |client: &mut postgres::Client, name: &str| {
+        due_since(client, name, HOUR / 60);
+        let (version, due_at) = read(client, name);
+        tick(client, name, version, due_at).expect("a tick").len()
+    };
+    assert_eq!(
+        [run(&mut client, "allows"), run(&mut client, "allows")],
+        [1, 1]
+    );
+    assert_eq!(
+        [run(&mut client, "skips"), run(&mut client, "skips")],
+        [1, 0]
+    );
+    let [later, earlier] = &history(db, "skips")[..] else {
+        panic!("two entries")
+    };
+    assert_eq!(
+        (later.outcome, earlier.outcome),
+        (TickOutcome::Overlapped, TickOutcome::Fired)
+    );
+    assert_eq!(later.job, earlier.job);
+    assert_eq!(earlier.job.unwrap().1, ScheduledJobState::Ready);
+
+    // A job that waits for its retry is live. Its dead letter is not, and its redriven job is.
+    let until_dead = worker(&queue)
+        .handle(|job: &Job<Order>| match job.schedule() {
+            Some("skips") => Err(Failure::reject("broken")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    counted(&until_dead, "the job to die", |counts| counts.dead == 1);
+    drained(&queue);
+    stop(until_dead);
+    assert_eq!(
+        history(db, "skips")[1].job.unwrap().1,
+        ScheduledJobState::Dead
+    );
+    db.dlq().redrive(&LetterFilter::new(), &operator()).unwrap();
+    assert_eq!(run(&mut client, "skips"), 0);
+    let done = ticking(&queue);
+    drained(&queue);
+    stop(done);
+    assert_eq!(
+        history(db, "skips")[2].job.unwrap().1,
+        ScheduledJobState::Done
+    );
+    assert_eq!(run(&mut client, "skips"), 1);
+    no_drift(db);
+}
+
+#[test]
+fn a_trigger_runs_the_job_now_and_is_recorded() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    set(db, &every("skips", HOUR).overlap(Overlap::Skip));
+    let next = read(&mut client, "skips");
+    let operator = Operator::new("maria").reason("the report is missing");
+    db.schedules().pause("skips", &operator).unwrap();
+    let Triggered::New(job) = db.schedules().trigger("skips", &operator).unwrap() else {
+        panic!("no job")
+    };
+    assert_eq!(
+        db.schedules().trigger("skips", &operator).unwrap(),
+        Triggered::Live(job)
+    );
+    assert_eq!(
+        db.schedules().trigger("unknown", &operator).unwrap(),
+        Triggered::NotFound
+    );
+    assert_eq!(read(&mut client, "skips"), next);
+    let entries = history(db, "skips");
+    assert_eq!(
+        entries
+            .iter()
+            .map(|entry| entry.outcome)
+            .collect::<Vec<_>>(),
+        [TickOutcome::Overlapped, TickOutcome::Triggered]
+    );
+    let recorded = format!(
+        "SELECT count(*) FROM redrive.audit WHERE verb = 'trigger_schedule' AND person = 'maria'
+         AND about ->> 'schedule' = 'skips' AND (about ->> 'job')::bigint = {job}"
+    );
+    assert_eq!(scalar(&mut client, &recorded), 2);
+    let worker = ticking(&queue);
+    counted(&worker, "the job", |counts| counts.done == 1);
+    stop(worker);
+}

@@ -1,0 +1,143 @@
+//! Setting schedules, and what a change keeps.
+
+use std::time::{Duration, SystemTime};
+
+use redrive::Operator;
+use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
+use redrive_tests::{TestDatabase, scalar};
+
+use super::{DAY, HOUR, due_since, every, operator, order, read, set, status};
+
+fn cron(line: &str, zone: &str) -> Schedule {
+    Schedule::cron("report", line)
+        .and_then(|schedule| schedule.zone(zone))
+        .unwrap()
+        .job("orders", order())
+}
+
+#[test]
+fn a_schedule_is_stored_as_it_was_set() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let job = order().priority(7).max_attempts(2).header("a", "b");
+    let schedule = Schedule::cron("report", "0  8 * * MON-FRI")
+        .and_then(|schedule| schedule.zone("europe/berlin"))
+        .unwrap()
+        .job("orders", job)
+        .missed(Missed::All)
+        .missed_bounds(5, DAY)
+        .overlap(Overlap::Skip);
+    let preview = db.schedules().preview(&schedule, 5).unwrap();
+    set(&db, &schedule);
+    let stored = status(&db, "report");
+    assert_eq!(stored.cron.as_deref(), Some("0 8 * * MON-FRI"));
+    assert_eq!(stored.zone.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(
+        (stored.every, &*stored.queue, &*stored.kind),
+        (None, "orders", "order")
+    );
+    assert_eq!(stored.payload.get(), r#"{"number":1}"#);
+    assert_eq!((stored.priority, stored.max_attempts), (7, 2));
+    assert_eq!(stored.headers.get("a").map(String::as_str), Some("b"));
+    assert_eq!(
+        (stored.missed, stored.missed_ticks, stored.missed_age),
+        (Missed::All, 5, DAY)
+    );
+    assert_eq!(stored.overlap, Overlap::Skip);
+    assert_eq!(stored.next_at, Some(preview[0]));
+    assert!(preview.is_sorted() && preview.len() == 5 && preview[0] > SystemTime::now());
+    assert_eq!(db.schedules().preview(&schedule, 5).unwrap(), preview);
+    set(&db, &every("interval", Duration::from_micros(1_500_500)));
+    assert_eq!(
+        status(&db, "interval").every,
+        Some(Duration::from_millis(1501))
+    );
+    let names: Vec<String> = db
+        .schedules()
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|s| s.name)
+        .collect();
+    assert_eq!(names, ["interval", "report"]);
+    assert!(db.schedules().get("unknown").unwrap().is_none());
+}
+
+#[test]
+fn syncing_sets_the_own_schedules_and_keeps_the_others() {
+    use ScheduleChange::{Changed, Created, Unchanged};
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    let program = Operator::new("reports 1.4");
+    set(&db, &every("foreign", HOUR));
+    let ours = [every("a", HOUR), every("b", HOUR)];
+    let sync = |schedules: &[Schedule]| db.schedules().sync(schedules, &program).unwrap();
+    assert_eq!(sync(&ours), [Created, Created]);
+    due_since(&mut client, "a", HOUR * 3);
+    db.schedules().pause("b", &operator()).unwrap();
+    let before = [read(&mut client, "a"), read(&mut client, "b")];
+    // The next start of the program: nothing is written, and missed ticks are not lost.
+    assert_eq!(sync(&ours), [Unchanged, Unchanged]);
+    assert_eq!([read(&mut client, "a"), read(&mut client, "b")], before);
+    let recorded =
+        "SELECT count(*) FROM redrive.audit WHERE verb = 'set_schedule' AND person = 'reports 1.4'";
+    assert_eq!(scalar(&mut client, recorded), 2);
+    // Another payload keeps the next tick; another interval does not. A pause stays.
+    let urgent = every("a", HOUR).job("orders", order().priority(1));
+    assert_eq!(sync(&[urgent, every("b", HOUR * 2)]), [Changed, Changed]);
+    let after = [read(&mut client, "a"), read(&mut client, "b")];
+    assert_eq!(after[0], (before[0].0 + 1, before[0].1));
+    assert!(after[1].1 > before[1].1 + HOUR / 2);
+    assert!(status(&db, "b").paused_at.is_some());
+    assert_eq!(sync(&[]), []);
+    assert_eq!(db.schedules().list().unwrap().len(), 3);
+    // One invalid schedule: none is set.
+    let invalid = Schedule::every("no-job", HOUR).unwrap();
+    let error = db
+        .schedules()
+        .sync(&[every("c", HOUR), invalid], &program)
+        .unwrap_err();
+    assert!(
+        error.is_invalid() && error.to_string().contains("no-job"),
+        "{error}"
+    );
+    assert!(db.schedules().get("c").unwrap().is_none());
+}
+
+#[test]
+fn no_tick_runs_again_after_the_clock_went_back() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &cron("0 8 * * *", "UTC"));
+    // The last tick lies ahead, as after a clock that went back by two days.
+    client
+        .execute(
+            "UPDATE redrive.schedules SET last_at = next_at + interval '2 days'",
+            &[],
+        )
+        .unwrap();
+    let last = status(&db, "report").last_at.unwrap();
+    set(&db, &cron("30 8 * * *", "UTC"));
+    assert_eq!(status(&db, "report").next_at, Some(last + HOUR / 2));
+}
+
+#[test]
+fn a_removed_schedule_leaves_its_jobs() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("a", HOUR));
+    db.schedules().trigger("a", &operator()).unwrap();
+    assert!(db.schedules().remove("a", &operator()).unwrap());
+    assert!(!db.schedules().remove("a", &operator()).unwrap());
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.schedule_ticks"),
+        0
+    );
+    let recorded =
+        "SELECT count(*) FROM redrive.audit WHERE verb = 'remove_schedule' AND person = 'maria'";
+    assert_eq!(scalar(&mut client, recorded), 1);
+}

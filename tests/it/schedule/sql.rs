@@ -1,0 +1,122 @@
+//! Schedules set from SQL: a worker reads their cron lines.
+
+use std::time::SystemTime;
+
+use redrive::schedule::Missed;
+use redrive_tests::{SOON, TestDatabase, stop, wait_until};
+
+use super::{HOUR, history, status, ticking};
+
+#[test]
+fn sql_sets_an_interval_without_a_worker() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    let mut schedule = |sql: &str| -> String { client.query_one(sql, &[]).unwrap().get(0) };
+    let set = "SELECT redrive.schedule('clean', 'orders', 'order', '{\"number\": 1}', every => '1 hour', missed => 'all')";
+    assert_eq!(schedule(set), "created");
+    assert_eq!(schedule(set), "unchanged");
+    let stored = status(&db, "clean");
+    assert_eq!((stored.every, stored.missed), (Some(HOUR), Missed::All));
+    let next = stored.next_at.unwrap();
+    assert!(next > SystemTime::now() + HOUR / 2 && next < SystemTime::now() + HOUR * 2);
+    assert_eq!(schedule(&set.replace("'all'", "'skip'")), "changed");
+    assert_eq!(status(&db, "clean").next_at, Some(next));
+}
+
+#[test]
+fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let set = |client: &mut postgres::Client, name: &str, line: &str| {
+        client
+            .execute(
+                "SELECT redrive.schedule($1, 'orders', 'order', '{\"number\": 1}', cron => $2, zone => 'Europe/Berlin')",
+                &[&name, &line],
+            )
+            .unwrap();
+    };
+    set(&mut client, "report", "0 8 * * *");
+    assert_eq!(status(db, "report").next_at, None);
+    let worker = ticking(&queue);
+    wait_until("the next tick", SOON, || {
+        status(db, "report").next_at.is_some()
+    });
+    assert!(status(db, "report").next_at.unwrap() > SystemTime::now());
+    // PostgreSQL cannot find the mistake; the worker stores it.
+    set(&mut client, "wrong", "0 25 * * *");
+    wait_until("the mistake", SOON, || {
+        status(db, "wrong").last_trouble.is_some()
+    });
+    let trouble = status(db, "wrong").last_trouble.unwrap();
+    assert!(
+        trouble.contains("at character 3: `25` is not a valid hour"),
+        "{trouble}"
+    );
+    // Corrected, it starts at once, and counts from the correction.
+    set(&mut client, "wrong", "* * * * * *");
+    wait_until("its first tick", SOON, || !history(db, "wrong").is_empty());
+    assert_eq!(status(db, "wrong").last_trouble, None);
+    stop(worker);
+}
+
+#[test]
+fn sql_rejects_what_it_can_check() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    for (arguments, why) in [
+        ("", "either a cron line or an interval"),
+        (
+            "cron => '0 8 * * *', every => '1 h'",
+            "either a cron line or an interval",
+        ),
+        ("every => '999 ms'", "an interval of 1 second to 366 days"),
+        ("every => '1 month'", "without months and years"),
+        (
+            "every => '1 h', zone => 'UTC'",
+            "no time zone for an interval",
+        ),
+        ("cron => '0 8 * *'", "five fields"),
+        ("cron => '0 8 * * * * *'", "five fields"),
+        (
+            "cron => '0 8 * * *', zone => 'Europe/Berln'",
+            "not ''Europe/Berln''",
+        ),
+        ("every => '1 h', priority => 1001", "a priority between"),
+        ("every => '1 h', max_attempts => 0", "1 to 1000 attempts"),
+        ("every => '1 h', headers => '[]'", "a JSON object"),
+        (
+            "every => '1 h', headers => '{\"redrive-x\": \"1\"}'",
+            "starts with redrive-",
+        ),
+        ("every => '1 h', missed => 'twice'", "skip, once or all"),
+        (
+            "every => '1 h', missed_ticks => 1001",
+            "1 to 1000 missed ticks",
+        ),
+        (
+            "every => '1 h', missed_age => '59 s'",
+            "1 minute to 366 days",
+        ),
+        ("every => '1 h', overlap => 'both'", "allow or skip"),
+    ] {
+        let comma = if arguments.is_empty() { "" } else { ", " };
+        let call = format!("SELECT redrive.schedule('s', 'q', 'k', '{{}}'{comma}{arguments})");
+        let error = client.execute(&call, &[]).expect_err(&call);
+        let message = error
+            .as_db_error()
+            .expect("an error of the server")
+            .message()
+            .to_owned();
+        assert!(
+            message.contains(&why.replace("''", "'")),
+            "{call}: {message}"
+        );
+    }
+    for name in ["NULL", "''", "' x'"] {
+        let call = format!("SELECT redrive.schedule({name}, 'q', 'k', '{{}}', every => '1 h')");
+        assert!(client.execute(&call, &[]).is_err(), "{call}");
+    }
+}

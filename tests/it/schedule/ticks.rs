@@ -1,0 +1,317 @@
+//! Each tick runs once, under races and failures.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::SystemTime;
+
+use redrive::schedule::TickOutcome;
+use redrive::{Database, Failure, Job, JobId, Queue};
+use redrive_tests::{
+    Order, SOON, TestDatabase, counted, letters_in, no_drift, scalar, statement, stop, wait_until,
+    worker,
+};
+
+use super::{HOUR, due_since, every, history, read, set, status, tick, ticking};
+
+#[test]
+fn eight_processes_run_each_tick_once() {
+    const ROUNDS: i64 = 20;
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    due_since(&mut client, "hourly", HOUR * 30);
+    let barrier = Arc::new(Barrier::new(8));
+    let racers: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut client, barrier) = (test.client(), Arc::clone(&barrier));
+            thread::spawn(move || {
+                let mut won = 0;
+                for _ in 0..ROUNDS {
+                    let (version, due_at) = read(&mut client, "hourly");
+                    barrier.wait();
+                    won +=
+                        tick(&mut client, "hourly", version, due_at).map_or(0, |jobs| jobs.len());
+                    barrier.wait();
+                }
+                won
+            })
+        })
+        .collect();
+    let won: usize = racers.into_iter().map(|racer| racer.join().unwrap()).sum();
+    assert_eq!(won, 20);
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.jobs"),
+        ROUNDS
+    );
+    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.jobs";
+    assert_eq!(scalar(&mut client, distinct), ROUNDS);
+}
+
+#[test]
+fn the_workers_of_eight_processes_run_each_tick_once() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    let other = test.queue("other");
+    // Any worker ticks any schedule, here of a queue that none of them serves.
+    let workers: Vec<_> = (0..8)
+        .map(|_| {
+            let own = test.open();
+            ticking(&Queue::new(&own, other.name()).unwrap())
+        })
+        .collect();
+    for round in 1..=5 {
+        for name in ["a", "b"] {
+            if round == 1 {
+                set(&db, &every(name, HOUR));
+            }
+            due_since(&mut client, name, HOUR / 120);
+        }
+        client
+            .execute("SELECT pg_notify('redrive_schedule', '')", &[])
+            .unwrap();
+        wait_until("the ticks", SOON, || {
+            scalar(&mut client, "SELECT count(*) FROM redrive.jobs") >= 2 * round
+        });
+        for name in ["a", "b"] {
+            assert!(status(&db, name).next_at.unwrap() > SystemTime::now());
+        }
+    }
+    for worker in workers {
+        stop(worker);
+    }
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 10);
+}
+
+#[test]
+fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let (mut client, mut dying) = (test.client(), test.client());
+    set(&db, &every("hourly", HOUR));
+    due_since(&mut client, "hourly", HOUR / 2);
+    let (version, due_at) = read(&mut client, "hourly");
+    let pid: i32 = dying
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    let mut transaction = dying.transaction().unwrap();
+    assert!(tick(&mut transaction, "hourly", version, due_at).is_some());
+    // Another process does not wait for its lock.
+    assert_eq!(tick(&mut client, "hourly", version, due_at), None);
+    client
+        .execute("SELECT pg_terminate_backend($1)", &[&pid])
+        .unwrap();
+    wait_until("the end of the session", SOON, || {
+        let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+        scalar(&mut client, &alive) == 0
+    });
+    drop(transaction);
+    assert_eq!(
+        tick(&mut client, "hourly", version, due_at).map(|jobs| jobs.len()),
+        Some(1)
+    );
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
+}
+
+/// Ticks until the schedule is in the future, over a new connection after each kill. Waits while there are `limit` jobs.
+fn tick_through_kills(test: &TestDatabase, limit: &AtomicI64) {
+    'connected: loop {
+        let mut client = test.client();
+        let named = client.batch_execute("SET application_name = 'ticker'");
+        if named.is_err() {
+            continue;
+        }
+        loop {
+            let due = client.query_opt(
+                "SELECT s.version, s.next_at::timestamptz, (SELECT count(*) FROM redrive.jobs)
+                 FROM redrive.schedules s WHERE s.next_at <= now()",
+                &[],
+            );
+            let (version, due_at, jobs): (i64, SystemTime, i64) = match due {
+                Ok(Some(row)) => (row.get(0), row.get(1), row.get(2)),
+                Ok(None) => return,
+                Err(_) => continue 'connected,
+            };
+            if jobs >= limit.load(Ordering::Relaxed) {
+                thread::yield_now();
+                continue;
+            }
+            let (run, next) = (vec![due_at], due_at + HOUR);
+            let ticked = client.query_one(
+                statement("tick_schedule"),
+                &[
+                    &"hourly",
+                    &version,
+                    &due_at,
+                    &run,
+                    &0_i64,
+                    &None::<SystemTime>,
+                    &next,
+                ],
+            );
+            if ticked.is_err() {
+                continue 'connected;
+            }
+        }
+    }
+}
+
+#[test]
+fn random_kills_lose_no_tick_and_repeat_none() {
+    const TICKS: i64 = 400;
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    let first = HOUR * u32::try_from(TICKS - 1).unwrap() + HOUR / 2;
+    due_since(&mut client, "hourly", first);
+    let jobs = "SELECT count(*) FROM redrive.jobs";
+    let kill = "SELECT count(pg_terminate_backend(t.pid)) FROM (
+                    SELECT a.pid FROM pg_stat_activity a
+                    WHERE a.datname = current_database() AND a.application_name = 'ticker'
+                    ORDER BY random() LIMIT 2) t";
+    let limit = AtomicI64::new(8);
+    let kills = thread::scope(|scope| {
+        let tickers: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| tick_through_kills(&test, &limit)))
+            .collect();
+        let mut kills = 0;
+        while tickers.iter().any(|ticker| !ticker.is_finished()) {
+            let ticked = scalar(&mut client, jobs);
+            if ticked + 3 >= limit.load(Ordering::Relaxed) {
+                kills += scalar(&mut client, kill);
+                limit.store(ticked + 8, Ordering::Relaxed);
+            }
+        }
+        kills
+    });
+    assert!(kills > 20, "{kills} kills");
+    assert_eq!(scalar(&mut client, jobs), TICKS);
+    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.jobs";
+    assert_eq!(scalar(&mut client, distinct), TICKS);
+    no_drift(&db);
+}
+
+#[test]
+fn a_tick_that_was_planned_for_another_state_has_no_effect() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    let (version, future) = read(&mut client, "hourly");
+    // By the database's clock it is not due. The clock of the process does not count.
+    assert_eq!(tick(&mut client, "hourly", version, future), None);
+    due_since(&mut client, "hourly", HOUR / 2);
+    let (_, due_at) = read(&mut client, "hourly");
+    assert_eq!(tick(&mut client, "hourly", version, due_at - HOUR), None);
+    assert_eq!(tick(&mut client, "hourly", version + 1, due_at), None);
+    assert_eq!(tick(&mut client, "daily", version, due_at), None);
+    db.schedules().pause("hourly", &super::operator()).unwrap();
+    assert_eq!(tick(&mut client, "hourly", version, due_at), None);
+    db.schedules().resume("hourly", &super::operator()).unwrap();
+    assert!(tick(&mut client, "hourly", version, due_at).is_some());
+    assert_eq!(tick(&mut client, "hourly", version, due_at), None);
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
+}
+
+/// Returns the history as pairs of the outcome and the number of ticks.
+fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
+    let entries = history(db, name);
+    entries
+        .iter()
+        .map(|entry| (entry.outcome, entry.ticks))
+        .collect()
+}
+
+#[test]
+fn a_job_knows_its_tick_through_retry_death_and_redrive() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let job = super::order().max_attempts(2).header("trace", "4bf9");
+    set(
+        db,
+        &redrive::schedule::Schedule::every("hourly", HOUR)
+            .unwrap()
+            .job("orders", job),
+    );
+    due_since(&mut client, "hourly", HOUR / 2);
+    let (_, due_at) = read(&mut client, "hourly");
+    let (seen, all) = crossbeam();
+    let worker = worker(&queue)
+        .lease(std::time::Duration::from_secs(2))
+        .handle(move |job: &Job<Order>| {
+            let trace = job.headers().get("trace").cloned();
+            seen.send((
+                job.scheduled_for(),
+                job.schedule().map(str::to_owned),
+                trace,
+            ))
+            .unwrap();
+            match job.generation() {
+                0 => Err(Failure::retry("again")),
+                _ => Ok(()),
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "the job to die", |counts| counts.dead == 1);
+    assert_eq!(letters_in(db, "orders", redrive::dlq::LetterState::Open), 1);
+    let letters = redrive::dlq::LetterFilter::new();
+    db.dlq().redrive(&letters, &super::operator()).unwrap();
+    counted(&worker, "the redriven job", |counts| counts.done == 1);
+    stop(worker);
+    let expected = (
+        Some(due_at),
+        Some("hourly".to_owned()),
+        Some("4bf9".to_owned()),
+    );
+    assert_eq!(
+        all.try_iter().collect::<Vec<_>>(),
+        [expected.clone(), expected.clone(), expected]
+    );
+    assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1)]);
+}
+
+type Seen = (Option<SystemTime>, Option<String>, Option<String>);
+
+fn crossbeam() -> (
+    std::sync::mpsc::SyncSender<Seen>,
+    std::sync::mpsc::Receiver<Seen>,
+) {
+    std::sync::mpsc::sync_channel(16)
+}
+
+#[test]
+fn a_job_without_a_schedule_has_no_tick() {
+    let job = Job::sample(Order { number: 1 });
+    assert_eq!((job.scheduled_for(), job.schedule()), (None, None));
+}
+
+#[test]
+fn the_history_keeps_a_hundred_entries() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    let mut last = JobId::new(0);
+    for _ in 0..103 {
+        let redrive::schedule::Triggered::New(job) = db
+            .schedules()
+            .trigger("hourly", &super::operator())
+            .unwrap()
+        else {
+            panic!("no job")
+        };
+        last = job;
+    }
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.schedule_ticks"),
+        100
+    );
+    assert_eq!(history(&db, "hourly")[0].job.unwrap().0, last);
+}
