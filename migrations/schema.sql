@@ -632,8 +632,8 @@ CREATE FUNCTION redrive.audit_counters() RETURNS TABLE(queue text, set text, row
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` is truncated too.
-    LOCK TABLE redrive.jobs, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     DELETE FROM redrive.metric_drift;
     RETURN QUERY
     WITH counted AS (
@@ -705,14 +705,14 @@ $$;
 
 -- Name: blocked_letters(jsonb, text, text[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, opened_at timestamp with time zone, is_served boolean)
+CREATE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL::text, states text[] DEFAULT '{open}'::text[]) RETURNS TABLE(queue text, kind text, letters bigint, breaker text, held_since timestamp with time zone, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT * FROM ('
-        ' SELECT g.queue, g.kind, g.letters, b.name, b.opened_at, EXISTS ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
         '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
         '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
         ' FROM ('
@@ -722,12 +722,14 @@ BEGIN
         -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
         || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
         || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
-        -- The condition of `is_gated`. The breaker of the queue comes first.
+        -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
         ' LEFT JOIN LATERAL ('
-        '  SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
-        '   AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))'
-        '  ORDER BY n.name = ''queue:'' || g.queue DESC, n.name LIMIT 1) b ON true) x'
-        ' WHERE x.name IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        '  SELECT h.name, h.held_since FROM ('
+        '   SELECT NULL AS name, p.paused_at AS held_since FROM redrive.paused_queues p WHERE p.queue = g.queue UNION ALL'
+        '   SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
+        '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
+        ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
         USING filter, to_queue, 'quarantined' = ANY (states);
 END
 $_$;
@@ -3519,7 +3521,7 @@ DECLARE
         'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
-            'redrive.protections',
+            'redrive.protections, redrive.queue_pauses, redrive.paused_queues',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -3530,18 +3532,18 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.live_waits, redrive.queues_with_open_breaker, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
         'SELECT ON SEQUENCE redrive.job_id',
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -3558,7 +3560,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -3579,7 +3581,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
@@ -3590,7 +3592,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -3601,7 +3603,7 @@ DECLARE
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
-            'redrive.queues_with_letters, redrive.queues_with_open_breaker, redrive.letters_with_policy, '
+            'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
     -- No payload, error text or note, and no lease_id.
@@ -3813,6 +3815,20 @@ CREATE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position"
                  END))::jsonb)) AS "?column?") w(headers);
 END;
 
+-- Name: held_queues(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.held_queues() RETURNS text[]
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT coalesce(array_agg(h.queue), '{}')
+    FROM (
+        SELECT substr(b.name, 7) AS queue FROM redrive.breakers b WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
+        UNION
+        SELECT p.queue FROM redrive.paused_queues p
+    ) h
+$$;
+
 -- Name: import_letters(jsonb[], bytea[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[]) RETURNS TABLE(place bigint, id bigint, is_new boolean, is_reopened boolean)
@@ -3933,7 +3949,7 @@ CREATE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
-    LOCK TABLE redrive.jobs IN ACCESS SHARE MODE;
+    LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
     RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
@@ -3946,11 +3962,9 @@ CREATE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT EXISTS (
+    SELECT is_gated.queue = ANY (redrive.held_queues()) OR EXISTS (
         SELECT FROM redrive.breakers b
-        WHERE b.state <> 'closed'
-            AND (b.name = 'queue:' || is_gated.queue
-                 OR (b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))))
+        WHERE b.state <> 'closed' AND b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))
 $$;
 
 -- Name: is_held(regclass); Type: FUNCTION; Schema: redrive; Owner: -
@@ -4520,6 +4534,34 @@ BEGIN
 END
 $_$;
 
+-- Name: make_ready(tid[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    moved bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM redrive.jobs_delayed d
+        WHERE d.ctid = ANY (tids)
+        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
+                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
+                  d.outage_since, d.headers, d.group_key
+    )
+    INSERT INTO redrive.jobs
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
+           g.outage_since, g.headers, g.group_key
+    FROM gone g;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+
 -- Name: mask_ids(text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.mask_ids(message text) RETURNS text
@@ -4784,7 +4826,12 @@ BEGIN
             UNION ALL
             SELECT least(
                 (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
-                (SELECT d.queue FROM redrive.jobs_delayed d WHERE d.queue > k.queue ORDER BY d.queue LIMIT 1)
+                (SELECT d.queue FROM redrive.jobs_delayed d
+                 WHERE d.queue > k.queue
+                     AND d.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                 ORDER BY d.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
             ), k.steps + 1
             FROM known k
             WHERE k.queue IS NOT NULL AND k.steps < 1000
@@ -4950,6 +4997,15 @@ BEGIN
     GROUP BY 2;
 
     RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM redrive.paused_queues p
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_paused', ARRAY[p.queue, CASE WHEN p.ends_at IS NULL THEN 'none' ELSE 'planned' END], 1),
+        ('redrive_queue_paused_seconds', ARRAY[p.queue],
+            greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
+    ) v (metric, labels, value);
+
+    RETURN QUERY
     SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
     FROM unnest(queues) AS q (queue)
     CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
@@ -5110,9 +5166,16 @@ BEGIN
                        AS unhandled
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
+        LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
+        -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
             SELECT count(*) AS jobs
-            FROM (SELECT FROM redrive.jobs_delayed d WHERE d.queue = k.queue LIMIT cap + 1) few
+            FROM (
+                SELECT FROM redrive.jobs_delayed d
+                WHERE d.queue = k.queue
+                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
+                LIMIT cap + 1
+            ) few
         ) late
         LEFT JOIN LATERAL (
             SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
@@ -5603,6 +5666,41 @@ BEGIN
 END
 $$;
 
+-- Name: pause_queue(text, timestamp with time zone, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pause_queue(queue text, ends_at timestamp with time zone DEFAULT NULL::timestamp with time zone, duration interval DEFAULT NULL::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    until  timestamptz;
+BEGIN
+    PERFORM redrive.check_name('queue', pause_queue.queue);
+    IF pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a pause has an end or a duration, not both' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF pause_queue.duration <= '0' OR pause_queue.duration > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', pause_queue.duration
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF pause_queue.ends_at <= moment THEN
+        RAISE EXCEPTION 'redrive: the pause would end at %, which is in the past', pause_queue.ends_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'The clock of the database decides.';
+    ELSIF pause_queue.ends_at > moment + interval '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the pause would end at %; it may last at most 3650 days', pause_queue.ends_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Without an end, it lasts until the queue is resumed.';
+    END IF;
+    until := coalesce(pause_queue.ends_at, moment + pause_queue.duration, 'infinity');
+    INSERT INTO redrive.queue_pauses AS p (queue, paused_at, ends_at, person, reason)
+    VALUES (pause_queue.queue, moment, until, left(pause_queue.person, 200), left(pause_queue.reason, 1024))
+    ON CONFLICT ON CONSTRAINT queue_pauses_pkey DO UPDATE
+    SET paused_at = CASE WHEN p.ends_at > excluded.paused_at THEN p.paused_at ELSE excluded.paused_at END,
+        ends_at = excluded.ends_at, person = excluded.person, reason = excluded.reason;
+    PERFORM pg_notify('redrive_breaker', 'queue:' || pause_queue.queue);
+    RETURN redrive.record_act('pause_queue', pause_queue.person, pause_queue.reason, NULL, 0,
+        jsonb_build_object('queue', pause_queue.queue, 'ends_at', nullif(until, 'infinity')));
+END
+$$;
+
 -- Name: pause_schedule(text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
@@ -5942,17 +6040,6 @@ CREATE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
     SELECT g.queue::text FROM redrive.groups g
     UNION
     SELECT c.queue FROM closed c WHERE c.queue IS NOT NULL
-$$;
-
--- Name: queues_with_open_breaker(); Type: FUNCTION; Schema: redrive; Owner: -
-
-CREATE FUNCTION redrive.queues_with_open_breaker() RETURNS text[]
-    LANGUAGE sql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-    SELECT coalesce(array_agg(substr(b.name, 7)), '{}')
-    FROM redrive.breakers b
-    WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
 $$;
 
 -- Name: readmitted(redrive.dead_letters, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
@@ -6558,7 +6645,9 @@ BEGIN
     DELETE FROM redrive.groups g WHERE g.id = ANY (group_ids);
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
+    DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
+    DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
     DELETE FROM redrive.metric_deltas d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.metric_values v WHERE v.queue = remove_gameday.queue;
@@ -7005,6 +7094,27 @@ BEGIN
 END
 $$;
 
+-- Name: resume_queue(text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.resume_queue(queue text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    until timestamptz;
+BEGIN
+    PERFORM redrive.check_name('queue', resume_queue.queue);
+    DELETE FROM redrive.queue_pauses p WHERE p.queue = resume_queue.queue RETURNING p.ends_at INTO until;
+    IF until IS NULL OR until <= clock_timestamp() THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('resume_queue', resume_queue.person, resume_queue.reason, NULL, 0,
+        jsonb_build_object('queue', resume_queue.queue));
+    PERFORM pg_notify('redrive_breaker', 'queue:' || resume_queue.queue);
+    RETURN true;
+END
+$$;
+
 -- Name: retention_by_queue(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.retention_by_queue() RETURNS TABLE(queue text, state text, keep interval, action text, rule bigint)
@@ -7056,7 +7166,7 @@ DECLARE
 BEGIN
     EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM (SELECT * FROM %s LIMIT $1) t', heap)
         INTO live_rows, live_bytes USING max_rows + 1;
-    IF live_rows > max_rows OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
+    IF live_rows > max_rows OR live_bytes > 16777216 OR live_bytes * 4 > redrive.table_bytes(heap) OR redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     SELECT string_agg(quote_ident(a.attname), ', ') INTO columns
@@ -7133,7 +7243,7 @@ CREATE FUNCTION redrive.run_policies(holder uuid DEFAULT NULL::uuid, lease inter
     AS $$
 DECLARE
     moment         timestamptz := statement_timestamp();
-    without_queues text[] := redrive.queues_with_open_breaker();
+    without_queues text[] := redrive.held_queues();
     due            redrive.policies;
     tick           timestamptz;
     ids            bigint[];
@@ -7152,7 +7262,7 @@ BEGIN
     WHERE p.mode <> 'paused' AND p.next_at <= moment
         AND (p.holder IS NULL OR p.holder = run_policies.holder OR p.lease_until <= moment)
         AND redrive.is_hour_allowed(p.from_hour, p.to_hour, extract(hour FROM moment AT TIME ZONE 'UTC')::integer)
-        -- While its breaker is open the policy waits, and its tick is not consumed.
+        -- While its queue is held the policy waits, and its tick is not consumed.
         AND NOT (p.while_closed AND coalesce(p.filter ->> 'queue' = ANY (without_queues), false))
     ORDER BY p.next_at, p.id
     LIMIT 1
@@ -8857,6 +8967,23 @@ CREATE TABLE redrive.counter_keys (
 
 COMMENT ON COLUMN redrive.counter_keys.metric IS 'NULL: not published, but part of redrive_queue_live_jobs.';
 
+-- Name: delayed_marks; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.delayed_marks (
+    queue redrive.short_text NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+-- Name: TABLE delayed_marks; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
+
+-- Name: COLUMN delayed_marks.run_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';
+
 -- Name: details_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
 ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -9580,6 +9707,39 @@ CREATE TABLE redrive.migrations (
     applied_by text DEFAULT SESSION_USER NOT NULL
 );
 
+-- Name: queue_pauses; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.queue_pauses (
+    queue redrive.name NOT NULL,
+    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ends_at timestamp with time zone NOT NULL,
+    person text,
+    reason text
+);
+
+-- Name: TABLE queue_pauses; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.queue_pauses IS 'Pauses of queues. One that has ended remains until the next pause or resume.';
+
+-- Name: COLUMN queue_pauses.ends_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.queue_pauses.ends_at IS 'When it ends by itself; infinity: an operator must resume the queue.';
+
+-- Name: paused_queues; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.paused_queues AS
+ SELECT (p.queue)::text AS queue,
+    p.paused_at,
+    NULLIF(p.ends_at, 'infinity'::timestamp with time zone) AS ends_at,
+    p.person,
+    p.reason
+   FROM redrive.queue_pauses p
+  WHERE (p.ends_at > statement_timestamp());
+
+-- Name: VIEW paused_queues; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
+
 -- Name: policies_id_seq; Type: SEQUENCE; Schema: redrive; Owner: -
 
 ALTER TABLE redrive.policies ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -9682,8 +9842,19 @@ CREATE VIEW redrive.queues AS
             sum(g.quarantined) AS quarantined
            FROM redrive.failure_groups g
           GROUP BY g.queue
+        ), paused AS (
+         SELECT p.queue,
+            p.paused_at,
+            p.ends_at
+           FROM redrive.paused_queues p
         )
  SELECT queue,
+        CASE
+            WHEN (paused.paused_at IS NULL) THEN 'running'::text
+            ELSE 'paused'::text
+        END AS state,
+    paused.paused_at,
+    paused.ends_at AS pause_ends_at,
     COALESCE(ready.jobs, (0)::bigint) AS ready,
     COALESCE(delayed.jobs, (0)::bigint) AS delayed,
     COALESCE(leased.jobs, (0)::bigint) AS leased,
@@ -9695,11 +9866,12 @@ CREATE VIEW redrive.queues AS
     (COALESCE(dead.recovered, (0)::numeric))::bigint AS recovered,
     (COALESCE(dead.discarded, (0)::numeric))::bigint AS discarded,
     (COALESCE(dead.quarantined, (0)::numeric))::bigint AS quarantined
-   FROM ((((ready
+   FROM (((((ready
      FULL JOIN delayed USING (queue))
      FULL JOIN leased USING (queue))
      FULL JOIN served USING (queue))
-     FULL JOIN dead USING (queue));
+     FULL JOIN dead USING (queue))
+     FULL JOIN paused USING (queue));
 
 -- Name: VIEW queues; Type: COMMENT; Schema: redrive; Owner: -
 
@@ -10104,6 +10276,11 @@ ALTER TABLE ONLY redrive.counter_keys
 ALTER TABLE ONLY redrive.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
 
+-- Name: delayed_marks delayed_marks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.delayed_marks
+    ADD CONSTRAINT delayed_marks_pkey PRIMARY KEY (queue);
+
 -- Name: details details_group_id_digest_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.details
@@ -10198,6 +10375,11 @@ ALTER TABLE ONLY redrive.protections
 
 ALTER TABLE ONLY redrive.pruned_regressions
     ADD CONSTRAINT pruned_regressions_pkey PRIMARY KEY (queue);
+
+-- Name: queue_pauses queue_pauses_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.queue_pauses
+    ADD CONSTRAINT queue_pauses_pkey PRIMARY KEY (queue);
 
 -- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
