@@ -144,7 +144,7 @@ async function wakeup(jobs, every) {
   await Promise.all([pgPool.end(), workerPool.end()]);
 }
 
-// Works until told to stop. Standard input: `go EPOCH`, `count`, `stop`. Each job fails in its first
+// Works until `stop` arrives. Standard input: `go EPOCH`, `count`, `stop`. Each job fails in its first
 // `attempts` - 1 attempts. EPOCH is the time on the shared clock from which the report counts.
 async function work(jobs, attempts) {
   const seen = Array.from({ length: attempts }, () => new Bits(jobs));

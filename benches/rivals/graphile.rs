@@ -51,7 +51,7 @@ struct Count {
     ran: usize,
 }
 
-/// What a process did. Times are in milliseconds.
+/// The numbers that a process reports. Times are in milliseconds.
 #[derive(Deserialize)]
 struct Report {
     ran: usize,

@@ -6,7 +6,7 @@
 //! order_service work --gateway http://127.0.0.1:8080   # until SIGTERM or Ctrl-C
 //! ```
 //!
-//! What it shows: jobs enqueued in bulk, a handler in which `?` means "retry later" and
+//! It shows jobs enqueued in bulk, a handler in which `?` means "retry later" and
 //! [`Failure::reject`] means "never again", an idempotency key that survives retries, deaths
 //! and redrives, and a graceful stop. `cargo xtask demo` runs it through a Friday evening.
 

@@ -81,7 +81,7 @@ impl Coalescer {
             if line.running < STATEMENTS {
                 line.running += 1;
                 drop(line);
-                let _place = Place(self);
+                let _turn = Turn(self);
                 return alone(job, deadline, store);
             }
             line.calls += 1;
@@ -96,7 +96,7 @@ impl Coalescer {
         };
         match self.wait(number, &answer, until, deadline)? {
             Answer::Lead(batch) => {
-                let _place = Place(self);
+                let _turn = Turn(self);
                 lead(batch, until, store)
             }
             Answer::Stored(id) => Ok(id),
@@ -135,7 +135,7 @@ impl Coalescer {
                             .rev()
                             .for_each(|waiting| line.waiting.push_front(waiting));
                         drop(line);
-                        drop(Place(self));
+                        drop(Turn(self));
                         Err(late())
                     }
                     Ok(answer) => Ok(answer),
@@ -151,10 +151,10 @@ impl Coalescer {
     }
 }
 
-/// The place of a running statement. Dropping it starts the next one.
-struct Place<'a>(&'a Coalescer);
+/// The turn of a running statement. Dropping it starts the next one.
+struct Turn<'a>(&'a Coalescer);
 
-impl Drop for Place<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut line = self.0.line();
         line.running -= 1;
