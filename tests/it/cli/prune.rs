@@ -51,7 +51,7 @@ fn a_command_that_deletes_is_never_suggested() {
     assert!(
         paused
             .err
-            .contains("to pause a queue: redrive breaker open queue:NAME")
+            .contains("to pause a queue: redrive queue pause NAME")
             && !paused.err.contains("prune"),
         "{}",
         paused.err
