@@ -39,7 +39,7 @@ COMMENT ON COLUMN redrive.schedules.last_at IS 'The latest tick that was due whe
 -- The history of each schedule: its latest 100 entries.
 CREATE TABLE redrive.schedule_ticks (
     id       bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    schedule redrive.name NOT NULL,
+    schedule redrive.name NOT NULL REFERENCES redrive.schedules ON DELETE CASCADE,
     tick_at  timestamptz  NOT NULL,
     at       timestamptz  NOT NULL DEFAULT clock_timestamp(),
     outcome  text         COLLATE "C" NOT NULL CHECK (outcome IN ('fired', 'triggered', 'overlapped', 'missed')),
@@ -185,7 +185,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    DELETE FROM redrive.schedule_ticks t WHERE t.schedule = remove_schedule.name;
     PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
     RETURN true;
 END
@@ -254,7 +253,7 @@ BEGIN
     FROM redrive.schedules s
     WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
         AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
-    FOR UPDATE SKIP LOCKED;
+    FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;

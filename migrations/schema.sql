@@ -6812,7 +6812,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    DELETE FROM redrive.schedule_ticks t WHERE t.schedule = remove_schedule.name;
     PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
     RETURN true;
 END
@@ -8501,7 +8500,7 @@ BEGIN
     FROM redrive.schedules s
     WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
         AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
-    FOR UPDATE SKIP LOCKED;
+    FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -10698,3 +10697,8 @@ CREATE TRIGGER tally_changed_letters AFTER UPDATE ON redrive.dead_letters REFERE
 -- Name: dead_letters tally_removed_letters; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER tally_removed_letters AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_removed_letters();
+
+-- Name: schedule_ticks schedule_ticks_schedule_fkey; Type: FK CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.schedule_ticks
+    ADD CONSTRAINT schedule_ticks_schedule_fkey FOREIGN KEY (schedule) REFERENCES redrive.schedules(name) ON DELETE CASCADE;

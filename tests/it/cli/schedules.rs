@@ -138,10 +138,11 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
     }
     let shown = run(&test, 0, &["schedule", "show", "nightly"]);
     for text in [
-        "trace: 7",
-        "all, at most 100 of at most 7d",
-        "08:00:00 +00:00 (in ",
-        "{}",
+        "schedule nightly: in ",
+        "  header    trace: 7\n",
+        "  missed    all, at most 100 of at most 7d\n",
+        "08:00:00 +00:00\n",
+        "Payload:\n{}\n",
     ] {
         assert!(shown.out.contains(text), "{text}: {}", shown.out);
     }

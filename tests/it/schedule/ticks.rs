@@ -116,6 +116,24 @@ fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
 }
 
+#[test]
+fn a_worker_runs_missed_ticks_when_it_starts() {
+    let test = TestDatabase::migrated();
+    let (db, queue) = (test.open(), test.queue("orders"));
+    let mut client = test.client();
+    set(&db, &every("hourly", HOUR));
+    due_since(&mut client, "hourly", 3 * HOUR);
+    // The look for chores would find the schedule too. It waits for this lock.
+    let mut locker = test.client();
+    let mut lock = locker.transaction().unwrap();
+    lock.batch_execute("LOCK TABLE redrive.retention").unwrap();
+    let worker = ticking(&queue);
+    let fired = "SELECT count(*) FROM redrive.schedule_ticks WHERE outcome = 'fired'";
+    wait_until("the tick", SOON, || scalar(&mut client, fired) == 1);
+    lock.rollback().unwrap();
+    stop(worker);
+}
+
 /// Ticks until the schedule is in the future, over a new connection after each kill. Waits while there are `limit` jobs.
 fn tick_through_kills(test: &TestDatabase, limit: &AtomicI64) {
     'connected: loop {

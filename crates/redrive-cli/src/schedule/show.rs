@@ -7,7 +7,7 @@ use super::list::{next_tick, rhythm, schedule_json};
 use super::zoned::zoned;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{json_line, one_line, pretty, write_labelled};
+use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
 use crate::time::{exact, rfc3339};
 
 /// Show a schedule and the job of its ticks
@@ -37,10 +37,20 @@ impl ShowSchedule {
             json_line(cx.out, &schedule_json(&schedule))?;
             return Ok(Ending::Done);
         }
+        writeln!(
+            cx.out,
+            "schedule {}: {}\n",
+            schedule.name,
+            next_tick(&schedule)
+        )?;
         for (label, text) in rows(&schedule) {
-            write_labelled(cx.out, label, &text)?;
+            write_labelled(cx.out, &format!("  {label:<9} "), &one_line(&text))?;
         }
-        writeln!(cx.out, "\n{}", pretty(schedule.payload.get()))?;
+        writeln!(
+            cx.out,
+            "\nPayload:\n{}",
+            clean(&pretty(schedule.payload.get()))
+        )?;
         Ok(Ending::Done)
     }
 }
@@ -48,7 +58,7 @@ impl ShowSchedule {
 fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
     let zone = schedule.zone.as_deref();
     let next = match schedule.next_at {
-        Some(at) => format!("{} ({})", zoned(at, zone), next_tick(schedule)),
+        Some(at) => zoned(at, zone),
         None => "a worker has not read the cron line yet".to_owned(),
     };
     let missed = match schedule.missed {
@@ -60,7 +70,6 @@ fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
         Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
     };
     let mut rows = vec![
-        ("schedule", schedule.name.clone()),
         ("rhythm", rhythm(schedule)),
         ("next", next),
         ("queue", schedule.queue.clone()),

@@ -121,7 +121,8 @@ impl<'a> Chores<'a> {
             worked_at_last_turn: 0,
             retain_at: now + first,
             policies_at: None,
-            schedules_at: None,
+            // A tick may have been missed while no worker ran.
+            schedules_at: Some(now),
             unhandled: UnhandledKinds::default(),
             aged_rank: None,
             run: None,
