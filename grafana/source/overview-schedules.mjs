@@ -50,7 +50,7 @@ export const schedules = row(
       about: 'How many of the latest jobs of each schedule are dead letters, one after the other.',
       healthy: '0.',
       otherwise: 'read the letter of the latest job. Alert: RedriveScheduleFailing.',
-      type: ['redrive schedule history SCHEDULE', 'redrive dlq show LETTER'],
+      type: ['redrive schedule history SCHEDULE', 'redrive dlq show ID'],
     },
   }),
 );

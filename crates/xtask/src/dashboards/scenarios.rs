@@ -1,5 +1,7 @@
 //! The scenarios: together they change every metric of the catalogue.
 
+mod schedules;
+
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -73,6 +75,7 @@ impl Context<'_> {
                 .context("cannot enqueue a unique report")?;
         }
         self.enqueue("mails", "mail.welcome", "later", 12, 3)?;
+        self.set_schedules()?;
         self.pause()
     }
 
@@ -98,9 +101,7 @@ impl Context<'_> {
             "the breaker to open",
             "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'",
         )?;
-        self.redrive(&["queue", "pause", "mails", "--for=1h", "--reason=x"])?;
-        self.pause()?;
-        self.redrive(&["queue", "resume", "mails"])?;
+        self.pause_mails()?;
         self.set(|now| &now.is_tax_service_down, false);
         // The operator knows that the service is back and does not wait for the probe.
         self.redrive(&["breaker", "close", "tax-service"])?;
@@ -374,6 +375,7 @@ impl Context<'_> {
         )?;
         self.redrive(&["prune", "--older-than", "1d", "--yes"])?;
         self.redrive(&["audit", "counters"])?;
+        self.redrive(&["queue", "pause", "reports", "--reason=x"])?;
         for statement in [
             "ANALYZE",
             "VACUUM redrive.dead_letters",

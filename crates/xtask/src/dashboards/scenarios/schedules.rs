@@ -1,0 +1,49 @@
+//! Schedules and pauses of queues in the scenarios.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use redrive::schedule::{Overlap, Schedule};
+
+use super::super::context::Context;
+use super::super::workload;
+use super::operator;
+
+impl Context<'_> {
+    /// Sets a schedule whose ticks can overlap, one whose ticks are skipped then, and one whose jobs die.
+    pub(super) fn set_schedules(&self) -> Result<()> {
+        for (name, every, overlap, behavior) in [
+            ("heartbeat", 1, Overlap::Allow, "succeed"),
+            ("digest", 1, Overlap::Skip, "succeed"),
+            ("statement", 10, Overlap::Allow, "doomed"),
+        ] {
+            let schedule = Schedule::every(name, Duration::from_secs(every))
+                .with_context(|| format!("cannot make the schedule `{name}`"))?
+                .job("mails", workload::job("mail.welcome", behavior, 1)?)
+                .overlap(overlap);
+            self.db
+                .schedules()
+                .set(&schedule, &operator())
+                .with_context(|| format!("cannot set the schedule `{name}`"))?;
+        }
+        Ok(())
+    }
+
+    /// Pauses a queue and one of its schedules. The ticks of the others meet the jobs that wait.
+    pub(super) fn pause_mails(&mut self) -> Result<()> {
+        self.redrive(&["schedule", "pause", "heartbeat", "--reason=x"])?;
+        self.redrive(&["queue", "pause", "mails", "--for=1h", "--reason=x"])?;
+        self.wait_for_outcome("overlapped")?;
+        self.pause()?;
+        self.redrive(&["queue", "resume", "mails"])?;
+        self.redrive(&["schedule", "resume", "heartbeat"])?;
+        self.wait_for_outcome("missed")?;
+        self.redrive(&["schedule", "trigger", "heartbeat"])
+    }
+
+    fn wait_for_outcome(&mut self, outcome: &str) -> Result<()> {
+        let question =
+            format!("SELECT count(*) > 0 FROM redrive.schedule_ticks WHERE outcome = '{outcome}'");
+        self.wait_for(&format!("a tick with the outcome `{outcome}`"), &question)
+    }
+}
