@@ -3,6 +3,7 @@
 mod ageing;
 mod chores;
 mod deadline;
+mod follow_ups;
 mod handlers;
 mod idle;
 mod log_lines;

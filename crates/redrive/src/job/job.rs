@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
+use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
+use crate::job::new_job::NewJob;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,12 +46,6 @@ impl std::str::FromStr for JobId {
     }
 }
 
-/// Returns whole milliseconds for the database, rounded up so that nothing is early.
-pub(crate) fn milliseconds(time: Duration) -> i64 {
-    let up = time.as_nanos().div_ceil(1_000_000);
-    i64::try_from(up).unwrap_or(i64::MAX)
-}
-
 /// Flags shared by a running handler and the rest of the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -69,6 +65,7 @@ pub struct Job<P> {
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) payload: P,
     pub(crate) signal: Arc<Signal>,
+    pub(crate) follow_ups: FollowUps,
 }
 
 /// A claimed job without its payload. The slot, the handler and the settler share it.
@@ -129,6 +126,7 @@ impl<P> Job<P> {
             meta,
             payload,
             signal: Arc::default(),
+            follow_ups: FollowUps::default(),
         }
     }
 
@@ -191,6 +189,65 @@ impl<P> Job<P> {
         &self.meta.headers.0
     }
 
+    /// Adds a follow-up: a job of the same queue that is stored together with the end of this one.
+    ///
+    /// If the handler returns `Ok`, the transaction that ends this job stores its follow-ups, once.
+    /// If the handler fails, panics or exceeds its deadline, or if the lease was lost, they are
+    /// dropped, and the next attempt adds its own. At most 100 follow-ups per job, with payloads of
+    /// at most 4 MiB together. Delay, priority, attempts, headers and expiry work as in
+    /// [`enqueue_job`](crate::Queue::enqueue_job). A follow-up with a unique key that a live job
+    /// holds is not stored; the key of this job is free by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redrive::{Failure, Job, NewJob, Payload};
+    /// # use redrive::{Queue, Worker};
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Charge { order: i64 }
+    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Ship { order: i64 }
+    /// # impl Payload for Ship { const KIND: &'static str = "ship"; }
+    ///
+    /// fn charge(job: &Job<Charge>) -> Result<(), Failure> {
+    ///     let order = job.payload().order;
+    ///     // … charge the customer, then:
+    ///     job.then(NewJob::new(&Ship { order })?)?;
+    ///     Ok(())
+    /// }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let orders = Queue::new(&db, "follow-ups")?;
+    /// # orders.enqueue(&Charge { order: 42 })?;
+    /// # let ship = |job: &Job<Ship>| { assert_eq!(job.payload().order, 42); Ok(()) };
+    /// # let worker = Worker::builder(&orders).handle(charge).handle(ship).start()?;
+    /// # assert!(worker.drain(Duration::from_mins(1))?);
+    /// # assert_eq!(worker.stop(Duration::from_mins(1))?.stats.done, 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// If the database rejects a follow-up, for example because the worker's role may not enqueue,
+    /// nothing is stored and the attempt fails with that error.
+    ///
+    /// # Errors
+    /// *Invalid* if an option is out of range or a limit is exceeded. The follow-ups added before
+    /// are kept.
+    pub fn then(&self, job: NewJob) -> Result<()> {
+        self.follow_ups.add(&self.meta.queue, job)
+    }
+
+    /// Adds a follow-up for another queue of the same database; see [`then`](Job::then).
+    ///
+    /// # Errors
+    /// As [`then`](Job::then). *Invalid* also if the name is not valid; see
+    /// [`Queue::new`](crate::Queue::new).
+    pub fn then_in_queue(&self, queue: &str, job: NewJob) -> Result<()> {
+        self.follow_ups.add(&queue.into(), job)
+    }
+
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the
     /// job, the worker stops, or its lease may be lost.
     ///
@@ -198,17 +255,5 @@ impl<P> Job<P> {
     /// not check runs on, and its result is rejected.
     pub fn is_cancelled(&self) -> bool {
         self.signal.cancelled.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delay_is_never_rounded_down() {
-        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
-        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
-        assert_eq!(milliseconds(Duration::MAX), i64::MAX);
     }
 }

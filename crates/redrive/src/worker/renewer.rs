@@ -13,7 +13,7 @@ use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::atomic::Ordering;
