@@ -1,6 +1,7 @@
 //! The worker: running handlers, waking up, shutting down.
 
 mod ageing;
+mod checkpoints;
 mod chores;
 mod deadline;
 mod follow_ups;

@@ -10,6 +10,7 @@ pub(crate) mod headers;
 pub(crate) mod milliseconds;
 pub(crate) mod new_job;
 pub(crate) mod follow_up;
+pub(crate) mod checkpoint;
 #[allow(
     clippy::module_inception,
     reason = "the stage is named after its main type"

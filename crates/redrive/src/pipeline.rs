@@ -18,5 +18,6 @@ pub(crate) mod judge;
 pub(crate) mod settlement;
 pub(crate) mod tallies;
 pub(crate) mod settle;
+pub(crate) mod checkpoint;
 pub(crate) mod follow_up;
 pub(crate) mod reap;

@@ -45,6 +45,7 @@ mod library {
         pub(crate) mod milliseconds;
         pub(crate) mod new_job;
         pub(crate) mod follow_up;
+        pub(crate) mod checkpoint;
         pub(crate) mod job;
         pub(crate) mod operator;
     }
@@ -77,6 +78,7 @@ mod library {
         pub(crate) mod settlement;
         pub(crate) mod tallies;
         pub(crate) mod settle;
+        pub(crate) mod checkpoint;
         pub(crate) mod follow_up;
         pub(crate) mod reap;
     }

@@ -14,6 +14,12 @@ pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
 const RESERVED: &str = "redrive-";
 /// The header of a job that expires: milliseconds from its first enqueue. A redrive removes it.
 const EXPIRES_IN: &str = "redrive-expires-in-ms";
+/// The header of a job with a checkpoint: its JSON text.
+pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
+/// The header of a job that reported its progress.
+pub(crate) const PROGRESS: &str = "redrive-progress";
+/// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
+const RESERVED_BYTES: usize = 512;
 
 /// The headers of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +64,27 @@ impl Headers {
             )));
         }
         check_size("a job", &self.0)
+    }
+
+    /// Checks that a checkpoint fits beside the other headers of a job.
+    pub(crate) fn check_checkpoint(&self, checkpoint: &str) -> Result<()> {
+        let others = self.0.iter();
+        let others = others.filter(|(name, _)| *name != CHECKPOINT && *name != PROGRESS);
+        let bytes = others.map(header_bytes).sum::<usize>()
+            + header_bytes((&CHECKPOINT.to_owned(), &checkpoint.to_owned()))
+            + RESERVED_BYTES;
+        if bytes > MAX_HEADER_BYTES {
+            return Err(Error::invalid(format!(
+                "the checkpoint needs {bytes} bytes with the headers of its job; the limit is \
+                 {MAX_HEADER_BYTES}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the JSON text of the checkpoint.
+    pub(crate) fn checkpoint(&self) -> Option<&str> {
+        self.0.get(CHECKPOINT).map(String::as_str)
     }
 
     /// Returns the time from the first enqueue by which the job must start; `None`: it never expires.
@@ -142,6 +169,22 @@ mod tests {
         for bad in ["", "x", "-1", "1.5"] {
             assert_eq!(headers(&[(EXPIRES_IN, bad)]).expires_in(), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_checkpoint_fits_beside_the_other_headers() {
+        let fits = "x".repeat(MAX_HEADER_BYTES - RESERVED_BYTES - CHECKPOINT.len() - 8);
+        let old = headers(&[(CHECKPOINT, "old"), (PROGRESS, "old")]);
+        assert!(
+            old.check_checkpoint(&fits).is_ok(),
+            "it replaces the old one"
+        );
+        let error = old.check_checkpoint(&format!("{fits}x")).unwrap_err();
+        assert!(
+            error.is_invalid() && error.to_string().contains("65537 bytes"),
+            "{error}"
+        );
+        assert!(headers(&[("a", "1")]).check_checkpoint(&fits).is_err());
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::error::{Error, Result};
+use crate::job::checkpoint::Checkpoints;
 use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
 use crate::job::new_job::NewJob;
@@ -46,7 +50,7 @@ impl std::str::FromStr for JobId {
     }
 }
 
-/// Flags shared by a running handler and the rest of the worker.
+/// The state that a running handler shares with the rest of the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     /// The handler should end: deadline, cancel, stop, or an untrusted lease.
@@ -57,6 +61,8 @@ pub(crate) struct Signal {
     pub(crate) given_away: AtomicBool,
     /// Another slot replaced this one. Its thread ends with this job.
     pub(crate) replaced: AtomicBool,
+    /// What the handler saved for a later attempt.
+    pub(crate) checkpoints: Checkpoints,
 }
 
 /// A job, as its handler receives it.
@@ -184,9 +190,81 @@ impl<P> Job<P> {
     /// Returns the headers, by name.
     ///
     /// The job of a captured failure has those of the failure, and `redrive-source` and
-    /// `redrive-position`.
+    /// `redrive-position`. A job with a stored [checkpoint](Job::checkpoint) or
+    /// [progress](Job::progress) has `redrive-checkpoint` and `redrive-progress`.
     pub fn headers(&self) -> &BTreeMap<String, String> {
         &self.meta.headers.0
+    }
+
+    /// Saves a checkpoint, from which a later attempt can resume.
+    ///
+    /// The call takes no round trip: the next renewal of the lease stores the last checkpoint, at
+    /// most once per third of the lease, and so does a failure of the attempt. A crash, or a stop that
+    /// does not wait for the handler, loses at most the checkpoints since the last renewal. A checkpoint survives retries, crashes, death and
+    /// redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
+    /// letter, so redactions by pattern apply to it, and redactions by path do not.
+    ///
+    /// In [`handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction), only a failure
+    /// stores it, because the transaction holds the lease.
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// fn import(job: &Job<Vec<String>>) -> Result<(), Failure> {
+    ///     let rows = job.payload();
+    ///     let done: usize = job.last_checkpoint()?.unwrap_or(0);
+    ///     for (row, _text) in rows.iter().enumerate().skip(done) {
+    ///         // … import the row, then:
+    ///         job.checkpoint(&(row + 1))?;
+    ///         job.progress((row + 1) as f64 / rows.len() as f64, "rows");
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let job = Job::sample(vec!["a".to_owned(), "b".to_owned()]);
+    /// assert!(import(&job).is_ok());
+    /// assert_eq!(job.last_checkpoint::<usize>()?, Some(2));
+    /// # Ok::<(), redrive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* if the value cannot be JSON, or if its text and the headers of the job exceed 64
+    /// KiB together. The earlier checkpoint is kept.
+    pub fn checkpoint<T: Serialize>(&self, value: &T) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(|error| {
+            Error::invalid("the checkpoint cannot be serialized as JSON").caused_by(error)
+        })?;
+        self.meta.headers.check_checkpoint(&text)?;
+        self.signal.checkpoints.save(text);
+        Ok(())
+    }
+
+    /// Returns the last [checkpoint](Job::checkpoint) of this attempt or an earlier one.
+    ///
+    /// # Errors
+    /// *Invalid* if it is no `T`, for example after an update of the program or a redaction.
+    pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let saved = self.signal.checkpoints.last();
+        let Some(text) = saved.as_deref().or(self.meta.headers.checkpoint()) else {
+            return Ok(None);
+        };
+        serde_json::from_str(text).map(Some).map_err(|error| {
+            let expected = std::any::type_name::<T>();
+            Error::invalid(format!(
+                "the checkpoint of job {} is no {expected}",
+                self.meta.id
+            ))
+            .caused_by(error)
+        })
+    }
+
+    /// Reports how much is done, from 0.0 to 1.0, and the current step.
+    ///
+    /// Operators see the last report in `redrive job show` and in the letter, as the header
+    /// `redrive-progress`. It is stored together with the [checkpoint](Job::checkpoint). Keeps up to
+    /// 200 bytes of the step, and is dropped if the headers of the job leave no room.
+    pub fn progress(&self, fraction: f64, step: &str) {
+        self.signal.checkpoints.report(fraction, step);
     }
 
     /// Adds a follow-up: a job of the same queue that is stored together with the end of this one.

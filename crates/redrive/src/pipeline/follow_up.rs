@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
+use crate::pipeline::checkpoint::{self, Checkpoint};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
 use crate::pipeline::settle::settle;
@@ -20,17 +21,23 @@ use crate::sync::Row;
 /// The payloads of a statement, in bytes. One payload has at most 1 MiB.
 const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Writes verdicts as [`settle`] does, and the follow-ups of those that were written.
-pub(crate) fn settle_with_follow_ups(
+/// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
+/// of the finished jobs whose verdicts were written.
+pub(crate) fn settle_and_store(
     session: &mut Session,
     identity: &WorkerIdentity,
     settlements: &[Settlement],
 ) -> Result<HashSet<(LeaseId, JobId)>> {
     const DOING: &str = "settle jobs and store their follow-ups";
-    if !settlements.iter().any(Settlement::has_follow_ups) {
+    if settlements.iter().all(Settlement::is_verdict_only) {
         return settle(session, identity, settlements);
     }
     session.read_committed(DOING, |session| {
+        let checkpoints: Vec<Checkpoint<'_>> = settlements
+            .iter()
+            .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
+            .collect();
+        checkpoint::store(session, &checkpoints)?;
         let written = settle(session, identity, settlements)?;
         let of_written = settlements
             .iter()

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::error_report::ErrorReport;
 use crate::job::follow_up::FollowUp;
+use crate::job::payload::Json;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
@@ -284,6 +285,13 @@ pub(crate) fn conclude(
         | Verdict::Outage { .. } => None,
     };
     let run_time = now.saturating_duration_since(running.started);
+    let checkpoint = match &verdict {
+        Verdict::Done => None,
+        Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Outage { .. }
+        | Verdict::Dead { .. } => unstored(running),
+    };
     let settlement = Settlement {
         lease: running.lease,
         meta: Arc::clone(&running.meta),
@@ -296,6 +304,7 @@ pub(crate) fn conclude(
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
         follow_ups,
+        checkpoint,
     };
     let reports: Vec<BreakerReport> = reports.into_iter().chain(flooded).collect();
     let verdicts = slot_state.add_verdicts([settlement]);
@@ -306,6 +315,13 @@ pub(crate) fn conclude(
         _ = context.settle.send(Message::Breaker(report));
     }
     context.state.count_finished(Some(run_time));
+}
+
+/// Returns the headers of the last checkpoint, unless they are stored.
+fn unstored(running: &RunningJob) -> Option<Json> {
+    // Headers are strings, so they are valid JSON.
+    let unstored = running.signal.checkpoints.unstored().ok().flatten();
+    unstored.map(|unstored| unstored.headers)
 }
 
 /// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an

@@ -38,6 +38,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         cause: None,
         age: Duration::ZERO,
         follow_ups: Vec::new(),
+        checkpoint: None,
     }
 }
 

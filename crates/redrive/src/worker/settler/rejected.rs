@@ -11,7 +11,7 @@ use crate::pipeline::outcome::FailedAttempt;
 use crate::pipeline::settlement::Settlement;
 use crate::worker::state::Config;
 
-/// Returns the verdict without the texts of its error, which the database may have rejected.
+/// Returns the verdict without the texts of its error and without its checkpoint, which the database may have rejected.
 pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
     let verdict = match &settlement.verdict {
         Verdict::Done => Verdict::Done,
@@ -29,6 +29,7 @@ pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
     };
     Settlement {
         verdict,
+        checkpoint: None,
         ..settlement.clone()
     }
 }

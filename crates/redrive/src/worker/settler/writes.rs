@@ -13,7 +13,7 @@ use super::rejected::{failed, with_plain_report};
 use super::statements::in_statements;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::follow_up::settle_with_follow_ups;
+use crate::pipeline::follow_up::settle_and_store;
 use crate::pipeline::settle::settle_done;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
@@ -168,7 +168,7 @@ impl Settler<'_> {
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             db_caller.call("settle jobs", call_timeout(state), move |session| {
-                settle_with_follow_ups(session, &identity, &settlements)
+                settle_and_store(session, &identity, &settlements)
             })
         })?;
         let is_written = |one: &&Settlement| written.contains(&(one.lease, one.meta.id));
