@@ -258,27 +258,47 @@ fn a_transaction_that_fails_stores_its_checkpoint() {
 fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let (gate, found) = (Gate::new(), Found::default());
-    let mut client = test.client();
-    let worker = saving(&test.queue("orders"), &gate, &found);
-    let id = queue.enqueue(&Order { number: 7 }).unwrap();
+    let gate = Gate::new();
+    let cancelled = Arc::new(Mutex::new(None));
+    let worker = worker(&queue)
+        // A statement may take longer than this lease.
+        .lease(Duration::from_secs(6))
+        .handle({
+            let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
+            move |job: &Job<Order>| {
+                job.checkpoint(&7)?;
+                gate.pass();
+                *cancelled.lock().unwrap() = Some(job.is_cancelled());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    let mut locker = test.client();
+    let (mut client, mut locker) = (test.client(), test.client());
     let mut transaction = locker.transaction().unwrap();
-    let lock = "SELECT FROM redrive.leases FOR UPDATE";
-    transaction.query(lock, &[]).unwrap();
+    transaction
+        .query("SELECT FROM redrive.leases FOR UPDATE", &[])
+        .unwrap();
     let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
     let before = scalar(&mut client, expiry);
-    wait_until("several renewals", SOON, || {
-        scalar(&mut client, expiry) > before + 3000
+    wait_until("renewals for more than a lease", SOON, || {
+        scalar(&mut client, expiry) > before + 7000
     });
+    assert_eq!(checkpoint(&queue, id), None);
     drop(transaction);
     wait_until("the checkpoint to be stored", SOON, || {
         checkpoint(&queue, id).is_some()
     });
     gate.open();
     drained(&queue);
-    assert_eq!(stop(worker).stats.lost, 0);
+    stop(worker);
+    assert_eq!(
+        *cancelled.lock().unwrap(),
+        Some(false),
+        "its lease was safe"
+    );
 }
 
 #[test]
