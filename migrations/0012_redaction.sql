@@ -18,7 +18,6 @@ COMMENT ON COLUMN redrive.redactions.queue IS 'NULL: every queue.';
 COMMENT ON COLUMN redrive.redactions.kind IS 'NULL: every kind.';
 COMMENT ON COLUMN redrive.redactions.paths IS 'JSON pointers into the payload, such as /card/number; * stands for every element of an array or member of an object.';
 COMMENT ON COLUMN redrive.redactions.patterns IS 'PostgreSQL regular expressions, for error texts, headers and bytes that are not JSON.';
-
 COMMENT ON COLUMN redrive.redactions.keep_types IS 'Replace a payload value by one of its own type: 0, false, null, [], {}.';
 
 -- Rejects a rule that cannot be applied, before a death depends on it.
@@ -231,8 +230,10 @@ BEGIN
                 FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
             IF jsonb_typeof(letter.headers) = 'object' THEN
                 letter.headers := (
-                    SELECT coalesce(jsonb_object_agg(h.name, redrive.redact_text(h.value, pattern)), '{}')
-                    FROM jsonb_each_text(letter.headers) AS h (name, value));
+                    -- A long value must not grow over the limit of the headers.
+                    SELECT coalesce(jsonb_object_agg(h.name, CASE WHEN length(r.value) > greatest(length(h.value), 1024)
+                        THEN '[redacted]' ELSE r.value END), '{}') FROM jsonb_each_text(letter.headers) AS h (name, value)
+                    CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value));
             END IF;
             IF letter.payload IS NULL THEN
                 bytes := redrive.redact_bytes(letter.raw, pattern);

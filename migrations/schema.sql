@@ -6162,8 +6162,10 @@ BEGIN
                 FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
             IF jsonb_typeof(letter.headers) = 'object' THEN
                 letter.headers := (
-                    SELECT coalesce(jsonb_object_agg(h.name, redrive.redact_text(h.value, pattern)), '{}')
-                    FROM jsonb_each_text(letter.headers) AS h (name, value));
+                    -- A long value must not grow over the limit of the headers.
+                    SELECT coalesce(jsonb_object_agg(h.name, CASE WHEN length(r.value) > greatest(length(h.value), 1024)
+                        THEN '[redacted]' ELSE r.value END), '{}') FROM jsonb_each_text(letter.headers) AS h (name, value)
+                    CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value));
             END IF;
             IF letter.payload IS NULL THEN
                 bytes := redrive.redact_bytes(letter.raw, pattern);

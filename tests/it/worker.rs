@@ -1,8 +1,10 @@
 //! The worker: running handlers, waking up, shutting down.
 
 mod ageing;
+mod checkpoints;
 mod chores;
 mod deadline;
+mod follow_ups;
 mod handlers;
 mod idle;
 mod log_lines;

@@ -7,11 +7,14 @@ pub(crate) mod error_report;
 pub(crate) mod failure;
 pub(crate) mod backoff;
 pub(crate) mod headers;
+pub(crate) mod milliseconds;
+pub(crate) mod new_job;
+pub(crate) mod follow_up;
+pub(crate) mod checkpoint;
 #[allow(
     clippy::module_inception,
     reason = "the stage is named after its main type"
 )]
 pub(crate) mod job;
-pub(crate) mod new_job;
 pub(crate) mod duration;
 pub(crate) mod operator;

@@ -31,7 +31,7 @@ pub use job::job::{Job, JobId};
 pub use job::new_job::NewJob;
 pub use job::operator::Operator;
 pub use job::payload::Payload;
-pub use pipeline::enqueue::Enqueued;
+pub use pipeline::insert::Enqueued;
 pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
 pub use worker::registry::Handlers;
@@ -64,6 +64,7 @@ pub mod limits {
     pub use crate::dlq::capture::MAX_CAPTURE_BYTES;
     pub use crate::dlq::policy::MAX_POLICY_BATCH;
     pub use crate::job::backoff::MAX_BACKOFF;
+    pub use crate::job::follow_up::{MAX_FOLLOW_UP_BYTES, MAX_FOLLOW_UPS};
     pub use crate::job::name::MAX_NAME_CHARS;
     pub use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES};
     pub use crate::job::payload::MAX_PAYLOAD_BYTES;

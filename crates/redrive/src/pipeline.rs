@@ -3,6 +3,7 @@
 pub(crate) mod buckets;
 pub(crate) mod coalesce;
 pub(crate) mod queue;
+pub(crate) mod insert;
 pub(crate) mod copy;
 pub(crate) mod enqueue;
 pub(crate) mod promote;
@@ -17,4 +18,6 @@ pub(crate) mod judge;
 pub(crate) mod settlement;
 pub(crate) mod tallies;
 pub(crate) mod settle;
+pub(crate) mod checkpoint;
+pub(crate) mod follow_up;
 pub(crate) mod reap;

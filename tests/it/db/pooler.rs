@@ -2,6 +2,7 @@
 //!
 //! Everything works through it, and nothing is left on a connection between transactions.
 
+mod checkpoints;
 mod jobs;
 mod operation;
 mod schedules;

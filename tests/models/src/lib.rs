@@ -42,8 +42,11 @@ mod library {
         pub(crate) mod failure;
         pub(crate) mod backoff;
         pub(crate) mod headers;
-        pub(crate) mod job;
+        pub(crate) mod milliseconds;
         pub(crate) mod new_job;
+        pub(crate) mod follow_up;
+        pub(crate) mod checkpoint;
+        pub(crate) mod job;
         pub(crate) mod operator;
     }
 
@@ -62,6 +65,7 @@ mod library {
         pub(crate) mod buckets;
         pub(crate) mod coalesce;
         pub(crate) mod queue;
+        pub(crate) mod insert;
         pub(crate) mod promote;
         pub(crate) mod claim;
         pub(crate) mod breaker;
@@ -74,6 +78,8 @@ mod library {
         pub(crate) mod settlement;
         pub(crate) mod tallies;
         pub(crate) mod settle;
+        pub(crate) mod checkpoint;
+        pub(crate) mod follow_up;
         pub(crate) mod reap;
     }
 

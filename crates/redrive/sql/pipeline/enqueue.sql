@@ -1,6 +1,6 @@
 -- Purpose: stores jobs in one queue and notifies its workers if one is waiting. Ready jobs go to the
 --          current segment, delayed jobs to jobs_delayed.
--- Called by: pipeline/enqueue.rs, for up to 1,000 jobs, on the library's or the caller's connection.
+-- Called by: pipeline/insert.rs, for up to 1,000 jobs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text[]    kinds
 -- $3 json[]    payloads

@@ -1,6 +1,6 @@
 -- Purpose: stores one job that is ready at once and has no unique key, which is the common case.
 --          It does the same as enqueue.sql but starts in half the time, because it has no other branches.
--- Called by: pipeline/enqueue.rs, on the library's or the caller's connection.
+-- Called by: pipeline/insert.rs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text      kind
 -- $3 json      payload

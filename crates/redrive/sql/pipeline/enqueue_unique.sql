@@ -1,6 +1,6 @@
 -- Purpose: stores jobs in one queue when at least one has a unique key or headers. A job with a key is
 --          stored only if no live job of the queue holds that key. Other batches use enqueue.sql.
--- Called by: pipeline/enqueue.rs, for up to 1,000 jobs, on the library's or the caller's connection.
+-- Called by: pipeline/insert.rs, for up to 1,000 jobs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text[]    kinds
 -- $3 json[]    payloads

@@ -73,6 +73,7 @@ statements! {
     END_PROBE = "pipeline" / "end_probe";
     SETTLE_DONE = "pipeline" / "settle_done";
     SETTLE = "pipeline" / "settle";
+    CHECKPOINT = "pipeline" / "checkpoint";
     RELEASE = "pipeline" / "release";
     GIVE_BACK = "pipeline" / "give_back";
     REAP = "pipeline" / "reap";

@@ -8,7 +8,8 @@ use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
-use crate::job::job::{JobId, milliseconds};
+use crate::job::job::JobId;
+use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 
 /// The letters per statement of a discard or a reopening.

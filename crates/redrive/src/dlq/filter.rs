@@ -18,7 +18,8 @@ use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::duration::MAX_DURATION;
-use crate::job::job::{JobId, milliseconds};
+use crate::job::job::JobId;
+use crate::job::milliseconds::milliseconds;
 use crate::job::payload::Json;
 
 pub use payload::Comparison;

@@ -16,7 +16,7 @@ use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Policies;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::operator::Operator;
 

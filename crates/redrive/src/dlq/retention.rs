@@ -15,7 +15,7 @@ use crate::db::sql;
 use crate::dlq::handle::RetentionRules;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::operator::Operator;
 

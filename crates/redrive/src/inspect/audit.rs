@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::db::admin::Admin;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
 

@@ -12,7 +12,8 @@ use crate::dlq::filter::payload::{Comparison, PayloadCondition};
 use crate::error::{Error, Result};
 use crate::inspect::state::JobState;
 use crate::job::duration::MAX_DURATION;
-use crate::job::job::{JobId, milliseconds};
+use crate::job::job::JobId;
+use crate::job::milliseconds::milliseconds;
 use crate::job::payload::Json;
 
 /// Selects live jobs. An empty filter selects all of them; each method narrows it.

@@ -6,7 +6,7 @@ use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use jiff::{Span, SpanRelativeTo, SpanRound, Unit};
 
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 
 /// The longest duration that can be written: 100 years.
 pub(crate) const MAX_DURATION: Duration = Duration::from_hours(100 * 365 * 24);

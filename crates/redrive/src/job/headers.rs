@@ -18,6 +18,12 @@ const EXPIRES_IN: &str = "redrive-expires-in-ms";
 /// The headers of the job of a schedule: its name, and the time of the tick in RFC 3339.
 const SCHEDULE: &str = "redrive-schedule";
 const SCHEDULED_FOR: &str = "redrive-scheduled-for";
+/// The header of a job with a checkpoint: its JSON text.
+pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
+/// The header of a job that reported its progress.
+pub(crate) const PROGRESS: &str = "redrive-progress";
+/// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
+const RESERVED_BYTES: usize = 512;
 
 /// The headers of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +68,27 @@ impl Headers {
             )));
         }
         check_size("a job", &self.0)
+    }
+
+    /// Checks that a checkpoint fits beside the other headers of a job.
+    pub(crate) fn check_checkpoint(&self, checkpoint: &str) -> Result<()> {
+        let others = self.0.iter();
+        let others = others.filter(|(name, _)| *name != CHECKPOINT && *name != PROGRESS);
+        let bytes = others.map(header_bytes).sum::<usize>()
+            + header_bytes((&CHECKPOINT.to_owned(), &checkpoint.to_owned()))
+            + RESERVED_BYTES;
+        if bytes > MAX_HEADER_BYTES {
+            return Err(Error::invalid(format!(
+                "the checkpoint needs {bytes} bytes with the headers of its job; the limit is \
+                 {MAX_HEADER_BYTES}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the JSON text of the checkpoint.
+    pub(crate) fn checkpoint(&self) -> Option<&str> {
+        self.0.get(CHECKPOINT).map(String::as_str)
     }
 
     /// Returns the time from the first enqueue by which the job must start; `None`: it never expires.
@@ -184,6 +211,22 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    #[test]
+    fn a_checkpoint_fits_beside_the_other_headers() {
+        let fits = "x".repeat(MAX_HEADER_BYTES - RESERVED_BYTES - CHECKPOINT.len() - 8);
+        let old = headers(&[(CHECKPOINT, "old"), (PROGRESS, "old")]);
+        assert!(
+            old.check_checkpoint(&fits).is_ok(),
+            "it replaces the old one"
+        );
+        let error = old.check_checkpoint(&format!("{fits}x")).unwrap_err();
+        assert!(
+            error.is_invalid() && error.to_string().contains("65537 bytes"),
+            "{error}"
+        );
+        assert!(headers(&[("a", "1")]).check_checkpoint(&fits).is_err());
     }
 
     #[test]

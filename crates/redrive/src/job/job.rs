@@ -5,8 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::error::{Error, Result};
+use crate::job::checkpoint::Checkpoints;
+use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
+use crate::job::new_job::NewJob;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,13 +50,7 @@ impl std::str::FromStr for JobId {
     }
 }
 
-/// Returns whole milliseconds for the database, rounded up so that nothing is early.
-pub(crate) fn milliseconds(time: Duration) -> i64 {
-    let up = time.as_nanos().div_ceil(1_000_000);
-    i64::try_from(up).unwrap_or(i64::MAX)
-}
-
-/// Flags shared by a running handler and the rest of the worker.
+/// The state that a running handler shares with the rest of the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     /// The handler should end: deadline, cancel, stop, or an untrusted lease.
@@ -61,6 +61,8 @@ pub(crate) struct Signal {
     pub(crate) given_away: AtomicBool,
     /// Another slot replaced this one. Its thread ends with this job.
     pub(crate) replaced: AtomicBool,
+    /// What the handler saved for a later attempt.
+    pub(crate) checkpoints: Checkpoints,
 }
 
 /// A job, as its handler receives it.
@@ -69,6 +71,7 @@ pub struct Job<P> {
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) payload: P,
     pub(crate) signal: Arc<Signal>,
+    pub(crate) follow_ups: FollowUps,
 }
 
 /// A claimed job without its payload. The slot, the handler and the settler share it.
@@ -129,6 +132,7 @@ impl<P> Job<P> {
             meta,
             payload,
             signal: Arc::default(),
+            follow_ups: FollowUps::default(),
         }
     }
 
@@ -200,9 +204,140 @@ impl<P> Job<P> {
     /// Returns the headers, by name.
     ///
     /// The job of a captured failure has those of the failure, and `redrive-source` and
-    /// `redrive-position`.
+    /// `redrive-position`. A job with a stored [checkpoint](Job::checkpoint) or
+    /// [progress](Job::progress) has `redrive-checkpoint` and `redrive-progress`.
     pub fn headers(&self) -> &BTreeMap<String, String> {
         &self.meta.headers.0
+    }
+
+    /// Saves a checkpoint, from which a later attempt can resume.
+    ///
+    /// The call takes no round trip: the next renewal of the lease stores the last checkpoint, at
+    /// most once per third of the lease, and so does a failure of the attempt. A crash, or a stop that
+    /// does not wait for the handler, loses at most the checkpoints since the last renewal. A checkpoint survives retries, crashes, death and
+    /// redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
+    /// letter, so redactions by pattern apply to it, and redactions by path do not.
+    ///
+    /// In [`handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction), only a failure
+    /// stores it, because the transaction holds the lease.
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// fn import(job: &Job<Vec<String>>) -> Result<(), Failure> {
+    ///     let rows = job.payload();
+    ///     let done: usize = job.last_checkpoint()?.unwrap_or(0);
+    ///     for (row, _text) in rows.iter().enumerate().skip(done) {
+    ///         // … import the row, then:
+    ///         job.checkpoint(&(row + 1))?;
+    ///         job.progress((row + 1) as f64 / rows.len() as f64, "rows");
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let job = Job::sample(vec!["a".to_owned(), "b".to_owned()]);
+    /// assert!(import(&job).is_ok());
+    /// assert_eq!(job.last_checkpoint::<usize>()?, Some(2));
+    /// # Ok::<(), redrive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* if the value cannot be JSON, or if its text and the headers of the job exceed 64
+    /// KiB together. The earlier checkpoint is kept.
+    pub fn checkpoint<T: Serialize>(&self, value: &T) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(|error| {
+            Error::invalid("the checkpoint cannot be serialized as JSON").caused_by(error)
+        })?;
+        self.meta.headers.check_checkpoint(&text)?;
+        self.signal.checkpoints.save(text);
+        Ok(())
+    }
+
+    /// Returns the last [checkpoint](Job::checkpoint) of this attempt or an earlier one.
+    ///
+    /// # Errors
+    /// *Invalid* if it is no `T`, for example after an update of the program or a redaction.
+    pub fn last_checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let saved = self.signal.checkpoints.last();
+        let Some(text) = saved.as_deref().or(self.meta.headers.checkpoint()) else {
+            return Ok(None);
+        };
+        serde_json::from_str(text).map(Some).map_err(|error| {
+            let expected = std::any::type_name::<T>();
+            Error::invalid(format!(
+                "the checkpoint of job {} is no {expected}",
+                self.meta.id
+            ))
+            .caused_by(error)
+        })
+    }
+
+    /// Reports how much is done, from 0.0 to 1.0, and the current step.
+    ///
+    /// Operators see the last report in `redrive job show` and in the letter, as the header
+    /// `redrive-progress`. It is stored together with the [checkpoint](Job::checkpoint). Keeps up to
+    /// 200 bytes of the step, and is dropped if the headers of the job leave no room.
+    pub fn progress(&self, fraction: f64, step: &str) {
+        self.signal.checkpoints.report(fraction, step);
+    }
+
+    /// Adds a follow-up: a job of the same queue that is stored together with the end of this one.
+    ///
+    /// If the handler returns `Ok`, the transaction that ends this job stores its follow-ups, once.
+    /// If the handler fails, panics or exceeds its deadline, or if the lease was lost, they are
+    /// dropped, and the next attempt adds its own. At most 100 follow-ups per job, with payloads of
+    /// at most 4 MiB together. Delay, priority, attempts, headers and expiry work as in
+    /// [`enqueue_job`](crate::Queue::enqueue_job). A follow-up with a unique key that a live job
+    /// holds is not stored; the key of this job is free by then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redrive::{Failure, Job, NewJob, Payload};
+    /// # use redrive::{Queue, Worker};
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Charge { order: i64 }
+    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Ship { order: i64 }
+    /// # impl Payload for Ship { const KIND: &'static str = "ship"; }
+    ///
+    /// fn charge(job: &Job<Charge>) -> Result<(), Failure> {
+    ///     let order = job.payload().order;
+    ///     // … charge the customer, then:
+    ///     job.then(NewJob::new(&Ship { order })?)?;
+    ///     Ok(())
+    /// }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let orders = Queue::new(&db, "follow-ups")?;
+    /// # orders.enqueue(&Charge { order: 42 })?;
+    /// # let ship = |job: &Job<Ship>| { assert_eq!(job.payload().order, 42); Ok(()) };
+    /// # let worker = Worker::builder(&orders).handle(charge).handle(ship).start()?;
+    /// # assert!(worker.drain(Duration::from_mins(1))?);
+    /// # assert_eq!(worker.stop(Duration::from_mins(1))?.stats.done, 2);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// If the database rejects a follow-up, for example because the worker's role may not enqueue,
+    /// nothing is stored and the attempt fails with that error.
+    ///
+    /// # Errors
+    /// *Invalid* if an option is out of range or a limit is exceeded. The follow-ups added before
+    /// are kept.
+    pub fn then(&self, job: NewJob) -> Result<()> {
+        self.follow_ups.add(&self.meta.queue, job)
+    }
+
+    /// Adds a follow-up for another queue of the same database; see [`then`](Job::then).
+    ///
+    /// # Errors
+    /// As [`then`](Job::then). *Invalid* also if the name is not valid; see
+    /// [`Queue::new`](crate::Queue::new).
+    pub fn then_in_queue(&self, queue: &str, job: NewJob) -> Result<()> {
+        self.follow_ups.add(&queue.into(), job)
     }
 
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the
@@ -212,17 +347,5 @@ impl<P> Job<P> {
     /// not check runs on, and its result is rejected.
     pub fn is_cancelled(&self) -> bool {
         self.signal.cancelled.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delay_is_never_rounded_down() {
-        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
-        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
-        assert_eq!(milliseconds(Duration::MAX), i64::MAX);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::headers::Headers;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
 

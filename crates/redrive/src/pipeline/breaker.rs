@@ -13,7 +13,7 @@ use crate::db::admin::Admin;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::pipeline::claim::WorkerId;
 use crate::sync::Row;

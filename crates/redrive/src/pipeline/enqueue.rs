@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::{GenericClient, Row};
+use postgres::GenericClient;
 
 use crate::db::session::Parameter;
-use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
-use crate::job::payload::{Json, Payload};
+use crate::job::payload::Payload;
 use crate::pipeline::copy;
+use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert};
 use crate::pipeline::queue::Queue;
-
-/// Above this many jobs an enqueue uses COPY. Up to it, one INSERT is as fast.
-const MAX_INSERTED_JOBS: usize = 1000;
 
 impl Queue {
     /// Stores a job with this payload and returns its id. The job is durable when the call returns.
@@ -215,25 +212,6 @@ impl Queue {
     }
 }
 
-/// The result of enqueueing a job that may have a [unique key](NewJob::unique).
-// Exhaustive: a job is stored or it is not, and callers should handle both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enqueued {
-    /// The job was stored under this id.
-    New(JobId),
-    /// Nothing was stored: this live job holds the key.
-    Existing(JobId),
-}
-
-impl Enqueued {
-    /// Returns the id of the stored job, or of the job that holds the key.
-    pub fn id(self) -> JobId {
-        match self {
-            Enqueued::New(id) | Enqueued::Existing(id) => id,
-        }
-    }
-}
-
 fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
     enqueued.iter().map(|job| job.id()).collect()
 }
@@ -275,55 +253,4 @@ fn at_position(index: usize, jobs: usize, error: Error) -> Error {
         ))
         .caused_by(error),
     }
-}
-
-/// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
-///
-/// A plain job takes scalars. Jobs with a key or headers use a separate statement, so that other jobs
-/// do not pay for them.
-fn insert(
-    queue: &str,
-    jobs: &[NewJob],
-    run: impl FnOnce(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>>,
-) -> Result<Vec<Enqueued>> {
-    let id = |row: &Row| JobId::new(row.get("id"));
-    if let [job] = jobs
-        && job.is_plain()
-    {
-        let attempts = job.max_attempts.cast_signed();
-        let values: [Parameter<'_>; 5] =
-            [&queue, &job.kind, &job.payload, &job.priority, &attempts];
-        let rows = run(&sql::ENQUEUE_ONE, &values)?;
-        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
-    }
-    let kinds: Vec<&str> = jobs.iter().map(|job| &*job.kind).collect();
-    let payloads: Vec<&Json> = jobs.iter().map(|job| &job.payload).collect();
-    let delays: Vec<i64> = jobs.iter().map(NewJob::delay_ms).collect();
-    let priorities: Vec<i16> = jobs.iter().map(|job| job.priority).collect();
-    let attempts: Vec<i32> = jobs
-        .iter()
-        .map(|job| job.max_attempts.cast_signed())
-        .collect();
-    let mut values: Vec<Parameter<'_>> =
-        vec![&queue, &kinds, &payloads, &delays, &priorities, &attempts];
-    if !jobs
-        .iter()
-        .any(|job| job.unique_key.is_some() || job.has_headers())
-    {
-        let rows = run(&sql::ENQUEUE, &values)?;
-        return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
-    }
-    let keys: Vec<Option<&str>> = jobs.iter().map(|job| job.unique_key.as_deref()).collect();
-    let headers: Vec<Option<Json>> = jobs
-        .iter()
-        .map(NewJob::stored_headers)
-        .collect::<Result<_>>()?;
-    values.push(&keys);
-    values.push(&headers);
-    let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
-    let enqueued = |row: &Row| match row.get("is_new") {
-        true => Enqueued::New(id(row)),
-        false => Enqueued::Existing(id(row)),
-    };
-    Ok(rows.iter().map(enqueued).collect())
 }

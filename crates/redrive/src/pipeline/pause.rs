@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 

@@ -12,7 +12,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::{MAX_CRASHES, WorkerId};
 
 /// The maximum number of leases, jobs and bytes reaped by one statement, but at least one lease.

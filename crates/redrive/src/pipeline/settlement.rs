@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
+use crate::job::payload::Json;
 use crate::pipeline::claim::{LeaseId, WorkerId};
 use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::Verdict;
@@ -30,11 +32,27 @@ pub(crate) struct Settlement {
     pub(crate) cause: Option<FailureCause>,
     /// The time since the first enqueue of the job.
     pub(crate) age: Duration,
+    /// The jobs to store with the verdict. Only a finished job has any.
+    pub(crate) follow_ups: Vec<FollowUp>,
+    /// The headers of its last checkpoint, if they are not stored. A finished job has none.
+    pub(crate) checkpoint: Option<Json>,
 }
 
 impl Settlement {
+    /// Whether the settle writes only the verdict.
+    pub(crate) fn is_verdict_only(&self) -> bool {
+        !self.has_follow_ups() && self.checkpoint.is_none()
+    }
+
+    pub(crate) fn has_follow_ups(&self) -> bool {
+        !self.follow_ups.is_empty()
+    }
+
     /// Whether the job only has to be deleted.
     pub(crate) fn is_plain_done(&self) -> bool {
-        self.verdict == Verdict::Done && self.meta.generation == 0 && !self.meta.is_unique
+        self.verdict == Verdict::Done
+            && self.meta.generation == 0
+            && !self.meta.is_unique
+            && !self.has_follow_ups()
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::config;
 use crate::job::backoff::{Backoff, MAX_BACKOFF};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, NewJob};
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::demand::{MAX_BATCH, demand, wanted};

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::job::duration::format_duration;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::schedule::cron::CronLine;
 use crate::schedule::zone::Zone;
 

@@ -25,7 +25,7 @@ use crate::dlq::policy::{Tick, run_policies};
 use crate::dlq::retention::retain_a_batch;
 use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::schedule::tick::pause;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, Sender, select};

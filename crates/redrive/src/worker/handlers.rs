@@ -14,10 +14,12 @@ use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
+use crate::job::follow_up::{FollowUp, FollowUps};
 use crate::job::job::{Job, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::follow_up;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Transaction;
 
@@ -71,12 +73,19 @@ impl HandlerOptions {
 /// How a handler ended its job.
 #[derive(Debug)]
 pub(crate) enum AttemptResult {
-    /// The outcome must be judged and settled.
-    Judge(Outcome),
+    /// The outcome must be judged and settled, with the follow-ups of a success.
+    Judge(Outcome, Vec<FollowUp>),
     /// The handler's transaction settled the job.
     Settled,
     /// The handler's transaction found the lease lost and did nothing.
     Lost,
+}
+
+impl AttemptResult {
+    /// Returns the result of an attempt without follow-ups.
+    fn of(outcome: Outcome) -> AttemptResult {
+        AttemptResult::Judge(outcome, Vec::new())
+    }
 }
 
 type HandlerFn = Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> AttemptResult + Send + Sync>;
@@ -182,15 +191,20 @@ where
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        AttemptResult::Judge(match decode::<P>(claimed, signal) {
-            Ok(job) => {
-                let function = &function;
-                // The payload is dropped inside, so that a panic in Drop counts as a panic of the
-                // handler.
-                run_handler(move || function(&{ job }))
-            }
-            Err(report) => Outcome::Undecodable(report),
-        })
+        let job = match decode::<P>(claimed, signal) {
+            Ok(job) => job,
+            Err(report) => return AttemptResult::of(Outcome::Undecodable(report)),
+        };
+        let mut follow_ups = Vec::new();
+        // The payload is dropped inside, so that a panic in Drop counts as a panic of the handler.
+        let outcome = run_handler(|| {
+            function(&job)?;
+            let added = job.follow_ups.take();
+            drop(job);
+            follow_ups = added;
+            Ok(())
+        });
+        AttemptResult::Judge(outcome, follow_ups)
     };
     handler(options, Arc::new(call), false)
 }
@@ -213,7 +227,7 @@ where
         let lease = claimed.lease;
         let job = match decode::<P>(claimed, signal) {
             Ok(job) => job,
-            Err(report) => return AttemptResult::Judge(Outcome::Undecodable(report)),
+            Err(report) => return AttemptResult::of(Outcome::Undecodable(report)),
         };
         let mut held = true;
         let outcome = run_handler(|| {
@@ -229,13 +243,13 @@ where
             | Outcome::Undecodable(_)
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
-            | Outcome::TimedOut(_) => AttemptResult::Judge(outcome),
+            | Outcome::TimedOut(_) => AttemptResult::of(outcome),
         }
     };
     handler(options, Arc::new(call), true)
 }
 
-/// Ends the lease, runs the handler and commits. Returns `false` if the lease was lost and nothing
+/// Ends the lease, runs the handler, stores its follow-ups and commits. Returns `false` if the lease was lost and nothing
 /// was done.
 fn transact<P>(
     session: &mut Session,
@@ -279,6 +293,14 @@ fn transact<P>(
             .query_typed(sql::FREE_KEY.text, &sql::FREE_KEY.typed(&[&job.id().get()]))
             .map_err(|error| failed("free the key of", error))?;
     }
+    follow_up::store(&job.follow_ups.take(), |sql, values| {
+        transaction
+            .query_typed(sql.text, &sql.typed(values))
+            .map_err(|error| {
+                Error::from_postgres(format!("store the follow-ups of job {}", job.id()), error)
+            })
+    })
+    .map_err(database_failure)?;
     transaction
         .commit()
         .map_err(|error| failed("commit", error))?;
@@ -319,6 +341,7 @@ fn decode<P: DeserializeOwned>(
             meta: claimed.meta,
             payload,
             signal,
+            follow_ups: FollowUps::default(),
         }),
         (None, Outcome::Failed(failure)) => Err(failure.class(std::any::type_name::<P>()).report),
         (None, Outcome::Panicked(report)) => Err(report),

@@ -13,7 +13,8 @@ use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
+use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use crate::worker::breaker_reports::learn_gates;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
+use crate::worker::slot_state::Overrun;
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
 
@@ -101,6 +103,7 @@ impl Renewer<'_> {
                     .reap_later(Instant::now() + self.state.config.lease);
             }
             self.cancel_jobs(&renewed.cancelled);
+            self.store_checkpoints();
             self.release_unknown(&renewed.leases)?;
         }
         if now >= self.gates_at {
@@ -131,6 +134,40 @@ impl Renewer<'_> {
                 running.signal.by_operator.store(true, Ordering::Relaxed);
                 running.signal.cancelled.store(true, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Stores the new checkpoints of the running jobs. The next renewal repeats what fails.
+    fn store_checkpoints(&mut self) {
+        let mut unstored = Vec::new();
+        for slot_state in &*lock(&self.state.slots) {
+            if let Some(running) = &*lock(&slot_state.running)
+                // A handler's transaction holds its lease.
+                && running.overrun == Overrun::GiveAway
+                && let Ok(Some(new)) = running.signal.checkpoints.unstored()
+            {
+                unstored.push((Arc::clone(running), new));
+            }
+        }
+        if unstored.is_empty() {
+            return;
+        }
+        let timeout = self.timeout();
+        let stored = self
+            .db_caller
+            .call("store checkpoints", timeout, move |session| {
+                let checkpoints: Vec<_> = unstored
+                    .iter()
+                    .map(|(running, new)| (running.lease, running.meta.id, &new.headers))
+                    .collect();
+                store_soon(session, &checkpoints)?;
+                for (running, new) in &unstored {
+                    running.signal.checkpoints.stored(new.version);
+                }
+                Ok(())
+            });
+        if let Err(error) = stored {
+            log::warn!("{}: checkpoints not stored yet: {error}", self.state);
         }
     }
 

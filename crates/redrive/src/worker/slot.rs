@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::error_report::ErrorReport;
+use crate::job::follow_up::FollowUp;
+use crate::job::payload::Json;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
@@ -124,8 +126,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         }
         let now = Instant::now();
         match attempted {
-            AttemptResult::Judge(outcome) => {
-                conclude(context, slot_state, &running, outcome, now);
+            AttemptResult::Judge(outcome, follow_ups) => {
+                conclude(context, slot_state, &running, outcome, follow_ups, now);
             }
             AttemptResult::Settled => {
                 state.counts.done.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +153,7 @@ fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             log::info!("{state} job={job}: finished in its transaction while the worker stopped");
         }
-        AttemptResult::Judge(_) | AttemptResult::Lost => {
+        AttemptResult::Judge(..) | AttemptResult::Lost => {
             let end = match running.signal.replaced.load(Ordering::Acquire) {
                 true => "its deadline",
                 false => "the stop of its worker",
@@ -235,11 +237,13 @@ pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
 }
 
 /// Judges the outcome of a job that ended at `now`, and adds the verdict to the chunk of its slot.
+/// Only a success has follow-ups.
 pub(crate) fn conclude(
     context: &SlotContext,
     slot_state: &SlotState,
     running: &RunningJob,
     outcome: Outcome,
+    follow_ups: Vec<FollowUp>,
     now: Instant,
 ) {
     let (lease, kind) = (running.lease, &running.meta.kind);
@@ -281,6 +285,13 @@ pub(crate) fn conclude(
         | Verdict::Outage { .. } => None,
     };
     let run_time = now.saturating_duration_since(running.started);
+    let checkpoint = match &verdict {
+        Verdict::Done => None,
+        Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Outage { .. }
+        | Verdict::Dead { .. } => unstored(running),
+    };
     let settlement = Settlement {
         lease: running.lease,
         meta: Arc::clone(&running.meta),
@@ -292,6 +303,8 @@ pub(crate) fn conclude(
         in_outage,
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
+        follow_ups,
+        checkpoint,
     };
     let reports: Vec<BreakerReport> = reports.into_iter().chain(flooded).collect();
     let verdicts = slot_state.add_verdicts([settlement]);
@@ -302,6 +315,13 @@ pub(crate) fn conclude(
         _ = context.settle.send(Message::Breaker(report));
     }
     context.state.count_finished(Some(run_time));
+}
+
+/// Returns the headers of the last checkpoint, unless they are stored.
+fn unstored(running: &RunningJob) -> Option<Json> {
+    // Headers are strings, so they are valid JSON.
+    let unstored = running.signal.checkpoints.unstored().ok().flatten();
+    unstored.map(|unstored| unstored.headers)
 }
 
 /// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an
@@ -361,5 +381,5 @@ fn end_unrun(
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
-    conclude(context, slot_state, &running, outcome, now);
+    conclude(context, slot_state, &running, outcome, Vec::new(), now);
 }

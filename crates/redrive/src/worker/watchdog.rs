@@ -84,7 +84,7 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
                 && !running.signal.given_away.swap(true, Ordering::AcqRel)
             {
                 let outcome = Outcome::TimedOut(running.deadline);
-                slot::conclude(context, &slot_state, &running, outcome, now);
+                slot::conclude(context, &slot_state, &running, outcome, Vec::new(), now);
             }
             overrun_slots += 1;
             if overrun_slots > state.config.slots {

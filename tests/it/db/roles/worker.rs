@@ -136,6 +136,33 @@ fn a_worker_needs_only_the_worker_role() {
     none_refused(&logged);
 }
 
+#[test]
+fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
+    let mut cast = Cast::new();
+    let db = cast.test.open();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let ours = Queue::new(&cast.open(Profession::Worker), "orders").unwrap();
+    let worker = worker(&ours)
+        .handle(|job: &Job<Order>| Ok(job.then(NewJob::new(&Finish {})?.unique("finish"))?))
+        .handle(|_: &Job<Finish>| Ok(()))
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let detail = letter.error_detail.unwrap_or_default();
+    assert!(detail.contains("permission denied"), "{detail}");
+
+    let role = role(&cast.test, Profession::Worker);
+    cast.owner
+        .execute("SELECT redrive.grant_role($1, 'enqueuer')", &[&role])
+        .unwrap();
+    let letters = LetterFilter::new().queue("orders");
+    db.dlq().redrive(&letters, &Operator::default()).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 2);
+}
+
 /// Fails if the worker lacked a permission.
 #[track_caller]
 fn none_refused(logged: &Logged) {

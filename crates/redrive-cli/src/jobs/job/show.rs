@@ -61,7 +61,11 @@ fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
         details.push(("unique key", key.clone()));
     }
     for (name, value) in &job.headers {
-        details.push(("header", format!("{name}: {value}")));
+        details.push(match name.as_str() {
+            "redrive-progress" => ("progress", value.clone()),
+            "redrive-checkpoint" => ("checkpoint", value.clone()),
+            _ => ("header", format!("{name}: {value}")),
+        });
     }
     if let Some(since) = job.outage_since {
         details.push(("outage", format!("for {}", ago(since))));

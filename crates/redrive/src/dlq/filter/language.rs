@@ -17,7 +17,7 @@ use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::duration::parse_duration;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 
 /// The conditions, for error messages.
 const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, generation=, died>, died<, \

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 
 /// How long a worker keeps a policy: long against the renewal interval, short against a tick.
 const LEASE: Duration = Duration::from_mins(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::duration::format_duration;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, check_priority};
 use crate::job::operator::Operator;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::inspect::filter::{JobConditions, JobFilter};
 use crate::inspect::state::JobState;
 use crate::job::duration::{format_duration, parse_duration};
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 
 /// The conditions, for error messages.
 const CONDITIONS: &str = "queue=, kind=, state=, id=, priority=, attempts=, generation=, age>, age<, \

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{CHORE_BUDGET, Chores};
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::milliseconds;
+use crate::job::milliseconds::milliseconds;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
 

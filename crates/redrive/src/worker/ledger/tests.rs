@@ -37,6 +37,8 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         in_outage: false,
         cause: None,
         age: Duration::ZERO,
+        follow_ups: Vec::new(),
+        checkpoint: None,
     }
 }
 

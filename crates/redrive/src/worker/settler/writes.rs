@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::Settler;
 use super::counts::{count, count_lost};
+use super::rejected::{failed, with_plain_report};
 use super::statements::in_statements;
 use crate::error::{Error, Result};
-use crate::job::error_report::ErrorReport;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::judge::Verdict;
-use crate::pipeline::settle::{settle, settle_done};
+use crate::pipeline::follow_up::settle_and_store;
+use crate::pipeline::settle::settle_done;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
@@ -134,8 +134,8 @@ impl Settler<'_> {
     }
 
     /// Settles each job of a rejected lease alone, so that one bad verdict does not hold the others.
-    /// Error reports are reduced to a text that the database accepts. Returns the verdicts that are
-    /// still rejected.
+    /// Error reports are reduced to a text that the database accepts, and a job with rejected
+    /// follow-ups fails. Returns the verdicts that are still rejected.
     fn write_rejected(
         &mut self,
         settlements: &[Settlement],
@@ -145,7 +145,14 @@ impl Settler<'_> {
         log::error!("{state}: verdicts were rejected; settling them one by one: {error:?}");
         let (mut rejected, mut last) = (Vec::new(), None);
         for settlement in settlements {
-            if let Err(error) = self.settle(&[with_plain_report(settlement)].into()) {
+            let alone = self.settle(&[with_plain_report(settlement)].into());
+            let settled = match alone {
+                Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
+                    self.settle(&[failed(settlement, error, &state.config)].into())
+                }
+                settled => settled,
+            };
+            if let Err(error) = settled {
                 let job = settlement.meta.id;
                 log::error!("{state} job={job}: could not be settled: {error:?}");
                 rejected.push(settlement.clone());
@@ -161,7 +168,7 @@ impl Settler<'_> {
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             db_caller.call("settle jobs", call_timeout(state), move |session| {
-                settle(session, &identity, &settlements)
+                settle_and_store(session, &identity, &settlements)
             })
         })?;
         let is_written = |one: &&Settlement| written.contains(&(one.lease, one.meta.id));
@@ -212,26 +219,4 @@ impl Settler<'_> {
 
 fn ids(leases: &[DueLease]) -> Vec<LeaseId> {
     leases.iter().map(|lease| lease.lease).collect()
-}
-
-/// Returns the verdict without the texts of its error, which the database may have rejected.
-fn with_plain_report(settlement: &Settlement) -> Settlement {
-    let verdict = match &settlement.verdict {
-        Verdict::Done => Verdict::Done,
-        Verdict::Retry { delay, .. }
-        | Verdict::Snooze { delay }
-        | Verdict::Outage { delay, .. } => Verdict::Snooze { delay: *delay },
-        Verdict::Dead { cause, .. } => Verdict::Dead {
-            cause: *cause,
-            report: ErrorReport::new(
-                "unrecorded",
-                "the database rejected the error of this job".to_owned(),
-                None,
-            ),
-        },
-    };
-    Settlement {
-        verdict,
-        ..settlement.clone()
-    }
 }

@@ -1,0 +1,139 @@
+//! Checkpoints: how far a handler has come, kept in memory until a renewal or a settle stores it.
+//!
+//! They are stored as headers of the job, which every step of its life carries along.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use crate::error::Result;
+use crate::job::error_report::clip;
+use crate::job::headers::{CHECKPOINT, PROGRESS};
+use crate::job::payload::Json;
+use crate::sync::{Mutex, MutexGuard};
+
+/// The longest step of a progress, in bytes.
+const MAX_STEP_BYTES: usize = 200;
+
+/// The checkpoint and the progress of a running job.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints(Mutex<Buffer>);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    checkpoint: Option<String>,
+    progress: Option<String>,
+    /// Counts the changes.
+    version: u64,
+    /// The version that is stored.
+    stored: u64,
+}
+
+/// The headers to store for a version.
+#[derive(Debug)]
+pub(crate) struct Unstored {
+    pub(crate) version: u64,
+    pub(crate) headers: Json,
+}
+
+impl Checkpoints {
+    /// Replaces the checkpoint by this JSON text.
+    pub(crate) fn save(&self, checkpoint: String) {
+        let mut buffer = self.buffer();
+        buffer.checkpoint = Some(checkpoint);
+        buffer.version += 1;
+    }
+
+    /// Replaces the progress.
+    pub(crate) fn report(&self, fraction: f64, step: &str) {
+        let mut buffer = self.buffer();
+        buffer.progress = Some(progress(fraction, step));
+        buffer.version += 1;
+    }
+
+    /// Returns the checkpoint of this attempt.
+    pub(crate) fn last(&self) -> Option<String> {
+        self.buffer().checkpoint.clone()
+    }
+
+    /// Returns what is not stored yet.
+    pub(crate) fn unstored(&self) -> Result<Option<Unstored>> {
+        let buffer = self.buffer();
+        if buffer.version == buffer.stored {
+            return Ok(None);
+        }
+        let checkpoint = buffer.checkpoint.as_ref().map(|text| (CHECKPOINT, text));
+        let progress = buffer.progress.as_ref().map(|text| (PROGRESS, text));
+        let headers: BTreeMap<_, _> = checkpoint.into_iter().chain(progress).collect();
+        Ok(Some(Unstored {
+            version: buffer.version,
+            headers: Json::of(&headers)?,
+        }))
+    }
+
+    /// Records that a version is stored.
+    pub(crate) fn stored(&self, version: u64) {
+        let mut buffer = self.buffer();
+        buffer.stored = buffer.stored.max(version);
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns a progress as text, such as `40 % page 7`, on one line and within its limit.
+fn progress(fraction: f64, step: &str) -> String {
+    let percent = match fraction {
+        known if (0.0..=1.0).contains(&known) => known * 100.0,
+        above if above > 1.0 => 100.0,
+        _ => 0.0,
+    };
+    let step: String = step
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let step = clip(step, MAX_STEP_BYTES);
+    format!("{percent:.0} % {step}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_are_stored() {
+        let checkpoints = Checkpoints::default();
+        let text = |unstored: Option<Unstored>| {
+            unstored.map(|unstored| (unstored.version, unstored.headers.as_str().to_owned()))
+        };
+        assert!(checkpoints.unstored().unwrap().is_none());
+        checkpoints.save("[7]".to_owned());
+        let first = text(checkpoints.unstored().unwrap());
+        let expected = (1, r#"{"redrive-checkpoint":"[7]"}"#.to_owned());
+        assert_eq!(first, Some(expected));
+
+        // A change during the write is stored by the next one.
+        checkpoints.report(0.4, "page 7");
+        checkpoints.stored(1);
+        let second = text(checkpoints.unstored().unwrap());
+        let both = r#"{"redrive-checkpoint":"[7]","redrive-progress":"40 % page 7"}"#;
+        assert_eq!(second, Some((2, both.to_owned())));
+        checkpoints.stored(2);
+        assert!(checkpoints.unstored().unwrap().is_none());
+        assert_eq!(checkpoints.last().as_deref(), Some("[7]"));
+    }
+
+    #[test]
+    fn a_progress_is_one_short_line() {
+        for (fraction, step, expected) in [
+            (0.4, "page 7", "40 % page 7"),
+            (1.0, "", "100 %"),
+            (-1.0, "a\nb\0c", "0 % a b c"),
+            (f64::INFINITY, "x", "100 % x"),
+            (f64::NAN, "x", "0 % x"),
+        ] {
+            assert_eq!(progress(fraction, step), expected);
+        }
+        assert!(progress(0.5, &"x".repeat(1000)).len() <= MAX_STEP_BYTES + 10);
+    }
+}

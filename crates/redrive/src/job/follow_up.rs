@@ -1,0 +1,127 @@
+//! Follow-ups: jobs that are stored when the job of their handler is done.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::job::name;
+use crate::job::new_job::NewJob;
+use crate::sync::Mutex;
+
+/// The maximum number of follow-ups of a job: 100.
+pub const MAX_FOLLOW_UPS: usize = 100;
+/// The largest payloads of all follow-ups of a job together, in bytes of JSON text: 4 MiB.
+pub const MAX_FOLLOW_UP_BYTES: usize = 4 * 1024 * 1024;
+
+/// A job to store when another one is done.
+#[derive(Clone, Debug)]
+pub(crate) struct FollowUp {
+    pub(crate) queue: Arc<str>,
+    pub(crate) job: NewJob,
+}
+
+impl FollowUp {
+    fn bytes(&self) -> usize {
+        self.job.payload.as_str().len()
+    }
+}
+
+/// The follow-ups that a handler has added so far, in the order of the calls.
+#[derive(Debug, Default)]
+pub(crate) struct FollowUps(Mutex<Vec<FollowUp>>);
+
+impl FollowUps {
+    /// Adds a follow-up, unless it is invalid or there are too many.
+    pub(crate) fn add(&self, queue: &Arc<str>, job: NewJob) -> Result<()> {
+        name::check("queue", queue)?;
+        job.check()?;
+        let follow_up = FollowUp {
+            queue: Arc::clone(queue),
+            job,
+        };
+        let mut added = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if added.len() >= MAX_FOLLOW_UPS {
+            return Err(Error::invalid(format!(
+                "the job has {MAX_FOLLOW_UPS} follow-ups, which is the limit; let one of them \
+                 enqueue the others"
+            )));
+        }
+        let bytes = added.iter().map(FollowUp::bytes).sum::<usize>() + follow_up.bytes();
+        if bytes > MAX_FOLLOW_UP_BYTES {
+            return Err(Error::invalid(format!(
+                "the payloads of the follow-ups are {bytes} bytes; the limit is {MAX_FOLLOW_UP_BYTES}"
+            )));
+        }
+        added.push(follow_up);
+        Ok(())
+    }
+
+    /// Removes and returns the follow-ups.
+    pub(crate) fn take(&self) -> Vec<FollowUp> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(payload: &str) -> NewJob {
+        NewJob::raw("k", payload).unwrap()
+    }
+
+    /// Adds a follow-up to these, and returns the error.
+    fn refused(follow_ups: &FollowUps, queue: &str, job: NewJob) -> String {
+        let error = follow_ups.add(&queue.into(), job).unwrap_err();
+        assert!(error.is_invalid(), "{error:?}");
+        error.to_string()
+    }
+
+    #[test]
+    fn follow_ups_are_kept_in_the_order_of_the_calls() {
+        let follow_ups = FollowUps::default();
+        for (queue, payload) in [("b", "1"), ("a", "2"), ("b", "3")] {
+            follow_ups.add(&queue.into(), job(payload)).unwrap();
+        }
+        let taken = follow_ups.take();
+        let seen = taken
+            .iter()
+            .map(|one| (&*one.queue, one.job.payload.as_str()));
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [("b", "1"), ("a", "2"), ("b", "3")]
+        );
+        assert!(follow_ups.take().is_empty());
+    }
+
+    #[test]
+    fn an_invalid_follow_up_is_refused_and_the_others_are_kept() {
+        let follow_ups = FollowUps::default();
+        follow_ups.add(&"q".into(), job("1")).unwrap();
+        let error = refused(&follow_ups, " q", job("2"));
+        assert!(error.contains("begins or ends with a space"), "{error}");
+        let error = refused(&follow_ups, "q", job("3").priority(1001));
+        assert!(error.contains("the priority is 1001"), "{error}");
+        assert_eq!(follow_ups.take().len(), 1);
+    }
+
+    #[test]
+    fn too_many_follow_ups_are_refused() {
+        let follow_ups = FollowUps::default();
+        for _ in 0..MAX_FOLLOW_UPS {
+            follow_ups.add(&"q".into(), job("1")).unwrap();
+        }
+        let error = refused(&follow_ups, "q", job("1"));
+        assert!(error.contains("has 100 follow-ups"), "{error}");
+    }
+
+    #[test]
+    fn follow_ups_that_are_too_large_together_are_refused() {
+        let follow_ups = FollowUps::default();
+        let large = format!("\"{}\"", "x".repeat(MAX_FOLLOW_UP_BYTES / 4 - 2));
+        for _ in 0..4 {
+            follow_ups.add(&"q".into(), job(&large)).unwrap();
+        }
+        let error = refused(&follow_ups, "q", job("1"));
+        assert!(error.contains("are 4194305 bytes"), "{error}");
+    }
+}

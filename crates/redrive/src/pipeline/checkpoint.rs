@@ -1,0 +1,35 @@
+//! Checkpoint: stores the checkpoints and the progress of leased jobs, under their leases.
+
+use uuid::Uuid;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::job::JobId;
+use crate::job::payload::Json;
+use crate::pipeline::claim::LeaseId;
+
+const DOING: &str = "store checkpoints";
+
+/// The headers to set on a leased job.
+pub(crate) type Checkpoint<'a> = (LeaseId, JobId, &'a Json);
+
+/// Stores checkpoints. A lost lease stores none, which is no error.
+pub(crate) fn store(session: &mut Session, checkpoints: &[Checkpoint<'_>]) -> Result<()> {
+    if checkpoints.is_empty() {
+        return Ok(());
+    }
+    let leases: Vec<Uuid> = checkpoints.iter().map(|(lease, ..)| lease.0).collect();
+    let jobs: Vec<i64> = checkpoints.iter().map(|(_, job, _)| job.get()).collect();
+    let headers: Vec<&Json> = checkpoints.iter().map(|(.., headers)| *headers).collect();
+    session.query(DOING, &sql::CHECKPOINT, &[&leases, &jobs, &headers])?;
+    Ok(())
+}
+
+/// Stores checkpoints beside a renewal. It waits only briefly for a lease that another session has
+/// locked, because the next renewal must not be late.
+pub(crate) fn store_soon(session: &mut Session, checkpoints: &[Checkpoint<'_>]) -> Result<()> {
+    session.begin(DOING, "SET LOCAL lock_timeout = '100ms'")?;
+    let stored = store(session, checkpoints);
+    session.end(DOING, stored)
+}

@@ -1,0 +1,133 @@
+//! Follow-up: stores the jobs that follow finished ones, in the transaction that ends those.
+//!
+//! The settle comes first. A job that follows one with the same unique key therefore finds the key
+//! free, and nothing is stored under a lost lease.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::db::session::{Parameter, Session};
+use crate::db::sql::Sql;
+use crate::error::Result;
+use crate::job::follow_up::FollowUp;
+use crate::job::job::JobId;
+use crate::job::new_job::NewJob;
+use crate::pipeline::checkpoint::{self, Checkpoint};
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
+use crate::pipeline::settle::settle;
+use crate::pipeline::settlement::{Settlement, WorkerIdentity};
+use crate::sync::Row;
+
+/// The payloads of a statement, in bytes. One payload has at most 1 MiB.
+const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
+/// of the finished jobs whose verdicts were written.
+pub(crate) fn settle_and_store(
+    session: &mut Session,
+    identity: &WorkerIdentity,
+    settlements: &[Settlement],
+) -> Result<HashSet<(LeaseId, JobId)>> {
+    const DOING: &str = "settle jobs and store their follow-ups";
+    if settlements.iter().all(Settlement::is_verdict_only) {
+        return settle(session, identity, settlements);
+    }
+    session.read_committed(DOING, |session| {
+        let checkpoints: Vec<Checkpoint<'_>> = settlements
+            .iter()
+            .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
+            .collect();
+        checkpoint::store(session, &checkpoints)?;
+        let written = settle(session, identity, settlements)?;
+        let of_written = settlements
+            .iter()
+            .filter(|one| written.contains(&(one.lease, one.meta.id)))
+            .flat_map(|one| &one.follow_ups);
+        store(of_written, |sql, values| session.query(DOING, sql, values))?;
+        Ok(written)
+    })
+}
+
+/// Stores follow-ups with statements that `run` sends.
+pub(crate) fn store<'a>(
+    follow_ups: impl IntoIterator<Item = &'a FollowUp>,
+    mut run: impl FnMut(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>>,
+) -> Result<()> {
+    for (queue, jobs) in in_statements(follow_ups) {
+        // A unique key that a live job holds is no error, as in an enqueue.
+        insert(queue, &jobs, &mut run)?;
+    }
+    Ok(())
+}
+
+/// Splits follow-ups into statements, each for one queue. The queues are in the order of their
+/// names, so that two settles take unique keys in the same order.
+fn in_statements<'a>(
+    follow_ups: impl IntoIterator<Item = &'a FollowUp>,
+) -> Vec<(&'a str, Vec<&'a NewJob>)> {
+    let mut by_queue: BTreeMap<&str, Vec<&NewJob>> = BTreeMap::new();
+    for follow_up in follow_ups {
+        let jobs = by_queue.entry(&follow_up.queue).or_default();
+        jobs.push(&follow_up.job);
+    }
+    let mut statements = Vec::new();
+    for (queue, jobs) in by_queue {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        for job in jobs {
+            bytes += job.payload.as_str().len();
+            if some.len() == MAX_INSERTED_JOBS || bytes > MAX_STATEMENT_BYTES {
+                statements.push((queue, std::mem::take(&mut some)));
+                bytes = job.payload.as_str().len();
+            }
+            some.push(job);
+        }
+        statements.push((queue, some));
+    }
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::follow_up::FollowUps;
+
+    /// Returns the queue and the number of jobs of each statement.
+    fn statements(follow_ups: &[(&str, &str)]) -> Vec<(String, usize)> {
+        let of = |(queue, payload): &(&str, &str)| {
+            let follow_ups = FollowUps::default();
+            let job = NewJob::raw("k", payload).unwrap();
+            follow_ups.add(&(*queue).into(), job).unwrap();
+            follow_ups.take()
+        };
+        let follow_ups: Vec<FollowUp> = follow_ups.iter().flat_map(of).collect();
+        in_statements(&follow_ups)
+            .into_iter()
+            .map(|(queue, jobs)| (queue.to_owned(), jobs.len()))
+            .collect()
+    }
+
+    #[test]
+    fn follow_ups_are_stored_by_queue_within_the_limits_of_a_statement() {
+        let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+        for (follow_ups, expected) in [
+            (vec![], vec![]),
+            (
+                vec![("b", "1"), ("a", "2"), ("b", "3")],
+                vec![("a", 1), ("b", 2)],
+            ),
+            (vec![("q", "1"); MAX_INSERTED_JOBS], vec![("q", 1000)]),
+            (
+                vec![("q", "1"); MAX_INSERTED_JOBS + 1],
+                vec![("q", 1000), ("q", 1)],
+            ),
+            (vec![("q", &*large); 8], vec![("q", 8)]),
+            (vec![("q", &*large); 17], vec![("q", 8), ("q", 8), ("q", 1)]),
+        ] {
+            let expected: Vec<(String, usize)> = expected
+                .into_iter()
+                .map(|(queue, jobs)| (queue.to_owned(), jobs))
+                .collect();
+            assert_eq!(statements(&follow_ups), expected);
+        }
+    }
+}

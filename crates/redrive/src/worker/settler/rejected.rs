@@ -1,0 +1,67 @@
+//! Replaces verdicts that the database rejects.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::job::error_report::ErrorReport;
+use crate::job::failure::Failure;
+use crate::pipeline::failure_cause::FailureCause;
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::outcome::FailedAttempt;
+use crate::pipeline::settlement::Settlement;
+use crate::worker::state::Config;
+
+/// Returns the verdict without the texts of its error and without its checkpoint, which the database may have rejected.
+pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
+    let verdict = match &settlement.verdict {
+        Verdict::Done => Verdict::Done,
+        Verdict::Retry { delay, .. }
+        | Verdict::Snooze { delay }
+        | Verdict::Outage { delay, .. } => Verdict::Snooze { delay: *delay },
+        Verdict::Dead { cause, .. } => Verdict::Dead {
+            cause: *cause,
+            report: ErrorReport::new(
+                "unrecorded",
+                "the database rejected the error of this job".to_owned(),
+                None,
+            ),
+        },
+    };
+    Settlement {
+        verdict,
+        checkpoint: None,
+        ..settlement.clone()
+    }
+}
+
+/// Returns the verdict on a finished job whose follow-ups were rejected: its attempt failed.
+pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> Settlement {
+    let meta = &settlement.meta;
+    let attempt = FailedAttempt::from(Failure::from(error));
+    let backoff = match config.handlers.of(&meta.kind) {
+        Some(handler) => handler.backoff(&config.backoff),
+        None => &config.backoff,
+    };
+    let verdict = judge(
+        Some(attempt),
+        &JudgeContext {
+            attempt: meta.attempt,
+            max_attempts: meta.max_attempts,
+            // The database knows whether the job was cancelled.
+            cancelled: false,
+            backoff,
+            outage_age: meta.outage_age,
+            park: Duration::ZERO,
+            random: fastrand::f64(),
+        },
+    );
+    Settlement {
+        verdict: match &config.redact {
+            Some(redact) => verdict.redacted(&**redact),
+            None => verdict,
+        },
+        cause: Some(FailureCause::Error),
+        follow_ups: Vec::new(),
+        ..settlement.clone()
+    }
+}

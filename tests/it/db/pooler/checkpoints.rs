@@ -1,0 +1,46 @@
+//! Checkpoints and follow-ups through a pooler.
+
+use std::time::Duration;
+
+use redrive::{Failure, Job, NewJob};
+use redrive_tests::{Finish, Gate, Order, SOON, counted, drained, stop, wait_until, worker};
+
+use super::PooledDatabase;
+
+#[test]
+fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| match job.last_checkpoint::<i64>()? {
+                None => {
+                    job.checkpoint(&1)?;
+                    gate.pass();
+                    job.checkpoint(&2)?;
+                    Err(Failure::retry("not yet"))
+                }
+                Some(2) => Ok(job.then(NewJob::new(&Finish {})?)?),
+                Some(_) => Err(Failure::reject("an old checkpoint")),
+            }
+        })
+        .handle(|_: &Job<Finish>| Ok(()))
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    wait_until("a renewal to store the checkpoint", SOON, || {
+        let job = queue.database().admin().job(id).unwrap();
+        job.is_some_and(|job| job.headers.contains_key("redrive-checkpoint"))
+    });
+    gate.open();
+    counted(&worker, "the job and its follow-up to be done", |counts| {
+        counts.done == 2
+    });
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 0);
+    shared.nothing_is_left();
+}

@@ -1,0 +1,337 @@
+//! Checkpoints: a later attempt resumes from what an earlier one saved.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redrive::dlq::LetterFilter;
+use redrive::postgres::Transaction;
+use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, ran, scalar,
+    stop, wait_until, worker,
+};
+use serde_json::json;
+
+/// The checkpoints that the attempts found, in their order.
+type Found = Arc<Mutex<Vec<Option<i64>>>>;
+
+/// A worker with the shortest lease, whose jobs save a checkpoint and wait at the gate. The first
+/// attempt fails, and the next one succeeds.
+fn saving(queue: &Queue, gate: &Gate, found: &Found) -> Worker {
+    let (gate, found) = (gate.clone(), Arc::clone(found));
+    worker(queue)
+        .lease(Duration::from_secs(2))
+        .handle(move |job: &Job<Order>| {
+            let last: Option<i64> = job.last_checkpoint()?;
+            found.lock().unwrap().push(last);
+            job.checkpoint(&job.payload().number)?;
+            job.progress(0.4, "rows");
+            gate.pass();
+            match last {
+                Some(_) => Ok(()),
+                None => Err(Failure::retry("not yet")),
+            }
+        })
+        .start()
+        .unwrap()
+}
+
+/// Returns a header of a live job.
+fn header(queue: &Queue, id: JobId, name: &str) -> Option<String> {
+    let job = queue.database().admin().job(id).unwrap()?;
+    job.headers.get(name).cloned()
+}
+
+fn checkpoint(queue: &Queue, id: JobId) -> Option<String> {
+    header(queue, id, "redrive-checkpoint")
+}
+
+#[test]
+fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), Found::default());
+    let a = saving(&test.queue("orders"), &gate_a, &found);
+    let new = NewJob::new(&Order { number: 7 })
+        .unwrap()
+        .header("trace", "4f2a");
+    let id = queue.enqueue_job(new).unwrap().id();
+    gate_a.wait_for(1);
+    wait_until("a renewal to store the checkpoint", SOON, || {
+        checkpoint(&queue, id).as_deref() == Some("7")
+    });
+    let shown = ran(&test, &["job", "show", &id.to_string()]);
+    assert!(shown.out.contains("progress    40 % rows"), "{}", shown.out);
+    assert!(shown.out.contains("checkpoint  7"), "{}", shown.out);
+
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    let b = saving(&test.queue("orders"), &gate_b, &found);
+    gate_b.wait_for(1);
+    assert_eq!(header(&queue, id, "trace").as_deref(), Some("4f2a"));
+    gate_a.open();
+    gate_b.open();
+    drained(&queue);
+    stop(a);
+    stop(b);
+    assert_eq!(*found.lock().unwrap(), [None, Some(7)]);
+}
+
+#[test]
+fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let found = Found::default();
+    let worker = worker(&queue)
+        .handle({
+            let found = Arc::clone(&found);
+            move |job: &Job<Order>| {
+                let last: Option<i64> = job.last_checkpoint()?;
+                found.lock().unwrap().push(last);
+                job.checkpoint(&(last.unwrap_or(0) + 1))?;
+                match last {
+                    None => Err(Failure::retry("first")),
+                    Some(1) => Err(Failure::snooze(Duration::ZERO)),
+                    Some(2) => panic!("third"),
+                    Some(3) => Err(Failure::reject("broken")),
+                    Some(_) => Ok(()),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let dlq = queue.database().dlq();
+    let letter = dlq.get(id).unwrap().expect("a letter");
+    let headers = letter.headers.expect("headers");
+    assert_eq!(json_of(headers.get()), json!({"redrive-checkpoint": "4"}));
+
+    // A redriven job resumes.
+    dlq.redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    let expected = [None, Some(1), Some(2), Some(3), Some(4)];
+    assert_eq!(*found.lock().unwrap(), expected);
+}
+
+fn json_of(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_timed_out_attempt_stores_its_checkpoint() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_with(
+            HandlerOptions::new().deadline(Duration::from_millis(100)),
+            {
+                let gate = gate.clone();
+                move |job: &Job<Hold>| {
+                    job.checkpoint(&"half")?;
+                    gate.pass();
+                    Ok(())
+                }
+            },
+        )
+        .start()
+        .unwrap();
+    let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
+    let id = queue.enqueue_job(once).unwrap().id();
+    counted(&worker, "the timeout", |counts| counts.dead == 1);
+    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let headers = letter.headers.expect("headers");
+    assert_eq!(
+        json_of(headers.get()),
+        json!({"redrive-checkpoint": "\"half\""})
+    );
+    gate.open();
+    stop(worker);
+}
+
+#[test]
+fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs: Vec<NewJob> = (1..=40)
+        .map(|number| {
+            let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
+            match number % 4 {
+                0 => job.header("trace", number.to_string()),
+                _ => job,
+            }
+        })
+        .collect();
+    queue.enqueue_jobs(&jobs).unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            let number = job.payload().number;
+            if number % 2 == 0 {
+                job.checkpoint(&number)?;
+            }
+            Err(Failure::retry("no"))
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let letters = queue
+        .database()
+        .dlq()
+        .list(&LetterFilter::new().limit(100))
+        .unwrap();
+    assert_eq!(letters.len(), 40);
+    for letter in letters {
+        let payload = letter.payload.as_ref().expect("a payload").get();
+        let number = json_of(payload)["number"].as_i64().unwrap();
+        let headers = letter.headers.map(|headers| json_of(headers.get()));
+        let text = number.to_string();
+        let expected = match number % 4 {
+            0 => Some(json!({"redrive-checkpoint": text, "trace": text})),
+            2 => Some(json!({"redrive-checkpoint": text})),
+            _ => None,
+        };
+        assert_eq!(headers, expected, "{number}");
+    }
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate_a, gate_b) = (Gate::new(), Gate::new());
+    let start = |gate: &Gate| {
+        let gate = gate.clone();
+        // The lease is long, so that no renewal stores the checkpoint.
+        worker(&test.queue("orders"))
+            .handle(move |job: &Job<Order>| {
+                gate.pass();
+                job.checkpoint(&1)?;
+                Err(Failure::retry("late"))
+            })
+            .start()
+            .unwrap()
+    };
+    let a = start(&gate_a);
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate_a.wait_for(1);
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    let b = start(&gate_b);
+    gate_b.wait_for(1);
+    gate_a.open();
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    assert_eq!(checkpoint(&queue, id), None);
+    gate_b.open();
+    drained(&queue);
+    stop(a);
+    stop(b);
+}
+
+#[test]
+fn a_transaction_that_fails_stores_its_checkpoint() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, _: &mut Transaction<'_>| {
+            match job.last_checkpoint::<i64>()? {
+                Some(7) => Ok(()),
+                Some(_) => Err(Failure::reject("another checkpoint")),
+                None => {
+                    job.checkpoint(&7)?;
+                    Err(Failure::retry("not yet"))
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.done, counts.dead), (1, 1, 0));
+}
+
+#[test]
+fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let cancelled = Arc::new(Mutex::new(None));
+    let worker = worker(&queue)
+        // A statement may take longer than this lease.
+        .lease(Duration::from_secs(6))
+        .handle({
+            let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
+            move |job: &Job<Order>| {
+                job.checkpoint(&7)?;
+                gate.pass();
+                *cancelled.lock().unwrap() = Some(job.is_cancelled());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let (mut client, mut locker) = (test.client(), test.client());
+    let mut transaction = locker.transaction().unwrap();
+    transaction
+        .query("SELECT FROM redrive.leases FOR UPDATE", &[])
+        .unwrap();
+    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
+    let before = scalar(&mut client, expiry);
+    wait_until("renewals for more than a lease", SOON, || {
+        scalar(&mut client, expiry) > before + 7000
+    });
+    assert_eq!(checkpoint(&queue, id), None);
+    drop(transaction);
+    wait_until("the checkpoint to be stored", SOON, || {
+        checkpoint(&queue, id).is_some()
+    });
+    gate.open();
+    drained(&queue);
+    stop(worker);
+    assert_eq!(
+        *cancelled.lock().unwrap(),
+        Some(false),
+        "its lease was safe"
+    );
+}
+
+#[test]
+fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    test.client()
+        .execute(
+            "SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')",
+            &[],
+        )
+        .unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            let saved = match job.payload().number {
+                1 => "card 4111".to_owned(),
+                // Each redacted digit is longer than before.
+                _ => "1".repeat(60_000),
+            };
+            job.checkpoint(&saved)?;
+            Err(Failure::reject("broken"))
+        })
+        .start()
+        .unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 2);
+    let dlq = queue.database().dlq();
+    let stored = ids.iter().map(|id| {
+        let letter = dlq.get(*id).unwrap().expect("a letter");
+        json_of(letter.headers.expect("headers").get())["redrive-checkpoint"].clone()
+    });
+    let digits = "[redacted]".repeat(4);
+    let expected = [json!(format!("\"card {digits}\"")), json!("[redacted]")];
+    assert_eq!(stored.collect::<Vec<_>>(), expected);
+}

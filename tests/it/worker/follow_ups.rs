@@ -1,0 +1,363 @@
+//! Follow-ups: jobs that are stored in the transaction that ends another one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::admin::{JobFilter, JobState, LiveJob};
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::postgres::Transaction;
+use redrive::{Database, Failure, HandlerOptions, Job, NewJob, Worker};
+use redrive_tests::{
+    Finish, Gate, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases,
+    letters_in, scalar, stop, wait_until, worker,
+};
+
+fn finish() -> NewJob {
+    NewJob::new(&Finish {}).unwrap()
+}
+
+/// Adds one follow-up in the queue `next`, which has no worker.
+fn follow(job: &Job<Order>) -> Result<(), Failure> {
+    job.then_in_queue("next", finish())?;
+    Ok(())
+}
+
+/// Returns the live jobs of the queue `next`.
+fn stored(db: &Database) -> Vec<LiveJob> {
+    db.admin()
+        .jobs()
+        .list(&JobFilter::new().queue("next"))
+        .unwrap()
+}
+
+/// Makes the database refuse jobs of the kind `finish` with this statement.
+fn on_finish(test: &TestDatabase, statement: &str) {
+    test.client()
+        .batch_execute(&format!(
+            "CREATE SEQUENCE public.tries; \
+             CREATE FUNCTION public.on_finish() RETURNS trigger LANGUAGE plpgsql AS $$ \
+             BEGIN {statement}; RETURN NEW; END $$; \
+             CREATE TRIGGER on_finish BEFORE INSERT ON redrive.jobs \
+             FOR EACH ROW WHEN (NEW.kind = 'finish') EXECUTE FUNCTION public.on_finish()"
+        ))
+        .unwrap();
+}
+
+#[test]
+fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let finished = Tally::new();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            job.then(finish())?;
+            job.then_in_queue("next", finish().priority(7).max_attempts(2))?;
+            let later = finish().delay(Duration::from_hours(1)).unique("later");
+            job.then_in_queue("next", later.header("trace", "4f2a"))?;
+            Ok(())
+        })
+        .handle({
+            let finished = finished.clone();
+            move |job: &Job<Finish>| {
+                finished.count(job.id());
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    // The worker is idle at times, so it is notified of follow-ups.
+    wait_until("the follow-ups to be done", SOON, || finished.jobs() == 3);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 6);
+    let mut next = stored(queue.database());
+    next.sort_by_key(|job| (job.state == JobState::Delayed, job.id));
+    let seen: Vec<_> = next
+        .iter()
+        .map(|job| {
+            (
+                job.state,
+                job.priority,
+                job.max_attempts,
+                job.unique_key.as_deref(),
+            )
+        })
+        .collect();
+    let ready = (JobState::Ready, 7, 2, None);
+    let later = (JobState::Delayed, 0, 5, Some("later"));
+    assert_eq!(seen, [ready, ready, ready, later]);
+    assert_eq!(next[3].headers["trace"], "4f2a");
+}
+
+#[test]
+fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            follow(job)?;
+            match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("not yet")),
+                (2, 1) => panic!("not yet"),
+                (3, _) => Err(Failure::reject("never")),
+                (4, _) => Ok(job.then(finish().priority(1001))?),
+                _ => Ok(()),
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (2, 2));
+    assert_eq!(
+        stored(queue.database()).len(),
+        2,
+        "one for each finished job"
+    );
+}
+
+#[test]
+fn a_late_success_after_the_deadline_stores_no_follow_up() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle_with(HandlerOptions::new().deadline(Duration::from_millis(10)), {
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                follow(job)?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let once = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    queue.enqueue_job(once).unwrap();
+    counted(&worker, "the timeout", |counts| counts.dead == 1);
+    gate.open();
+    stop(worker);
+    assert!(stored(queue.database()).is_empty());
+}
+
+/// A worker on a separate handle whose jobs wait at the gate and then have a follow-up.
+fn gated(test: &TestDatabase, gate: &Gate) -> Worker {
+    let gate = gate.clone();
+    worker(&test.queue("orders"))
+        .handle(move |job: &Job<Order>| {
+            gate.pass();
+            follow(job)
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_worker_that_lost_its_lease_stores_no_follow_up() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate_a, gate_b) = (Gate::new(), Gate::new());
+    let a = gated(&test, &gate_a);
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate_a.wait_for(1);
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    let b = gated(&test, &gate_b);
+    gate_b.wait_for(1);
+    gate_a.open();
+    counted(&a, "the stale result to be refused", |counts| {
+        counts.lost == 1
+    });
+    stop(a);
+    assert!(stored(queue.database()).is_empty());
+
+    gate_b.open();
+    drained(&queue);
+    assert_eq!(stop(b).stats.done, 1);
+    assert_eq!(stored(queue.database()).len(), 1);
+}
+
+#[test]
+fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    on_finish(
+        &test,
+        "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
+    );
+    let worker = worker(&queue).handle(follow).start().unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    drained(&queue);
+    counted(&worker, "20 done", |counts| counts.done == 20);
+    stop(worker);
+    let tries = "SELECT last_value FROM public.tries";
+    assert!(scalar(&mut test.client(), tries) > 20, "it was repeated");
+    assert_eq!(stored(queue.database()).len(), 20);
+}
+
+#[test]
+fn a_rejected_follow_up_fails_its_job_and_no_other() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    on_finish(&test, "RAISE EXCEPTION 'no more of them'");
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            7 => follow(job),
+            _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.retried, counts.dead), (19, 4, 1));
+    assert_eq!(stored(queue.database()).len(), 19);
+    let letters = queue.database().dlq().list(&LetterFilter::new()).unwrap();
+    assert_eq!(
+        (letters[0].cause.as_str(), letters[0].attempts),
+        ("exhausted", 5)
+    );
+    let message = &letters[0].error_message;
+    assert!(
+        message.contains("settle jobs and store their follow-ups"),
+        "{message}"
+    );
+    let detail = letters[0].error_detail.as_deref().unwrap_or_default();
+    assert!(detail.contains("no more of them"), "{detail}");
+}
+
+#[test]
+fn a_job_can_be_followed_by_one_with_its_unique_key() {
+    for in_transaction in [false, true] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let next = |job: &Job<Order>| -> Result<(), Failure> {
+            if job.payload().number > 1 {
+                let number = job.payload().number - 1;
+                job.then(NewJob::new(&Order { number })?.unique("chain"))?;
+            }
+            Ok(())
+        };
+        let worker = worker(&queue);
+        let worker = match in_transaction {
+            true => worker
+                .handle_in_transaction(move |job: &Job<Order>, _: &mut Transaction<'_>| next(job)),
+            false => worker.handle(next),
+        };
+        let worker = worker.start().unwrap();
+        let first = NewJob::new(&Order { number: 10 }).unwrap().unique("chain");
+        queue.enqueue_job(first).unwrap();
+        counted(&worker, "the chain to end", |counts| counts.done == 10);
+        drained(&queue);
+        stop(worker);
+        let keys = "SELECT count(*) FROM redrive.unique_keys";
+        assert_eq!(scalar(&mut test.client(), keys), 0);
+    }
+}
+
+#[test]
+fn a_follow_up_whose_key_a_live_job_holds_is_not_stored() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| Ok(job.then_in_queue("next", finish().unique("one"))?))
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 5);
+    assert_eq!(stored(queue.database()).len(), 1);
+}
+
+#[test]
+fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
+    let test = TestDatabase::migrated();
+    let (queue, next) = (test.queue("orders"), test.queue("next"));
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    next.enqueue_job_in(&mut transaction, &finish().unique("one"))
+        .unwrap();
+    let ran = Gate::new();
+    ran.open();
+    let worker = worker(&queue)
+        .handle({
+            let ran = ran.clone();
+            move |job: &Job<Order>| {
+                ran.pass();
+                match job.payload().number {
+                    1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    ran.wait_for(1);
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    counted(&worker, "the other job to be done", |counts| {
+        counts.done == 1
+    });
+    assert!(!queue.is_drained().unwrap());
+    transaction.rollback().unwrap();
+    counted(&worker, "the job with the follow-up to be done", |counts| {
+        counts.done == 2
+    });
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!(stored(queue.database()).len(), 1);
+}
+
+#[test]
+fn follow_ups_of_a_transaction_commit_with_it() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let fixed = Arc::new(AtomicBool::new(false));
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let fixed = Arc::clone(&fixed);
+            move |job: &Job<Order>, _: &mut Transaction<'_>| {
+                follow(job)?;
+                match fixed.load(Ordering::SeqCst) {
+                    true => Ok(()),
+                    false => Err(Failure::reject("broken")),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
+    assert!(stored(queue.database()).is_empty());
+    fixed.store(true, Ordering::SeqCst);
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    assert_eq!(stored(queue.database()).len(), 1);
+}
+
+#[test]
+fn a_rejected_follow_up_rolls_the_transaction_back() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    test.client()
+        .batch_execute("CREATE TABLE public.effects (number bigint)")
+        .unwrap();
+    on_finish(&test, "RAISE EXCEPTION 'no more of them'");
+    let worker = worker(&queue)
+        .handle_in_transaction(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
+            transaction.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+            follow(job)
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.retried, counts.dead), (0, 4, 1));
+    assert_eq!(
+        scalar(&mut test.client(), "SELECT count(*) FROM public.effects"),
+        0
+    );
+}
