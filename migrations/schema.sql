@@ -1544,6 +1544,7 @@ CREATE FUNCTION redrive.compact() RETURNS text
 DECLARE
     begun CONSTANT timestamptz := clock_timestamp();
     due   redrive.compactions;
+    kept  xid;
     is_rewritten boolean;
 BEGIN
     PERFORM redrive.require_read_committed('compact');
@@ -1556,10 +1557,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
-        INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    kept := redrive.oldest_kept_xid();
+    -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.
+    IF redrive.table_bytes(due.relation::regclass) >= due.vacuum_bytes OR kept = due.kept_xid THEN
+        EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
+            INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    END IF;
     UPDATE redrive.compactions c
-    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun)
+    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun), kept_xid = kept
     WHERE c.relation = due.relation;
     RETURN CASE WHEN is_rewritten THEN due.relation END;
 END
@@ -5467,6 +5472,29 @@ BEGIN
 END
 $$;
 
+-- Name: oldest_kept_xid(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.oldest_kept_xid() RETURNS xid
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT k.xid
+    FROM (
+        SELECT unnest(ARRAY[a.backend_xmin, a.backend_xid])
+        FROM pg_stat_activity a
+        -- Walsenders have no database. Vacuum disregards the snapshots of vacuums, whose type is NULL for most roles.
+        WHERE coalesce(a.datname = current_database(), true) AND a.pid <> pg_backend_pid()
+            AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        UNION ALL
+        SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'
+        UNION ALL
+        SELECT p.transaction FROM pg_prepared_xacts p WHERE p.database = current_database()
+    ) k (xid)
+    WHERE k.xid IS NOT NULL
+    ORDER BY age(k.xid) DESC
+    LIMIT 1
+$$;
+
 -- Name: open_breaker(text, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.open_breaker(name text, duration interval DEFAULT NULL::interval, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
@@ -8533,6 +8561,8 @@ CREATE TABLE redrive.compactions (
     relation text NOT NULL COLLATE pg_catalog."C",
     min_bytes bigint NOT NULL,
     max_rows bigint NOT NULL,
+    vacuum_bytes bigint DEFAULT 0 NOT NULL,
+    kept_xid xid,
     retry_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 );
 
@@ -8543,6 +8573,14 @@ COMMENT ON COLUMN redrive.compactions.min_bytes IS 'The size from which the tabl
 -- Name: COLUMN compactions.max_rows; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is not rewritten.';
+
+-- Name: COLUMN compactions.vacuum_bytes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.vacuum_bytes IS 'Below this size, it is only rewritten while vacuum cannot remove its dead rows.';
+
+-- Name: COLUMN compactions.kept_xid; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.kept_xid IS 'The oldest transaction whose dead rows vacuum kept when the table was last searched.';
 
 -- Name: COLUMN compactions.retry_at; Type: COMMENT; Schema: redrive; Owner: -
 
