@@ -7,6 +7,7 @@ pub(crate) mod enqueue;
 pub(crate) mod promote;
 pub(crate) mod claim;
 pub(crate) mod breaker;
+pub(crate) mod probe;
 pub(crate) mod failure_cause;
 pub(crate) mod outcome;
 pub(crate) mod attempt;

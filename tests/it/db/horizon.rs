@@ -33,7 +33,7 @@ const FRESH: &str = "
     INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
     SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
-/// What leaves dead rows behind. Each is a transaction.
+/// Transactions that leave dead rows behind.
 const CHURN: [&str; 8] = [
     "DO $$ BEGIN FOR n IN 1..300 LOOP
          UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';

@@ -64,6 +64,7 @@ mod library {
         pub(crate) mod promote;
         pub(crate) mod claim;
         pub(crate) mod breaker;
+        pub(crate) mod probe;
         pub(crate) mod failure_cause;
         pub(crate) mod outcome;
         pub(crate) mod attempt;

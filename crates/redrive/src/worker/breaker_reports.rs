@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
-use crate::pipeline::breaker::{ProbeVerdict, end_probe, open_breakers, trip};
+use crate::pipeline::breaker::{open_breakers, trip};
+use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::sync::Instant;
 use crate::sync::channel::Sender;
 use crate::worker::breaker_state::BreakerReport;

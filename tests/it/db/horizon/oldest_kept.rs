@@ -26,7 +26,7 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     let xid = "SELECT pg_current_xact_id()::xid::text";
     let xid: String = writer.query_one(xid, &[]).unwrap().get(0);
     assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
-    // An owner that sees little of other sessions.
+    // An owner without pg_monitor.
     let mut plain = client.transaction().unwrap();
     plain
         .batch_execute(
