@@ -56,8 +56,9 @@ AS $$
     FROM (
         SELECT unnest(ARRAY[a.backend_xmin, a.backend_xid])
         FROM pg_stat_activity a
-        -- Walsenders have no database. Vacuum disregards the snapshots of vacuums, whose type is NULL for most roles.
-        WHERE coalesce(a.datname = current_database(), true) AND a.pid <> pg_backend_pid()
+        -- Walsenders have a user and no database. Vacuum disregards the snapshots of vacuums and of the server's own
+        -- processes. Most roles see no type.
+        WHERE coalesce(a.datname = current_database(), a.usesysid IS NOT NULL) AND a.pid <> pg_backend_pid()
             AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
         UNION ALL
         SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'

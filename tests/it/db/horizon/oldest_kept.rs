@@ -25,6 +25,8 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     writer.batch_execute("BEGIN").unwrap();
     let xid = "SELECT pg_current_xact_id()::xid::text";
     let xid: String = writer.query_one(xid, &[]).unwrap().get(0);
+    // The portal of a query keeps its snapshot until the next one.
+    writer.batch_execute("SELECT 1").unwrap();
     assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
     // An owner without pg_monitor.
     let mut plain = client.transaction().unwrap();
