@@ -1,6 +1,7 @@
 //! A held xmin horizon: no statement slows down with the dead rows that vacuum cannot remove.
 
 mod oldest_kept;
+mod ready;
 
 use std::time::Duration;
 
@@ -93,32 +94,36 @@ fn held(client: &mut Client) -> Transaction<'_> {
 fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
     let mut client = test.client();
     client.batch_execute(PINNED).unwrap();
-    let touched = HOT.map(|(name, arguments)| {
-        let execute = match arguments {
-            "" => format!("EXECUTE {name}"),
-            arguments => format!("EXECUTE {name} ({arguments})"),
-        };
-        client
-            .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
-            .unwrap();
-        let mut last = 0;
-        // The first execution also reads the catalogue.
-        for _ in 0..3 {
-            let mut transaction = client.transaction().unwrap();
-            let plan: Value = transaction
-                .query_one(
-                    &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
-                    &[],
-                )
-                .unwrap()
-                .get(0);
-            transaction.rollback().unwrap();
-            let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
-            last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
-        }
-        (name, last)
-    });
-    touched.into()
+    HOT.map(|(name, arguments)| (name, touched(&mut client, name, arguments)))
+        .into()
+}
+
+/// Returns how many pages a statement touches.
+fn touched(client: &mut Client, name: &str, arguments: &str) -> i64 {
+    let execute = match arguments {
+        "" => format!("EXECUTE {name}"),
+        arguments => format!("EXECUTE {name} ({arguments})"),
+    };
+    client
+        .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
+        .unwrap();
+    let mut last = 0;
+    // The first execution also reads the catalogue.
+    for _ in 0..3 {
+        let mut transaction = client.transaction().unwrap();
+        let plan: Value = transaction
+            .query_one(
+                &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
+                &[],
+            )
+            .unwrap()
+            .get(0);
+        transaction.rollback().unwrap();
+        let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
+        last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
+    }
+    client.batch_execute(&format!("DEALLOCATE {name}")).unwrap();
+    last
 }
 
 /// Makes the snapshot that is held now the one of the last turn.
