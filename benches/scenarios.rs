@@ -13,6 +13,7 @@ mod drain;
 mod fail_once;
 mod flood;
 mod held;
+mod held_statements;
 mod idle;
 mod latency;
 mod letters;
@@ -50,6 +51,7 @@ const SCENARIOS: &[Scenario] = &[
     queues::SCENARIO,
     processes::SCENARIO,
     held::SCENARIO,
+    held_statements::SCENARIO,
     steady::SCENARIO,
     backlog::SCENARIO,
     unhandled::SCENARIO,

@@ -3,8 +3,8 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Returns up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in delayed_marks may begin with
--- millions of dead rows, so the scan of delayed jobs stops before it, and its name is returned in any case.
+-- Returns up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in claim_marks or delayed_marks
+-- may begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
 CREATE FUNCTION redrive.metrics_job_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -18,7 +18,12 @@ BEGIN
             SELECT ''::text COLLATE "C", 0
             UNION ALL
             SELECT least(
-                (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
+                (SELECT j.queue FROM redrive.jobs j
+                 WHERE j.queue > k.queue
+                     AND j.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                 ORDER BY j.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
                 (SELECT d.queue FROM redrive.jobs_delayed d
                  WHERE d.queue > k.queue
                      AND d.queue < coalesce(
@@ -77,9 +82,10 @@ RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
 
 -- Returns the live jobs of each queue and their ages.
 --
--- Jobs of a lower priority can wait behind any number of later jobs. The oldest job is therefore searched
--- from the lowest rank on, by index skip scan. Within a rank the order is that of ids. A job keeps its
--- id when it returns from a delay, so the first 10 are compared; those behind them were enqueued later.
+-- The first ready jobs of a queue are read once, because any number of dead rows may lie before them. If there are
+-- more, jobs of a lower priority can wait behind them. The oldest job is then also searched from the lowest rank on,
+-- by index skip scan. Within a rank the order is that of ids. A job keeps its id when it returns from a delay, so
+-- the first 10 are compared; those behind them were enqueued later.
 CREATE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -96,11 +102,14 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH by_kind AS MATERIALIZED (
-        SELECT k.queue, few.kind, count(*) AS jobs
+        SELECT k.queue, few.kind, count(*) AS jobs, min(few.ready_at) AS oldest_at,
+               min(few.ready_at) FILTER (WHERE few.place = 1) AS next_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             -- In the order of claims: jobs that nobody takes are left behind, at its start.
-            SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
+            SELECT j.kind, j.ready_at,
+                   row_number() OVER (ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id) AS place
+            FROM redrive.jobs j WHERE j.queue = k.queue
             ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
         ) few
         GROUP BY k.queue, few.kind
@@ -117,8 +126,8 @@ BEGIN
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, head.ready_at AS next_at,
-               least(head.ready_at, oldest.ready_at) AS oldest_at
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, ready.next_at,
+               least(ready.oldest_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
@@ -130,7 +139,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(r.jobs), 0) AS jobs,
                    coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
-                       AS unhandled
+                       AS unhandled,
+                   min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
@@ -145,15 +155,12 @@ BEGIN
             ) few
         ) late
         LEFT JOIN LATERAL (
-            SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
-            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT 1
-        ) head ON true
-        LEFT JOIN LATERAL (
             WITH RECURSIVE known (rank, steps) AS (
                 SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
                         FROM redrive.jobs j
                         WHERE j.queue = k.queue
                         ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
+                WHERE ready.jobs > cap
                 UNION ALL
                 SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
                         WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank

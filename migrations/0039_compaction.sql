@@ -10,24 +10,30 @@
 -- snapshot that is older than a claim misses jobs in any case; see GUARANTEES.md. `max_rows` and a limit of 16 MB of
 -- live rows bound the time for which a rewrite locks the table.
 CREATE TABLE redrive.compactions (
-    relation  text        COLLATE "C" NOT NULL PRIMARY KEY,
-    min_bytes bigint      NOT NULL,
-    max_rows  bigint      NOT NULL,
-    retry_at  timestamptz NOT NULL DEFAULT '-infinity'
+    relation     text        COLLATE "C" NOT NULL PRIMARY KEY,
+    min_bytes    bigint      NOT NULL,
+    max_rows     bigint      NOT NULL,
+    vacuum_bytes bigint      NOT NULL DEFAULT 0,
+    kept_xid     xid,
+    retry_at     timestamptz NOT NULL DEFAULT '-infinity'
 );
 INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     -- Every enqueue reads all workers, to learn whether one is waiting.
     ('redrive.workers', 32768, 5000),
-    ('redrive.leases', 4194304, 5000),
     ('redrive.claim_marks', 262144, 5000),
     ('redrive.delayed_marks', 65536, 5000),
     ('redrive.letter_deltas', 1048576, 5000),
     ('redrive.run_deltas', 1048576, 5000),
     ('redrive.metric_values', 1048576, 20000),
     ('redrive.failure_hours', 4194304, 20000);
+INSERT INTO redrive.compactions (relation, min_bytes, max_rows, vacuum_bytes) VALUES
+    -- Every claim waits while it is rewritten.
+    ('redrive.leases', 4194304, 5000, 33554432);
 
 COMMENT ON COLUMN redrive.compactions.min_bytes IS 'The size from which the table is rewritten if three quarters of it are dead.';
 COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is not rewritten.';
+COMMENT ON COLUMN redrive.compactions.vacuum_bytes IS 'Below this size, it is only rewritten while vacuum cannot remove its dead rows.';
+COMMENT ON COLUMN redrive.compactions.kept_xid IS 'The oldest transaction whose dead rows vacuum kept when the table was last searched.';
 COMMENT ON COLUMN redrive.compactions.retry_at IS 'When it may next be searched or rewritten.';
 
 -- Returns whether a table is large enough to be searched for dead rows.
@@ -38,6 +44,30 @@ AS $$
     SELECT EXISTS (
         SELECT FROM redrive.compactions c
         WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes)
+$$;
+
+-- Returns the oldest transaction whose dead rows vacuum keeps for a session, a replication slot, a standby or a
+-- prepared transaction; NULL: none. It reads only columns that all roles see of the sessions of others.
+CREATE FUNCTION redrive.oldest_kept_xid() RETURNS xid
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT k.xid
+    FROM (
+        SELECT unnest(ARRAY[a.backend_xmin, a.backend_xid])
+        FROM pg_stat_activity a
+        -- Walsenders have a user and no database. Vacuum disregards the snapshots of vacuums and of the server's own
+        -- processes. Most roles see no type.
+        WHERE coalesce(a.datname = current_database(), a.usesysid IS NOT NULL) AND a.pid <> pg_backend_pid()
+            AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        UNION ALL
+        SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'
+        UNION ALL
+        SELECT p.transaction FROM pg_prepared_xacts p WHERE p.database = current_database()
+    ) k (xid)
+    WHERE k.xid IS NOT NULL
+    ORDER BY age(k.xid) DESC
+    LIMIT 1
 $$;
 
 -- Rewrites a table if at least three quarters of it are dead rows and no transaction keeps a lock on it. `kept` only
@@ -82,6 +112,7 @@ AS $$
 DECLARE
     begun CONSTANT timestamptz := clock_timestamp();
     due   redrive.compactions;
+    kept  xid;
     is_rewritten boolean;
 BEGIN
     PERFORM redrive.require_read_committed('compact');
@@ -94,10 +125,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
-        INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    kept := redrive.oldest_kept_xid();
+    -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.
+    IF redrive.table_bytes(due.relation::regclass) >= due.vacuum_bytes OR kept = due.kept_xid THEN
+        EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
+            INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    END IF;
     UPDATE redrive.compactions c
-    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun)
+    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun), kept_xid = kept
     WHERE c.relation = due.relation;
     RETURN CASE WHEN is_rewritten THEN due.relation END;
 END

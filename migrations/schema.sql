@@ -1546,6 +1546,7 @@ CREATE FUNCTION redrive.compact() RETURNS text
 DECLARE
     begun CONSTANT timestamptz := clock_timestamp();
     due   redrive.compactions;
+    kept  xid;
     is_rewritten boolean;
 BEGIN
     PERFORM redrive.require_read_committed('compact');
@@ -1558,10 +1559,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
-        INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    kept := redrive.oldest_kept_xid();
+    -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.
+    IF redrive.table_bytes(due.relation::regclass) >= due.vacuum_bytes OR kept = due.kept_xid THEN
+        EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)
+            INTO is_rewritten USING due.relation::regclass, due.max_rows;
+    END IF;
     UPDATE redrive.compactions c
-    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun)
+    SET retry_at = clock_timestamp() + interval '5 seconds' + 20 * (clock_timestamp() - begun), kept_xid = kept
     WHERE c.relation = due.relation;
     RETURN CASE WHEN is_rewritten THEN due.relation END;
 END
@@ -4825,7 +4830,12 @@ BEGIN
             SELECT ''::text COLLATE "C", 0
             UNION ALL
             SELECT least(
-                (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
+                (SELECT j.queue FROM redrive.jobs j
+                 WHERE j.queue > k.queue
+                     AND j.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                 ORDER BY j.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
                 (SELECT d.queue FROM redrive.jobs_delayed d
                  WHERE d.queue > k.queue
                      AND d.queue < coalesce(
@@ -5129,11 +5139,14 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH by_kind AS MATERIALIZED (
-        SELECT k.queue, few.kind, count(*) AS jobs
+        SELECT k.queue, few.kind, count(*) AS jobs, min(few.ready_at) AS oldest_at,
+               min(few.ready_at) FILTER (WHERE few.place = 1) AS next_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             -- In the order of claims: jobs that nobody takes are left behind, at its start.
-            SELECT j.kind FROM redrive.jobs j WHERE j.queue = k.queue
+            SELECT j.kind, j.ready_at,
+                   row_number() OVER (ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id) AS place
+            FROM redrive.jobs j WHERE j.queue = k.queue
             ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
         ) few
         GROUP BY k.queue, few.kind
@@ -5150,8 +5163,8 @@ BEGIN
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, head.ready_at AS next_at,
-               least(head.ready_at, oldest.ready_at) AS oldest_at
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, ready.next_at,
+               least(ready.oldest_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
@@ -5163,7 +5176,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(r.jobs), 0) AS jobs,
                    coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
-                       AS unhandled
+                       AS unhandled,
+                   min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
             FROM by_kind r WHERE r.queue = k.queue
         ) ready
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
@@ -5178,15 +5192,12 @@ BEGIN
             ) few
         ) late
         LEFT JOIN LATERAL (
-            SELECT j.ready_at FROM redrive.jobs j WHERE j.queue = k.queue
-            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT 1
-        ) head ON true
-        LEFT JOIN LATERAL (
             WITH RECURSIVE known (rank, steps) AS (
                 SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
                         FROM redrive.jobs j
                         WHERE j.queue = k.queue
                         ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
+                WHERE ready.jobs > cap
                 UNION ALL
                 SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
                         WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank
@@ -5544,6 +5555,30 @@ BEGIN
         jsonb_build_object('group', note_group.group_id, 'note', left(note_group.note, 4096)));
     RETURN true;
 END
+$$;
+
+-- Name: oldest_kept_xid(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.oldest_kept_xid() RETURNS xid
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT k.xid
+    FROM (
+        SELECT unnest(ARRAY[a.backend_xmin, a.backend_xid])
+        FROM pg_stat_activity a
+        -- Walsenders have a user and no database. Vacuum disregards the snapshots of vacuums and of the server's own
+        -- processes. Most roles see no type.
+        WHERE coalesce(a.datname = current_database(), a.usesysid IS NOT NULL) AND a.pid <> pg_backend_pid()
+            AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        UNION ALL
+        SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'
+        UNION ALL
+        SELECT p.transaction FROM pg_prepared_xacts p WHERE p.database = current_database()
+    ) k (xid)
+    WHERE k.xid IS NOT NULL
+    ORDER BY age(k.xid) DESC
+    LIMIT 1
 $$;
 
 -- Name: open_breaker(text, interval, text, text); Type: FUNCTION; Schema: redrive; Owner: -
@@ -8940,6 +8975,8 @@ CREATE TABLE redrive.compactions (
     relation text NOT NULL COLLATE pg_catalog."C",
     min_bytes bigint NOT NULL,
     max_rows bigint NOT NULL,
+    vacuum_bytes bigint DEFAULT 0 NOT NULL,
+    kept_xid xid,
     retry_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 );
 
@@ -8950,6 +8987,14 @@ COMMENT ON COLUMN redrive.compactions.min_bytes IS 'The size from which the tabl
 -- Name: COLUMN compactions.max_rows; Type: COMMENT; Schema: redrive; Owner: -
 
 COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is not rewritten.';
+
+-- Name: COLUMN compactions.vacuum_bytes; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.vacuum_bytes IS 'Below this size, it is only rewritten while vacuum cannot remove its dead rows.';
+
+-- Name: COLUMN compactions.kept_xid; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.compactions.kept_xid IS 'The oldest transaction whose dead rows vacuum kept when the table was last searched.';
 
 -- Name: COLUMN compactions.retry_at; Type: COMMENT; Schema: redrive; Owner: -
 

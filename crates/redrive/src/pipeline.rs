@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod promote;
 pub(crate) mod claim;
 pub(crate) mod breaker;
+pub(crate) mod probe;
 pub(crate) mod gates;
 pub(crate) mod pause;
 pub(crate) mod failure_cause;

@@ -1,5 +1,8 @@
 //! A held xmin horizon: no statement slows down with the dead rows that vacuum cannot remove.
 
+mod oldest_kept;
+mod ready;
+
 use std::time::Duration;
 
 use postgres::{Client, IsolationLevel, Transaction};
@@ -31,7 +34,7 @@ const FRESH: &str = "
     INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
     SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
-/// What leaves dead rows behind. Each is a transaction.
+/// Transactions that leave dead rows behind.
 const CHURN: [&str; 8] = [
     "DO $$ BEGIN FOR n IN 1..300 LOOP
          UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';
@@ -91,33 +94,40 @@ fn held(client: &mut Client) -> Transaction<'_> {
 fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
     let mut client = test.client();
     client.batch_execute(PINNED).unwrap();
-    let touched = HOT.map(|(name, arguments)| {
-        let execute = match arguments {
-            "" => format!("EXECUTE {name}"),
-            arguments => format!("EXECUTE {name} ({arguments})"),
-        };
-        client
-            .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
-            .unwrap();
-        let mut last = 0;
-        // The first execution also reads the catalogue.
-        for _ in 0..3 {
-            let mut transaction = client.transaction().unwrap();
-            let plan: Value = transaction
-                .query_one(
-                    &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
-                    &[],
-                )
-                .unwrap()
-                .get(0);
-            transaction.rollback().unwrap();
-            let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
-            last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
-        }
-        (name, last)
-    });
-    touched.into()
+    HOT.map(|(name, arguments)| (name, touched(&mut client, name, arguments)))
+        .into()
 }
+
+/// Returns how many pages a statement touches.
+fn touched(client: &mut Client, name: &str, arguments: &str) -> i64 {
+    let execute = match arguments {
+        "" => format!("EXECUTE {name}"),
+        arguments => format!("EXECUTE {name} ({arguments})"),
+    };
+    client
+        .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
+        .unwrap();
+    let mut last = 0;
+    // The first execution also reads the catalogue.
+    for _ in 0..3 {
+        let mut transaction = client.transaction().unwrap();
+        let plan: Value = transaction
+            .query_one(
+                &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
+                &[],
+            )
+            .unwrap()
+            .get(0);
+        transaction.rollback().unwrap();
+        let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
+        last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
+    }
+    client.batch_execute(&format!("DEALLOCATE {name}")).unwrap();
+    last
+}
+
+/// Makes the snapshot that is held now the one of the last turn.
+const HELD_BEFORE: &str = "UPDATE redrive.compactions SET kept_xid = redrive.oldest_kept_xid()";
 
 /// Compacts tables until none is due. Returns their names.
 fn compact(client: &mut Client) -> Vec<String> {
@@ -143,6 +153,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     }
     client.batch_execute("VACUUM").unwrap();
     let slow = pages(&test);
+    client.batch_execute(HELD_BEFORE).unwrap();
     let mut compacted = compact(&mut client);
     compacted.sort();
     assert_eq!(
@@ -237,6 +248,7 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
         .unwrap();
     let rows = "SELECT array_agg(l::text) FROM redrive.leases l";
     let before: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
+    client.batch_execute(HELD_BEFORE).unwrap();
     let is_rewritten = "SELECT redrive.table_bytes('redrive.leases') < 100000";
     wait_until("leases to be compacted", SOON, || {
         compact(&mut client);
@@ -251,6 +263,52 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
     assert_eq!(report.stats.lost, 0);
     assert!(queue.is_drained().unwrap());
     horizon.commit().unwrap();
+}
+
+#[test]
+fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut holder) = (test.client(), test.client());
+    client
+        .batch_execute("ALTER TABLE redrive.leases SET (autovacuum_enabled = off)")
+        .unwrap();
+    for statement in CHURN
+        .iter()
+        .filter(|churn| churn.contains("redrive.leases"))
+    {
+        client.batch_execute(statement).unwrap();
+    }
+    let mut next_turn = |set: &str| {
+        let due = format!("UPDATE redrive.compactions SET retry_at = '-infinity'{set}");
+        client.batch_execute(&due).unwrap();
+        compact(&mut client)
+    };
+    assert_eq!(next_turn(""), [""; 0]);
+    assert_eq!(next_turn(""), [""; 0]);
+    let horizon = held(&mut holder);
+    // Another transaction was the oldest at the last turn.
+    assert_eq!(next_turn(", kept_xid = '3'"), [""; 0]);
+    assert_eq!(next_turn(""), ["redrive.leases"]);
+    horizon.commit().unwrap();
+}
+
+#[test]
+fn large_leases_are_compacted_whether_or_not_a_snapshot_is_held() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "ALTER TABLE redrive.leases SET (autovacuum_enabled = off); \
+             UPDATE redrive.compactions SET vacuum_bytes = min_bytes WHERE relation = 'redrive.leases'",
+        )
+        .unwrap();
+    for statement in CHURN
+        .iter()
+        .filter(|churn| churn.contains("redrive.leases"))
+    {
+        client.batch_execute(statement).unwrap();
+    }
+    assert_eq!(compact(&mut client), ["redrive.leases"]);
 }
 
 #[test]

@@ -207,6 +207,7 @@ move_stragglers          invoker volatile  pinned rows      -
 names_payload            invoker immutable pinned any       -
 new_metric_slots         invoker stable    pinned any       -
 note_group               invoker volatile  pinned any       -
+oldest_kept_xid          invoker volatile  pinned any       -
 open_breaker             invoker volatile  pinned any       -
 overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -

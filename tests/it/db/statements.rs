@@ -249,3 +249,41 @@ fn the_claim_of_a_window_differs_from_the_claim_only_in_what_it_reads() {
         ]
     );
 }
+
+/// Returns the conditions of each search for ready jobs.
+fn searches(name: &str) -> Vec<Vec<&'static str>> {
+    let mut searches: Vec<Vec<&str>> = Vec::new();
+    let mut is_within = false;
+    for line in body(name).into_iter().map(str::trim) {
+        is_within = match line {
+            line if line.starts_with("WHERE j.queue") => {
+                searches.push(Vec::new());
+                true
+            }
+            line => is_within && !line.starts_with("ORDER BY"),
+        };
+        if is_within {
+            searches.last_mut().expect("one began").push(line);
+        }
+    }
+    searches
+}
+
+#[test]
+fn a_probe_is_searched_for_under_the_conditions_of_both_claims() {
+    let claims = [searches("claim"), searches("claim_window")].concat();
+    assert_eq!(claims.len(), 2);
+    let claimed: Vec<Vec<String>> = claims
+        .iter()
+        .map(|conditions| {
+            let renumbered = conditions.iter().map(|line| {
+                line.replace("$12::text[]", "$6::text[]")
+                    .replace("$6::integer", "$7::integer")
+                    .replace("$2::text[]", "$5::text[]")
+                    .replace("j.queue = $1", "j.queue = $4")
+            });
+            renumbered.collect()
+        })
+        .collect();
+    assert_eq!(searches("take_probe"), claimed);
+}

@@ -1,6 +1,8 @@
 //! Backlogs: a claim gets past jobs that it must leave, and past dead rows, in windows. Nothing that
 //! appears below its marks is lost.
 
+mod probe;
+
 use std::time::Duration;
 
 use postgres::{Client, IsolationLevel};

@@ -96,14 +96,21 @@ pub(crate) fn take_probe(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Ro
     let worker = uuid(given, 2);
     let lasting = milliseconds(parameter(given, 3, &Type::INT8));
     let kinds: Option<Vec<String>> = parameter(given, 5, &Type::TEXT_ARRAY);
-    let is_served = kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind == KIND));
-    let has_job = is_served && !tables.ready.is_empty();
+    let except: Option<Vec<String>> = parameter(given, 6, &Type::TEXT_ARRAY);
+    let max_crashes: i32 = parameter(given, 7, &Type::INT4);
+    let is_served = kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind == KIND))
+        && except.is_none_or(|except| except.iter().all(|kind| kind != KIND));
+    let mut ready = tables.ready.values();
+    let has_job = is_served && ready.any(|job| i32::from(job.crashes) <= max_crashes);
     let now = Instant::now();
     let Some(breaker) = tables.breakers.get_mut(&name) else {
         return Vec::new();
     };
-    if !has_job || breaker.probe_at.is_none_or(|at| at > now) {
+    if breaker.probe_at.is_none_or(|at| at > now) {
         return Vec::new();
+    }
+    if !has_job {
+        return vec![granted(false, None)];
     }
     breaker.state = BreakerState::HalfOpen;
     breaker.probes += 1;
@@ -112,7 +119,13 @@ pub(crate) fn take_probe(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Ro
     let number = breaker.probes;
     tables.taken_probe = Some((worker, number));
     tables.note(|| format!("{worker} takes probe {number}"));
-    vec![Row::default().with("number", Type::INT8, &number)]
+    vec![granted(true, Some(number))]
+}
+
+fn granted(has_job: bool, number: Option<i64>) -> Row {
+    Row::default()
+        .with("has_job", Type::BOOL, &has_job)
+        .with("number", Type::INT8, &number)
 }
 
 /// Ends a probe, unless a later one was taken.

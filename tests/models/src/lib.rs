@@ -69,6 +69,7 @@ mod library {
         pub(crate) mod promote;
         pub(crate) mod claim;
         pub(crate) mod breaker;
+        pub(crate) mod probe;
         pub(crate) mod gates;
         pub(crate) mod pause;
         pub(crate) mod failure_cause;

@@ -2,8 +2,8 @@
 -- Called by: metrics/reader.rs, in every reading.
 -- Locks: none.
 -- Index relied on: jobs_for_claim and jobs_delayed_for_promote, about 10000 rows in total, and for the
---                  oldest jobs up to 320 priorities in total (2 per queue at least) with 10 rows each;
---                  leases is small.
+--                  oldest jobs of queues with more ones up to 320 priorities in total (2 per queue at
+--                  least) with 10 rows each; leases is small.
 -- Rows: one per series. Zero rows: there are no queues.
 SELECT m.metric, array_to_json(m.labels) AS labels, m.value
 FROM redrive.metrics_queues() m

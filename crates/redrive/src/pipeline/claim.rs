@@ -77,7 +77,7 @@ pub(crate) enum Suspects {
 
 impl Suspects {
     /// The maximum number of crashes of a job.
-    fn max_crashes(self) -> i32 {
+    pub(crate) fn max_crashes(self) -> i32 {
         match self {
             Suspects::Leave => 0,
             Suspects::Several => LAST_CHANCE.cast_signed() - 1,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
-use crate::pipeline::breaker::{ProbeVerdict, end_probe, trip};
+use crate::pipeline::breaker::trip;
 use crate::pipeline::gates::read_gates;
+use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::sync::Instant;
 use crate::sync::channel::Sender;
 use crate::worker::breaker_state::BreakerReport;

@@ -11,19 +11,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::pipeline::breaker::{
-    BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, Probe, ProbeOutcome, ProbeVerdict,
-    judge_probe, of_queue,
+    BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, of_queue,
 };
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::Gates;
+use crate::pipeline::probe::{Probe, ProbeOutcome, ProbeVerdict, judge_probe};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
 use pause::LocalPause;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 
-/// The wait before another attempt to take a probe that another process may have.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The longest wait before another attempt to take a probe that is due.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The breakers that affect one worker.
 pub(crate) struct LocalBreakers {
@@ -302,10 +302,10 @@ impl LocalBreakers {
         self.quiet.store(false, Ordering::Relaxed);
     }
 
-    /// Records that the right to a due probe was not available.
-    pub(crate) fn put_off(&self, due: &DueProbe, now: Instant) {
+    /// Records that a due probe did not start, and when to try again.
+    pub(crate) fn put_off(&self, due: &DueProbe, now: Instant, wait: Duration) {
         if let Some(gate) = lock(&self.known).open.get_mut(&due.name) {
-            let again = now + due.wait.min(TRY_AGAIN);
+            let again = now + wait.min(due.wait).min(TRY_AGAIN);
             gate.probe_at = gate.probe_at.map(|at| at.max(again));
         }
     }

@@ -142,31 +142,40 @@ impl Claimer {
             }
         };
         self.state.hold(&claimed);
-        let places = claimed.iter().map(|job| {
-            let (rank, id) = job.place();
-            (rank, id.get())
-        });
         let ended = Ended {
             asked_at,
             took,
             lead,
             fill: Fill::of(claimed.len(), limit),
         };
-        lock(&self.search).note(&look, ended, places);
+        lock(&self.search).note(&look, ended, places(&claimed));
         Ok(claimed)
     }
 
-    /// Measures the queue before the first claim, and stores the marks of a large queue for other
-    /// processes from time to time.
     fn measure(&mut self) -> Result<()> {
+        let (search, kinds) = (Arc::clone(&self.search), self.state.config.kinds.clone());
+        let except = self.except.clone();
+        self.measure_for(&search, kinds.as_deref(), except.as_deref())
+    }
+
+    /// Measures the queue before the first claim of a search for these kinds, and stores the marks of a
+    /// large queue for other processes from time to time.
+    pub(crate) fn measure_for(
+        &mut self,
+        search: &Mutex<Search>,
+        kinds: Option<&[String]>,
+        except: Option<&[String]>,
+    ) -> Result<()> {
+        let claimable =
+            |state: &State| Claimable::new(state.config.queue.shared_name(), kinds, except);
         let bytes = self.state.ready_bytes();
-        let wants = lock(&self.search).wants_measure(Instant::now(), bytes);
+        let wants = lock(search).wants_measure(Instant::now(), bytes);
         if let Some(ranks) = wants {
-            let claimable = self.claimable();
+            let claimable = claimable(&self.state);
             let measured = self.call("measure the queue", move |session| {
                 measure(session, &claimable, ranks)
             });
-            let mut search = lock(&self.search);
+            let mut search = lock(search);
             match measured {
                 Ok(measured) => search.measured(Instant::now(), measured),
                 Err(error) => {
@@ -176,32 +185,21 @@ impl Claimer {
             }
         }
         let marks: Option<Vec<(i32, i64)>> =
-            lock(&self.search)
-                .marks_to_store(Instant::now())
-                .map(|windows| {
-                    windows
-                        .marks()
-                        .iter()
-                        .map(|(&rank, &id)| (rank, id))
-                        .collect()
-                });
+            lock(search).marks_to_store(Instant::now()).map(|windows| {
+                windows
+                    .marks()
+                    .iter()
+                    .map(|(&rank, &id)| (rank, id))
+                    .collect()
+            });
         if let Some(marks) = marks {
-            let claimable = self.claimable();
+            let claimable = claimable(&self.state);
             let newest = self.call("store the marks", move |session| {
                 store_marks(session, &claimable, &marks)
             })?;
-            lock(&self.search).sample(Instant::now(), newest);
+            lock(search).sample(Instant::now(), newest);
         }
         Ok(())
-    }
-
-    fn claimable(&self) -> Claimable {
-        let config = &self.state.config;
-        Claimable::new(
-            config.queue.shared_name(),
-            config.kinds.as_deref(),
-            self.except.as_deref(),
-        )
     }
 
     /// How many ids after its mark a claim starts: past the batches of the other workers, and past the
@@ -256,6 +254,14 @@ impl Claimer {
         let deadline = self.state.config.queue.database().call_timeout();
         self.db_caller.call(doing, deadline, work)
     }
+}
+
+/// Returns the ranks and ids of jobs.
+pub(crate) fn places(claimed: &[ClaimedJob]) -> impl Iterator<Item = (i32, i64)> {
+    claimed.iter().map(|job| {
+        let (rank, id) = job.place();
+        (rank, id.get())
+    })
 }
 
 /// Sends claimed jobs to the slots.

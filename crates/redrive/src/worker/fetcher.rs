@@ -3,6 +3,7 @@
 mod probe;
 mod promotion;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+use probe::ProbeSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -51,6 +53,7 @@ pub(crate) fn work(
         second,
         last_look: Scan::Full,
         due: DueSearch::Unknown,
+        probes: HashMap::new(),
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
@@ -115,6 +118,8 @@ struct Fetcher<'a> {
     last_look: Scan,
     /// Where promotions look.
     due: DueSearch,
+    /// Where the probes of each breaker look.
+    probes: HashMap<String, ProbeSearch>,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,

@@ -141,8 +141,9 @@ impl Environment {
     }
 
     fn pause(&mut self, process: usize, duration: Duration) -> Proof {
-        self.processes.signal(process, Signal::STOP);
         let is_paused = self.supervise_until(PROOF, |env| {
+            // Each time, because the process may be exiting; its next life is paused then.
+            env.processes.signal(process, Signal::STOP);
             env.processes.pid(process).is_some_and(is_stopped)
         });
         self.pass(duration);

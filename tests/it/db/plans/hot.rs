@@ -145,7 +145,7 @@ pub(super) const WORKERS: [Hot; 26] = [
     },
     Hot {
         name: "take_probe",
-        arguments: "'queue:orders', gen_random_uuid(), 1000, 'orders', NULL",
+        arguments: "'queue:orders', gen_random_uuid(), 1000, 'orders', NULL, NULL, 3, '{-32768}', '{0}', '{32767}', '{}', '{}', '{}'",
         pages: 200,
     },
 ];

@@ -229,6 +229,14 @@ impl Search {
         }
     }
 
+    /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
+    pub(crate) fn is_behind(&self) -> bool {
+        match self {
+            Search::Windowed { windows, .. } => windows.is_behind(),
+            Search::Unknown { .. } | Search::Whole { .. } => false,
+        }
+    }
+
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         match self {

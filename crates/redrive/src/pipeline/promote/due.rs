@@ -66,7 +66,7 @@ pub(crate) struct Pages {
     pub(crate) end: i64,
 }
 
-/// What a promotion found.
+/// The result of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promotion {
     pub(crate) moved: u32,
@@ -87,7 +87,7 @@ pub(crate) enum Swept {
     Part,
 }
 
-/// What a promotion did not read.
+/// The due rows that a promotion did not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Nothing, or what sweeps will read.

@@ -126,7 +126,9 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
         (&*due.name, due.kinds.clone()),
         ("payments", Some(vec!["pay".to_owned()]))
     );
-    breakers.put_off(&due, now + second);
+    breakers.put_off(&due, now, second / 2);
+    assert_eq!(breakers.plan(None, now).next, Some(now + second));
+    breakers.put_off(&due, now + second, TRY_AGAIN);
     assert_eq!(
         breakers.plan(None, now + second).next,
         Some(now + 2 * second)

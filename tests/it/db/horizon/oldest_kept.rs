@@ -1,0 +1,55 @@
+//! The oldest transaction whose dead rows vacuum keeps.
+
+use postgres::GenericClient;
+use redrive_tests::TestDatabase;
+
+use super::held;
+
+/// Returns the oldest transaction whose dead rows vacuum keeps.
+fn oldest_kept(client: &mut impl GenericClient) -> Option<String> {
+    let oldest = "SELECT redrive.oldest_kept_xid()::text";
+    client.query_one(oldest, &[]).unwrap().get(0)
+}
+
+#[test]
+fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() {
+    let (test, other) = (TestDatabase::migrated(), TestDatabase::empty());
+    let (mut client, mut reader, mut writer) = (test.client(), test.client(), test.client());
+    let mut elsewhere = other.client();
+    let other_snapshot = held(&mut elsewhere);
+    assert_eq!(oldest_kept(&mut client), None);
+
+    let mut snapshot = held(&mut reader);
+    let xmin = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text";
+    let xmin: String = snapshot.query_one(xmin, &[]).unwrap().get(0);
+    writer.batch_execute("BEGIN").unwrap();
+    let xid = "SELECT pg_current_xact_id()::xid::text";
+    let xid: String = writer.query_one(xid, &[]).unwrap().get(0);
+    // The portal of a query keeps its snapshot until the next one.
+    writer.batch_execute("SELECT 1").unwrap();
+    assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
+    // An owner without pg_monitor.
+    let mut plain = client.transaction().unwrap();
+    plain
+        .batch_execute(
+            "CREATE ROLE redrive_tests_plain; GRANT USAGE ON SCHEMA redrive TO redrive_tests_plain; \
+             GRANT EXECUTE ON FUNCTION redrive.oldest_kept_xid TO redrive_tests_plain; \
+             SET LOCAL ROLE redrive_tests_plain",
+        )
+        .unwrap();
+    assert_eq!(oldest_kept(&mut plain), Some(xmin));
+    plain.rollback().unwrap();
+
+    snapshot.commit().unwrap();
+    assert_eq!(oldest_kept(&mut client), Some(xid.clone()));
+    let name = test.name();
+    writer
+        .batch_execute(&format!("PREPARE TRANSACTION '{name}'"))
+        .unwrap();
+    assert_eq!(oldest_kept(&mut client), Some(xid));
+    writer
+        .batch_execute(&format!("ROLLBACK PREPARED '{name}'"))
+        .unwrap();
+    assert_eq!(oldest_kept(&mut client), None);
+    other_snapshot.commit().unwrap();
+}
