@@ -13,11 +13,11 @@ use redrive_tests::{
 use serde_json::json;
 
 /// The checkpoints that the attempts found, in their order.
-type Found = Arc<Mutex<Vec<Option<i64>>>>;
+type ResumedFrom = Arc<Mutex<Vec<Option<i64>>>>;
 
 /// A worker with the shortest lease, whose jobs save a checkpoint and wait at the gate. The first
 /// attempt fails, and the next one succeeds.
-fn saving(queue: &Queue, gate: &Gate, found: &Found) -> Worker {
+fn saving(queue: &Queue, gate: &Gate, found: &ResumedFrom) -> Worker {
     let (gate, found) = (gate.clone(), Arc::clone(found));
     worker(queue)
         .lease(Duration::from_secs(2))
@@ -50,7 +50,7 @@ fn checkpoint(queue: &Queue, id: JobId) -> Option<String> {
 fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), Found::default());
+    let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), ResumedFrom::default());
     let a = saving(&test.queue("orders"), &gate_a, &found);
     let new = NewJob::new(&Order { number: 7 })
         .unwrap()
@@ -80,7 +80,7 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
 fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let found = Found::default();
+    let found = ResumedFrom::default();
     let worker = worker(&queue)
         .handle({
             let found = Arc::clone(&found);
