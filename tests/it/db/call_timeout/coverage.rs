@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::calls::calls;
 
 /// Calls that fail without a server, because they check their arguments.
+/// A handler only adds to its job, and the worker stores it.
 const PURE: &[&str] = &[
     "ForeignFailure::check",
     "Edit::merge",
@@ -22,6 +23,10 @@ const PURE: &[&str] = &[
     "LetterFilter::and",
     "LetterFilter::parse_condition",
     "parse_duration",
+    "Job::checkpoint",
+    "Job::last_checkpoint",
+    "Job::then",
+    "Job::then_in_queue",
     "NewJob::new",
     "NewJob::raw",
     "Queue::new",
