@@ -8,7 +8,7 @@ use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
 use redrive::{Failure, HandlerOptions, Job, Operator};
 use redrive_tests::{
-    Hold, Order, SOON, TestDatabase, drained, letters_in, stop, wait_until, worker,
+    Gate, Hold, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until, worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -161,11 +161,20 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
 fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let gateway = Gateway::default();
+    let mut client = test.client();
+    let (gateway, gate) = (Gateway::default(), Gate::new());
     let worker = worker(&queue)
         .slots(2)
         .breaker_threshold(1)
-        .handle(gateway.handler())
+        .handle({
+            let (gateway, gate) = (gateway.clone(), gate.clone());
+            move |job: &Job<Order>| {
+                if gateway.shared.is_down.load(Ordering::SeqCst) {
+                    gate.pass();
+                }
+                gateway.call(job)
+            }
+        })
         .start()
         .unwrap();
     // Quick jobs first, so that it claims in batches.
@@ -173,6 +182,11 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
     drained(&queue);
     gateway.shared.is_down.store(true, Ordering::SeqCst);
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
+    let claimed = "SELECT coalesce(sum(job_count), 0) FROM redrive.leases";
+    wait_until("a batch to be claimed", SOON, || {
+        scalar(&mut client, claimed) > 2
+    });
+    gate.open();
     reaches(queue.database(), "queue:orders", "it to open", |breaker| {
         breaker.state == BreakerState::Open
     });
@@ -186,8 +200,7 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
         gateway.calls_in_vain()
     );
     let charged = "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0";
-    let charged: i64 = test.client().query_one(charged, &[]).unwrap().get(0);
-    assert_eq!(charged, 0);
+    assert_eq!(scalar(&mut client, charged), 0);
     assert!(stop(worker).released > 0);
 }
 
