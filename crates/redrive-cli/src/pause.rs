@@ -15,7 +15,7 @@ pub(crate) fn state(queue: &QueueStats) -> &'static str {
     }
 }
 
-/// The time until a pause ends by itself.
+/// The time until a pause ends, as text. Without an end: `never`.
 pub(crate) fn ends_in(pause: &QueuePause) -> String {
     match pause.ends_at {
         None => "never".to_owned(),

@@ -85,7 +85,7 @@ pub enum PolicyBreaker {
     /// Waits until the breaker closes and the queue is resumed.
     #[default]
     Heed,
-    /// Redrives all the same. The jobs wait.
+    /// Redrives anyway. The jobs wait.
     Ignore,
 }
 

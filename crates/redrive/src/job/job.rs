@@ -214,8 +214,8 @@ impl<P> Job<P> {
     ///
     /// The call takes no round trip: the next renewal of the lease stores the last checkpoint, at
     /// most once per third of the lease, and so does a failure of the attempt. A crash, or a stop that
-    /// does not wait for the handler, loses at most the checkpoints since the last renewal. A checkpoint survives retries, crashes, death and
-    /// redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
+    /// does not wait for the handler, loses at most the checkpoints since the last renewal. A
+    /// checkpoint survives retries, crashes, death and redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
     /// letter, so redactions by pattern apply to it, and redactions by path do not.
     ///
     /// In [`handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction), only a failure

@@ -1,10 +1,10 @@
 //! Coalescing: enqueues of a queue that wait at the same moment share one statement.
 //!
 //! A single enqueue pays for a round trip, a transaction and a commit. A statement pays for them once,
-//! however many jobs it stores. Up to [`STATEMENTS`] statements run at the same time; a call that finds
-//! a free place starts its own at once and waits for nobody. Further calls wait in line. When a
-//! statement ends, the call at the head of the line takes its place and stores the jobs of the calls
-//! behind it together with its own. No thread runs in the background.
+//! however many jobs it stores. Up to [`STATEMENTS`] statements run at the same time. While fewer run,
+//! a call starts its statement at once; further calls wait in line. When a statement ends, the call at
+//! the head of the line stores its job together with the jobs of the calls behind it. No thread runs in
+//! the background.
 //!
 //! A shared statement stores all of its jobs or none. If the server rejects it, each call repeats its
 //! own job alone, so no call fails because of another one's job. If the outcome is unknown, no call

@@ -35,7 +35,7 @@ pub enum PauseEnd {
 pub struct QueuePause {
     /// When it began.
     pub paused_at: SystemTime,
-    /// When it ends by itself. `None`: an operator must resume the queue.
+    /// When it ends; `None`: when an operator resumes the queue.
     pub ends_at: Option<SystemTime>,
     /// The operator who paused the queue, or last changed the pause.
     pub person: Option<String>,

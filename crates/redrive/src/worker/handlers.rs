@@ -249,8 +249,8 @@ where
     handler(options, Arc::new(call), true)
 }
 
-/// Ends the lease, runs the handler, stores its follow-ups and commits. Returns `false` if the lease was lost and nothing
-/// was done.
+/// Ends the lease, runs the handler, stores its follow-ups and commits. Returns `false` if the lease
+/// was lost and nothing was done.
 fn transact<P>(
     session: &mut Session,
     job: &Job<P>,

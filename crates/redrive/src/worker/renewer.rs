@@ -1,5 +1,5 @@
-//! Renews the worker's leases, receives notifications and reads the breakers and pauses, on a
-//! connection of its own.
+//! Renews the worker's leases, receives notifications, and reads the breakers and pauses, on a
+//! connection that does nothing else.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
     let aged = "UPDATE redrive.queue_pauses \
         SET paused_at = paused_at - interval '1 hour', ends_at = ends_at - interval '1 hour'";
     test.client().batch_execute(aged).unwrap();
-    // Before any worker is told: every reader sees the end.
+    // Every reader sees the end, even before a worker does.
     assert_eq!(paused(db, "orders"), None);
     assert!(!queue.resume(&maria()).unwrap(), "it is over");
     known(&test, 1);
