@@ -1,4 +1,4 @@
--- Purpose: Gauges of workers, breakers, pauses, failure groups, schedules and redrive runs.
+-- Purpose: Gauges of workers, breakers, pauses, rate limits, failure groups, schedules and redrive runs.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -67,6 +67,25 @@ BEGIN
         ('redrive_queue_paused_seconds', ARRAY[p.queue],
             greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
     ) v (metric, labels, value);
+
+    -- The limits of the first hundred kinds keep their names.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
+    FROM (
+        SELECT l.queue::text AS queue, l.rate,
+               CASE WHEN l.kind = '' THEN '__queue__'
+                    WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
+                    ELSE '__other__' END AS label,
+               CASE WHEN b.queue IS NOT NULL THEN
+                    least(1, greatest(0, 1 - redrive.tokens_now(b, l) / redrive.token_capacity(l))) ELSE 1 END AS used
+        FROM redrive.rate_limits l
+        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_rate_limit_starts_per_second', n.rate),
+        ('redrive_rate_limit_use_ratio', n.used)
+    ) v (metric, value)
+    GROUP BY 1, 2;
 
     RETURN QUERY
     SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision

@@ -47,10 +47,10 @@ DECLARE
         'INSERT ON redrive.archived_letters',
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
-        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
+        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs, redrive.rate_buckets',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
-            'redrive.protections, redrive.queue_pauses, redrive.paused_queues',
+            'redrive.protections, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -63,7 +63,8 @@ DECLARE
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
-            'redrive.prune_groups, redrive.is_drained'];
+            'redrive.prune_groups, redrive.is_drained, '
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
@@ -89,7 +90,8 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
+            'redrive.rate_limits, redrive.rate_buckets',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -110,7 +112,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
@@ -121,7 +123,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '

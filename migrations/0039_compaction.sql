@@ -22,6 +22,8 @@ INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     ('redrive.workers', 32768, 5000),
     ('redrive.claim_marks', 262144, 5000),
     ('redrive.delayed_marks', 65536, 5000),
+    -- Every claim under a rate limit changes a row.
+    ('redrive.rate_buckets', 65536, 5000),
     ('redrive.letter_deltas', 1048576, 5000),
     ('redrive.run_deltas', 1048576, 5000),
     ('redrive.metric_values', 1048576, 20000),

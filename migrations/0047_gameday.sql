@@ -66,6 +66,8 @@ BEGIN
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
     DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
+    DELETE FROM redrive.rate_limits l WHERE l.queue = remove_gameday.queue;
+    DELETE FROM redrive.rate_buckets b WHERE b.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
     DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 

@@ -3523,10 +3523,10 @@ DECLARE
         'INSERT ON redrive.archived_letters',
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
-        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs',
+        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs, redrive.rate_buckets',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
-            'redrive.protections, redrive.queue_pauses, redrive.paused_queues',
+            'redrive.protections, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits',
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
@@ -3539,7 +3539,8 @@ DECLARE
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
-            'redrive.prune_groups, redrive.is_drained'];
+            'redrive.prune_groups, redrive.is_drained, '
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
@@ -3565,7 +3566,8 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses',
+        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
+            'redrive.rate_limits, redrive.rate_buckets',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -3586,7 +3588,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
@@ -3597,7 +3599,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -5014,6 +5016,25 @@ BEGIN
         ('redrive_queue_paused_seconds', ARRAY[p.queue],
             greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
     ) v (metric, labels, value);
+
+    -- The limits of the first hundred kinds keep their names.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
+    FROM (
+        SELECT l.queue::text AS queue, l.rate,
+               CASE WHEN l.kind = '' THEN '__queue__'
+                    WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
+                    ELSE '__other__' END AS label,
+               CASE WHEN b.queue IS NOT NULL THEN
+                    least(1, greatest(0, 1 - redrive.tokens_now(b, l) / redrive.token_capacity(l))) ELSE 1 END AS used
+        FROM redrive.rate_limits l
+        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_rate_limit_starts_per_second', n.rate),
+        ('redrive_rate_limit_use_ratio', n.used)
+    ) v (metric, value)
+    GROUP BY 1, 2;
 
     RETURN QUERY
     SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
@@ -6683,6 +6704,8 @@ BEGIN
     DELETE FROM redrive.pruned_regressions p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.breakers b WHERE b.name = 'queue:' || remove_gameday.queue;
     DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
+    DELETE FROM redrive.rate_limits l WHERE l.queue = remove_gameday.queue;
+    DELETE FROM redrive.rate_buckets b WHERE b.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
     DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
@@ -6796,6 +6819,28 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM redrive.record_act('unprotect_queue', person, reason, NULL, 0, jsonb_build_object('queue', remove_protection.queue));
+    RETURN true;
+END
+$$;
+
+-- Name: remove_rate_limit(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.remove_rate_limit(queue text, kind text DEFAULT NULL::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM redrive.check_name('queue', remove_rate_limit.queue);
+    DELETE FROM redrive.rate_limits l
+    WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '');
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.rate_buckets b
+    WHERE b.queue = remove_rate_limit.queue AND b.kind = coalesce(remove_rate_limit.kind, '');
+    PERFORM redrive.record_act('remove_rate_limit', remove_rate_limit.person, remove_rate_limit.reason, NULL, 0,
+        jsonb_build_object('queue', remove_rate_limit.queue, 'kind', remove_rate_limit.kind));
+    PERFORM pg_notify('redrive_breaker', 'queue:' || remove_rate_limit.queue);
     RETURN true;
 END
 $$;
@@ -7910,6 +7955,47 @@ BEGIN
 END
 $$;
 
+-- Name: set_rate_limit(text, integer, interval, integer, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_rate_limit(queue text, starts integer, period interval DEFAULT '00:00:01'::interval, burst integer DEFAULT NULL::integer, kind text DEFAULT NULL::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    new redrive.rate_limits;
+BEGIN
+    PERFORM redrive.check_name('queue', set_rate_limit.queue);
+    IF set_rate_limit.kind IS NOT NULL THEN
+        PERFORM redrive.check_name('kind', set_rate_limit.kind);
+    END IF;
+    IF set_rate_limit.starts IS NULL OR set_rate_limit.starts NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the rate limit allows % starts; it must allow 1 to 1000000', coalesce(set_rate_limit.starts::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'To stop all jobs, pause the queue.';
+    ELSIF set_rate_limit.period IS NULL OR set_rate_limit.period NOT BETWEEN '1 millisecond' AND '31 days' THEN
+        RAISE EXCEPTION 'redrive: the period is %; it must be from 1 millisecond to 31 days', coalesce(set_rate_limit.period::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_rate_limit.burst NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the burst is %; it must be 1 to 1000000', set_rate_limit.burst
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.rate_limits AS l (queue, kind, starts, period, burst, person, reason)
+    VALUES (set_rate_limit.queue, coalesce(set_rate_limit.kind, ''), set_rate_limit.starts, set_rate_limit.period,
+            coalesce(set_rate_limit.burst, set_rate_limit.starts), left(set_rate_limit.person, 200), left(set_rate_limit.reason, 1024))
+    ON CONFLICT ON CONSTRAINT rate_limits_pkey DO UPDATE
+    SET starts = excluded.starts, period = excluded.period, burst = excluded.burst, set_at = excluded.set_at,
+        person = excluded.person, reason = excluded.reason
+    RETURNING l.* INTO new;
+    -- The tokens of a bucket remain, up to the new capacity, so that a change grants none.
+    INSERT INTO redrive.rate_buckets AS b (queue, kind, tokens)
+    VALUES (new.queue, new.kind, redrive.token_capacity(new))
+    ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO UPDATE
+    SET tokens = least(b.tokens, excluded.tokens);
+    PERFORM pg_notify('redrive_breaker', 'queue:' || new.queue);
+    RETURN redrive.record_act('set_rate_limit', set_rate_limit.person, set_rate_limit.reason, NULL, 0,
+        jsonb_build_object('queue', new.queue, 'kind', set_rate_limit.kind, 'starts', new.starts, 'period', new.period, 'burst', new.burst));
+END
+$$;
+
 -- Name: set_retention(text, text, interval, text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.set_retention(queue text, state text, keep interval, action text DEFAULT 'delete'::text, even_open boolean DEFAULT false, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
@@ -8554,6 +8640,96 @@ BEGIN
     END IF;
     RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
 END
+$$;
+
+-- Name: rate_limits; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.rate_limits (
+    queue redrive.name NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    starts integer NOT NULL,
+    period interval NOT NULL,
+    burst integer NOT NULL,
+    set_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    person text,
+    reason text,
+    rate double precision GENERATED ALWAYS AS (((starts)::double precision / (EXTRACT(epoch FROM period))::double precision)) STORED NOT NULL,
+    CONSTRAINT rate_limits_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
+    CONSTRAINT rate_limits_kind_check CHECK ((length(kind) <= 100)),
+    CONSTRAINT rate_limits_period_check CHECK (((period >= '00:00:00.001'::interval) AND (period <= '31 days'::interval))),
+    CONSTRAINT rate_limits_starts_check CHECK (((starts >= 1) AND (starts <= 1000000)))
+);
+
+-- Name: TABLE rate_limits; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.rate_limits IS 'How many jobs may start within a time, in all processes together.';
+
+-- Name: COLUMN rate_limits.kind; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
+
+-- Name: COLUMN rate_limits.rate; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
+
+-- Name: token_capacity(redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.token_capacity(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
+$$;
+
+-- Name: token_hold(redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.token_hold(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT greatest(0.02, least(1, CASE a_limit.burst WHEN 1 THEN 0.05 ELSE 0.25 * a_limit.burst END / a_limit.rate))
+$$;
+
+-- Name: token_refill(redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.token_refill(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE a_limit.burst
+        WHEN 1 THEN a_limit.rate / (1 + a_limit.rate * redrive.token_hold(a_limit))
+        ELSE least(a_limit.rate, (a_limit.burst - 1) / redrive.token_hold(a_limit))
+    END
+$$;
+
+-- Name: rate_buckets; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.rate_buckets (
+    queue redrive.name NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    tokens double precision NOT NULL,
+    counted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+-- Name: TABLE rate_buckets; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.rate_buckets IS 'The tokens that are left of each rate limit.';
+
+-- Name: COLUMN rate_buckets.tokens; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_buckets.tokens IS 'The tokens at `counted_at`; more have come since.';
+
+-- Name: tokens_now(redrive.rate_buckets, redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT least(
+        redrive.token_capacity(a_limit),
+        bucket.tokens + redrive.token_refill(a_limit)
+            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision))
 $$;
 
 -- Name: top_frame(text); Type: FUNCTION; Schema: redrive; Owner: -
@@ -10426,6 +10602,16 @@ ALTER TABLE ONLY redrive.pruned_regressions
 
 ALTER TABLE ONLY redrive.queue_pauses
     ADD CONSTRAINT queue_pauses_pkey PRIMARY KEY (queue);
+
+-- Name: rate_buckets rate_buckets_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.rate_buckets
+    ADD CONSTRAINT rate_buckets_pkey PRIMARY KEY (queue, kind);
+
+-- Name: rate_limits rate_limits_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.rate_limits
+    ADD CONSTRAINT rate_limits_pkey PRIMARY KEY (queue, kind);
 
 -- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 

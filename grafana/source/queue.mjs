@@ -308,6 +308,19 @@ export const queue = dashboard({
         },
       }),
       graph({
+        title: 'Rate limits in use',
+        queries: [{ expr: 'max by (queue, limit) (redrive_rate_limit_use_ratio{@q})', legend: '{{queue}} {{limit}}' }],
+        unit: 'percentunit',
+        none: 'no rate limits',
+        w: 4,
+        help: {
+          about: 'Share of the tokens of each rate limit that is used up. A job needs a token to start.',
+          healthy: '0 in a quiet queue; high while a burst starts.',
+          otherwise: 'jobs wait for tokens. Alert: RedriveRateLimitBacklog.',
+          type: ['redrive queue limits QUEUE', 'redrive queue limit QUEUE --rate JOBS/TIME --reason TEXT'],
+        },
+      }),
+      graph({
         title: 'Breakers and pauses',
         queries: [
           { expr: 'sum by (state) (redrive_breakers{@q})', legend: '{{state}}' },

@@ -10,6 +10,7 @@ mod dlq;
 
 mod breakers;
 mod queues;
+mod rate_limits;
 
 mod custom_program;
 mod gameday;

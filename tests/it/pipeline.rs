@@ -25,4 +25,5 @@ mod retry;
 
 mod breaker;
 mod pause;
+mod rate_limit;
 mod reap;

@@ -2,6 +2,7 @@
 //! audit.
 
 mod migrate;
+mod rate_limit;
 mod queue;
 mod breaker;
 mod prune;

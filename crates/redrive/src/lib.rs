@@ -34,6 +34,7 @@ pub use job::payload::Payload;
 pub use pipeline::insert::Enqueued;
 pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
+pub use pipeline::rate_limit::{RateLimit, RateLimited};
 pub use worker::registry::Handlers;
 pub use worker::{HandlerOptions, Worker, WorkerBuilder};
 
@@ -57,6 +58,7 @@ pub mod admin {
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
     pub use crate::pipeline::pause::QueuePause;
+    pub use crate::pipeline::rate_limit::ListedRateLimit;
 }
 
 /// The limits that the library enforces.

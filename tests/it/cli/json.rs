@@ -39,6 +39,12 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("job cancel live unique=k --yes", &["job_action"]),
     ("queue pause orders --for 1h --reason x", &["changed_queue"]),
     ("queue list", &["queue_state"]),
+    (
+        "queue limit orders --kind mail --rate 5/m --reason x",
+        &["changed_rate_limit"],
+    ),
+    ("queue limits", &["rate_limit"]),
+    ("queue unlimit orders --kind mail", &["removed_rate_limit"]),
     ("breaker open gateway", &["changed_breaker"]),
     ("breaker list", &["breaker"]),
     ("dlq", &["overview"]),

@@ -51,6 +51,8 @@ policies             key   -
 protections          key   -
 pruned_regressions   key   -
 queue_pauses         key   -
+rate_buckets         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
+rate_limits          key   -
 redactions           key   -
 redrive_runs         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 retention            key   -
@@ -247,6 +249,7 @@ remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_policy            invoker volatile  pinned any       -
 remove_protection        invoker volatile  pinned any       -
+remove_rate_limit        invoker volatile  pinned any       -
 remove_redaction         invoker volatile  pinned any       -
 remove_retention         invoker volatile  pinned any       -
 remove_schedule          invoker volatile  pinned any       -
@@ -275,6 +278,7 @@ set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
 set_protection           invoker volatile  pinned any       -
+set_rate_limit           invoker volatile  pinned any       -
 set_retention            invoker volatile  pinned any       -
 set_schedule             invoker volatile  pinned any       -
 settle_event             invoker volatile  pinned any       -
@@ -292,6 +296,10 @@ tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -
 tally_removed_letters    invoker volatile  pinned any       -
 tick_schedule            definer volatile  pinned rows      -
+token_capacity           invoker immutable pinned any       -
+token_hold               invoker immutable pinned any       -
+token_refill             invoker immutable pinned any       -
+tokens_now               invoker volatile  pinned any       -
 top_frame                invoker immutable pinned any       -
 trigger_schedule         invoker volatile  pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms

@@ -72,6 +72,8 @@ mod library {
         pub(crate) mod probe;
         pub(crate) mod gates;
         pub(crate) mod pause;
+        pub(crate) mod rate_limit;
+        pub(crate) mod tokens;
         pub(crate) mod failure_cause;
         pub(crate) mod outcome;
         pub(crate) mod attempt;

@@ -1,4 +1,4 @@
-//! `redrive queue`: queues with their state, and pauses.
+//! `redrive queue`: queues with their state, pauses and rate limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,6 +7,7 @@ use redrive::admin::{BreakerState, QueueStats};
 use redrive::{Database, PauseEnd, Queue};
 use serde_json::json;
 
+use super::rate_limit::{self, Rate};
 use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
 use crate::error::Result;
@@ -16,7 +17,7 @@ use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{self, ago, rfc3339, short};
 
-/// List, pause and resume queues
+/// List, pause, resume and limit queues
 ///
 /// No job of a paused queue starts in any process until the pause ends. Running jobs finish, and
 /// enqueues continue. A pause is not an outage: no job probes it, and breakers have no effect on it.
@@ -83,14 +84,77 @@ Example:
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Limit the rate at which jobs start, in all processes together
+    #[command(
+        before_help = "\
+Examples:
+  redrive queue limit mails --rate 100/1s --reason 'the provider allows 100 a second'
+  redrive queue limit mails --rate 100/1s --burst 20 --reason 'no peaks'
+  redrive queue limit mails --kind newsletter --rate 5/m --reason 'a new sender'
+",
+        after_help = "\
+Within any time t, at most BURST + rate * t jobs start. Jobs that wait lose no attempt
+and delay no others. A second limit replaces the first one."
+    )]
+    Limit {
+        /// Queue.
+        queue: String,
+        /// Jobs per time, such as 100/1s, 5/m or 1000/30m.
+        #[arg(long, value_name = "JOBS/TIME", value_parser = rate_limit::rate)]
+        rate: Rate,
+        /// Jobs that may start at once after a quiet time [default: the jobs of the rate].
+        #[arg(long, value_name = "JOBS")]
+        burst: Option<u32>,
+        /// Limit only the jobs of this kind.
+        #[arg(long)]
+        kind: Option<String>,
+        /// The reason, for other operators and the audit log.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+    /// Remove a rate limit
+    #[command(
+        before_help = "\
+Examples:
+  redrive queue unlimit mails --reason 'a larger contract'
+  redrive queue unlimit mails --kind newsletter
+",
+        after_help = "The exit code is 1 if there is no such limit."
+    )]
+    Unlimit {
+        /// Queue.
+        queue: String,
+        /// Remove the limit of this kind.
+        #[arg(long)]
+        kind: Option<String>,
+        /// The reason, for the audit log.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// List the rate limits with the tokens that are left
+    #[command(
+        before_help = "\
+Examples:
+  redrive queue limits
+  redrive queue limits mails
+",
+        after_help = "A job needs a token to start. The exit code is 1 if there is no limit."
+    )]
+    Limits {
+        /// Queue [default: all].
+        queue: Option<String>,
+    },
 }
 
 impl QueueCommand {
     /// The role that the command needs.
     pub(crate) fn profession(&self) -> Profession {
         match self.subcommand {
-            QueueSubcommand::List { .. } => Profession::Reader,
-            QueueSubcommand::Pause { .. } | QueueSubcommand::Resume { .. } => Profession::Operator,
+            QueueSubcommand::List { .. } | QueueSubcommand::Limits { .. } => Profession::Reader,
+            QueueSubcommand::Pause { .. }
+            | QueueSubcommand::Resume { .. }
+            | QueueSubcommand::Limit { .. }
+            | QueueSubcommand::Unlimit { .. } => Profession::Operator,
         }
     }
 
@@ -114,6 +178,25 @@ impl QueueCommand {
             QueueSubcommand::Resume { queue, reason } => {
                 resume(&Queue::new(&db, queue)?, reason.as_deref(), cx)
             }
+            QueueSubcommand::Limit {
+                queue,
+                rate,
+                burst,
+                kind,
+                reason,
+            } => {
+                let queue = Queue::new(&db, queue)?;
+                rate_limit::set(&queue, kind.as_deref(), *rate, *burst, reason, cx)
+            }
+            QueueSubcommand::Unlimit {
+                queue,
+                kind,
+                reason,
+            } => {
+                let queue = Queue::new(&db, queue)?;
+                rate_limit::remove(&queue, kind.as_deref(), reason.as_deref(), cx)
+            }
+            QueueSubcommand::Limits { queue } => rate_limit::list(&db, queue.as_deref(), cx),
         }
     }
 }

@@ -83,6 +83,11 @@ statements! {
     CLOSE_BREAKER = "pipeline" / "close_breaker";
     PAUSE_QUEUE = "pipeline" / "pause_queue";
     RESUME_QUEUE = "pipeline" / "resume_queue";
+    SET_RATE_LIMIT = "pipeline" / "set_rate_limit";
+    REMOVE_RATE_LIMIT = "pipeline" / "remove_rate_limit";
+    RATE_LIMITS = "pipeline" / "rate_limits";
+    LOCK_TOKENS = "pipeline" / "lock_tokens";
+    CHARGE_TOKENS = "pipeline" / "charge_tokens";
     SET_SCHEDULE = "schedule" / "set_schedule";
     PAUSE_SCHEDULE = "schedule" / "pause_schedule";
     REMOVE_SCHEDULE = "schedule" / "remove_schedule";

@@ -109,6 +109,8 @@ pub(crate) struct ClaimedJob {
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) crashes: u32,
     pub(crate) payload: JsonText,
+    /// When its token is lost. `None`: it needs none.
+    pub(crate) start_by: Option<Instant>,
 }
 
 impl ClaimedJob {
@@ -238,6 +240,7 @@ fn read_lease(
             lease,
             crashes: crashes.of(n, 0).unsigned_abs().into(),
             payload,
+            start_by: None,
             meta: Arc::new(JobMeta {
                 id: JobId::new(id),
                 queue: Arc::clone(queue),

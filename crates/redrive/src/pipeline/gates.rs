@@ -1,4 +1,4 @@
-//! The gates of a worker: open breakers and paused queues, which one statement reads.
+//! The gates of a worker: open breakers, paused queues and rate limits, which one statement reads.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use crate::pipeline::breaker::{self, BreakerStatus};
 
 /// The cause of a row that is a pause.
 const PAUSE: &str = "pause";
+/// The cause of a row that is a rate limit.
+const RATE: &str = "rate";
 
 /// Everything that holds back jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) struct Gates {
     pub(crate) breakers: Vec<BreakerStatus>,
     /// The paused queues.
     pub(crate) pauses: Vec<PauseStatus>,
+    /// The rate limits.
+    pub(crate) limits: Vec<LimitStatus>,
 }
 
 /// A paused queue.
@@ -28,20 +32,39 @@ pub(crate) struct PauseStatus {
     pub(crate) ends_in: Option<Duration>,
 }
 
+/// A rate limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LimitStatus {
+    /// `queue:` and the queue.
+    pub(crate) name: String,
+    /// The kind; empty: the whole queue.
+    pub(crate) kind: String,
+    /// How soon a job must start once it has a token.
+    pub(crate) hold: Duration,
+}
+
 /// Reads the gates.
 pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
-    let rows = session.query("read the breakers and pauses", &sql::OPEN_BREAKERS, &[])?;
+    let rows = session.query(
+        "read the breakers, pauses and limits",
+        &sql::OPEN_BREAKERS,
+        &[],
+    )?;
     let mut gates = Gates::default();
     for row in &rows {
-        if row.get::<_, &str>("cause") == PAUSE {
-            gates.pauses.push(PauseStatus {
+        match row.get::<_, &str>("cause") {
+            PAUSE => gates.pauses.push(PauseStatus {
                 name: row.get("name"),
                 ends_in: row
                     .get::<_, Option<i64>>("probe_in_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
-            });
-        } else {
-            gates.breakers.push(breaker::status(row)?);
+            }),
+            RATE => gates.limits.push(LimitStatus {
+                name: row.get("name"),
+                kind: row.get::<_, Vec<String>>("kinds").concat(),
+                hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
+            }),
+            _ => gates.breakers.push(breaker::status(row)?),
         }
     }
     Ok(gates)

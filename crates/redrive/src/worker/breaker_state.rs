@@ -1,9 +1,10 @@
-//! Tracks the breakers and the pause that affect a worker, and counts its outages.
+//! Tracks the breakers, the pause and the rate limits that affect a worker, and counts its outages.
 //!
 //! Nothing here uses the database. The renewer refreshes the state, the fetcher asks what it may
 //! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
-//! open, the queue is not paused and no outage is counted, each check reads one flag.
+//! open, the queue has no pause or limit and no outage is counted, each check reads one flag.
 
+mod limits;
 mod pause;
 mod plan;
 
@@ -19,6 +20,7 @@ use crate::pipeline::probe::{Probe, ProbeOutcome, ProbeVerdict, judge_probe};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
+pub(crate) use limits::{LocalLimit, LocalLimits};
 use pause::LocalPause;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 
@@ -33,7 +35,7 @@ pub(crate) struct LocalBreakers {
     breaker_threshold: u32,
     /// The registered dependencies, by kind.
     dependencies: HashMap<String, String>,
-    /// Nothing is open or paused and no outage is counted.
+    /// Nothing is open, paused or limited, and no outage is counted.
     quiet: AtomicBool,
     known: Mutex<Known>,
 }
@@ -48,6 +50,8 @@ struct Known {
     probes: HashMap<LeaseId, Probe>,
     /// The pause of the queue.
     pause: LocalPause,
+    /// The rate limits of the queue.
+    limits: LocalLimits,
 }
 
 struct OpenBreaker {
@@ -249,6 +253,8 @@ impl LocalBreakers {
         let mut known = lock(&self.known);
         let was_paused = known.pause.is_on(now);
         known.pause = LocalPause::of(&self.queue, &gates.pauses, now);
+        let had_limits = known.limits.clone();
+        known.limits = LocalLimits::of(&self.queue, gates.limits);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
@@ -256,6 +262,7 @@ impl LocalBreakers {
         }
         self.settle_down(&known);
         was_paused && !known.pause.is_on(now)
+            || known.limits != had_limits
             || before.iter().any(|name| !known.open.contains_key(name))
     }
 
@@ -328,7 +335,8 @@ impl LocalBreakers {
         let quiet = known.open.is_empty()
             && known.rows.is_empty()
             && known.probes.is_empty()
-            && known.pause == LocalPause::No;
+            && known.pause == LocalPause::No
+            && known.limits.is_empty();
         self.quiet.store(quiet, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,6 @@
 //! Claims as many jobs as the slots can use, and waits while there are none.
 
+mod limited;
 mod probe;
 mod promotion;
 
@@ -21,6 +22,7 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+use limited::{First, LimitedSearch};
 use probe::ProbeSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
@@ -54,6 +56,9 @@ pub(crate) fn work(
         last_look: Scan::Full,
         due: DueSearch::Unknown,
         probes: HashMap::new(),
+        limited: HashMap::new(),
+        limited_rounds: 0,
+        first: First::Limited,
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
@@ -88,11 +93,15 @@ pub(crate) fn work(
                 fetcher.wait_for_gate(wake, plan.next);
                 continue;
             }
-            None => fetcher.round(demand, &plan.except),
+            None if plan.limits.is_empty() => fetcher.round(demand, &plan.except),
+            None => fetcher.limited_round(demand, &plan),
         };
         match claimed {
             Ok(claimed) if claimed.is_empty() && plan.probe.is_some() => {}
-            Ok(claimed) if claimed.is_empty() => fetcher.idle(wake, plan.next),
+            Ok(claimed) if claimed.is_empty() => {
+                let next = plan.next.into_iter().chain(fetcher.next_tokens(&plan));
+                fetcher.idle(wake, next.min());
+            }
             Ok(claimed) => {
                 let found = Fill::of(claimed.len(), demand);
                 if let Err(Disconnected) = dispatcher.dispatch(state, claimed) {
@@ -120,6 +129,11 @@ struct Fetcher<'a> {
     due: DueSearch,
     /// Where the probes of each breaker look.
     probes: HashMap<String, ProbeSearch>,
+    /// Where the claims under each rate limit look, by kind.
+    limited: HashMap<Option<String>, LimitedSearch>,
+    limited_rounds: usize,
+    /// Which jobs the next round claims first.
+    first: First,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -136,15 +150,21 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// Promotes due jobs and claims.
+    /// Claims jobs of a queue without rate limits.
     fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
+        let claimed = self.claim_round(demand, except)?;
+        Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Promotes due jobs and claims.
+    fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.leave(except);
         self.promote_when_due()?;
         if self.woken && self.policy.mode() == WakeMode::Notified {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
                 self.woken = false;
-                return Ok(self.record_claim(told_of, demand));
+                return Ok(told_of);
             }
         }
         let mut claimed = self.claim(demand)?;
@@ -171,7 +191,7 @@ impl Fetcher<'_> {
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
             self.promote()?;
         }
-        Ok(self.record_claim(claimed, demand))
+        Ok(claimed)
     }
 
     /// Counts the other workers, because their claims and this one's must not start at the same jobs.
@@ -227,7 +247,7 @@ impl Fetcher<'_> {
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.
-    fn idle(&mut self, wake: &Receiver<Wake>, next_probe: Option<Instant>) {
+    fn idle(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
         if let Some(mode) = self.change.take() {
             // From now on enqueues notify. The next poll finds earlier jobs.
             self.switch_mode(mode);
@@ -242,8 +262,9 @@ impl Fetcher<'_> {
         if !wait.is_zero() {
             self.warn_of_unserved();
         }
-        let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
-        let wait = until_probe.map_or(wait, |probe| wait.min(probe.max(Duration::from_millis(1))));
+        // The next probe or tokens.
+        let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let wait = until_next.map_or(wait, |next| wait.min(next.max(Duration::from_millis(1))));
         select! {
             recv(wake) -> first => match first {
                 // One poll serves all pending notifications.

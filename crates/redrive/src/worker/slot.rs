@@ -81,12 +81,13 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
     let state = &context.state;
     while let Some(claimed) = next_job(context, slot_state) {
         let started = Instant::now();
-        // Start nothing if the worker stops, its leases may be lost, a breaker is open, or the
-        // queue is paused.
+        // Start nothing if the worker stops, its leases may be lost, a breaker is open, the queue is
+        // paused, or the token of the job is lost.
         let is_blocked = state
             .breakers
             .stops(claimed.lease, &claimed.meta.kind, started);
-        if is_blocked || state.stopping.is_set() || !state.trust.holds(started) {
+        let is_late = claimed.start_by.is_some_and(|by| started >= by);
+        if is_blocked || is_late || state.stopping.is_set() || !state.trust.holds(started) {
             _ = context.settle.send(Message::Unrun {
                 lease: claimed.lease,
             });

@@ -113,6 +113,11 @@ const COMMANDS: &[&[&str]] = &[
     &["queue", "list"],
     &["queue", "resume", "gateway"],
     &[
+        "queue", "limit", "gateway", "--rate", "1/s", "--reason", "x",
+    ],
+    &["queue", "limits"],
+    &["queue", "unlimit", "gateway"],
+    &[
         "schedule", "set", "nightly", "orders", "order", "{}", "--every", "1h",
     ],
     &["schedule", "list"],

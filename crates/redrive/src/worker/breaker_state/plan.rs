@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{LocalBreakers, LocalPause};
+use super::{LocalBreakers, LocalLimits, LocalPause};
 use crate::pipeline::breaker::BreakerCause;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ pub(crate) struct ClaimPlan {
     pub(crate) probe: Option<DueProbe>,
     /// When the next probe is due or the pause ends.
     pub(crate) next: Option<Instant>,
+    /// The rate limits of the queue.
+    pub(crate) limits: LocalLimits,
 }
 
 /// A probe that is due.
@@ -49,7 +51,10 @@ impl LocalBreakers {
         }
         known.pause = LocalPause::No;
         self.settle_down(&known);
-        let mut plan = ClaimPlan::default();
+        let mut plan = ClaimPlan {
+            limits: known.limits.clone(),
+            ..ClaimPlan::default()
+        };
         let mut except = BTreeSet::new();
         for (name, gate) in &known.open {
             if *name != self.queue {

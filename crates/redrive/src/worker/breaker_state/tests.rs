@@ -33,15 +33,15 @@ fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> BreakerStatu
 fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
     Gates {
         breakers: breakers.into(),
-        pauses: Vec::new(),
+        ..Gates::default()
     }
 }
 
 fn paused(name: &str, ends_in: Option<Duration>) -> Gates {
     let name = name.to_owned();
     Gates {
-        breakers: Vec::new(),
         pauses: vec![PauseStatus { name, ends_in }],
+        ..Gates::default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
+use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::Scan;
@@ -12,8 +13,9 @@ use crate::pipeline::claim::search::{Ended, Search};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
 use crate::pipeline::gates::{Gates, read_gates};
 use crate::pipeline::probe::{Probe, ProbeGrant, ProbeVerdict, end_probe, take_probe};
+use crate::pipeline::tokens::take_token;
 use crate::sync::{Instant, Mutex};
-use crate::worker::breaker_state::{ClaimPlan, DueProbe, TRY_AGAIN};
+use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits, TRY_AGAIN};
 use crate::worker::claimer::places;
 use crate::worker::latch::lock;
 
@@ -50,7 +52,7 @@ impl Fetcher<'_> {
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         let target = self.probe_search(due, plan);
-        let found = self.find_probe(due, &target);
+        let found = self.find_probe(due, &target, &plan.limits);
         let wait = match &found {
             Ok(FoundProbe::Job(_)) => Duration::ZERO,
             // Half of the time is for the jobs of other kinds.
@@ -89,7 +91,12 @@ impl Fetcher<'_> {
     }
 
     /// Searches the next parts of the queue for a job to probe.
-    fn find_probe(&mut self, due: &DueProbe, target: &ProbeSearch) -> Result<FoundProbe> {
+    fn find_probe(
+        &mut self,
+        due: &DueProbe,
+        target: &ProbeSearch,
+        limits: &LocalLimits,
+    ) -> Result<FoundProbe> {
         self.promote()?;
         self.claimer.measure_for(
             &target.search,
@@ -103,7 +110,7 @@ impl Fetcher<'_> {
             scans
         };
         for scan in scans {
-            match self.probe_with(scan, due, target)? {
+            match self.probe_with(scan, due, target, limits)? {
                 FoundProbe::NoJob => {}
                 found @ (FoundProbe::Job(_) | FoundProbe::Nothing) => return Ok(found),
             }
@@ -117,6 +124,7 @@ impl Fetcher<'_> {
         scan: Scan,
         due: &DueProbe,
         target: &ProbeSearch,
+        limits: &LocalLimits,
     ) -> Result<FoundProbe> {
         let asked_at = Instant::now();
         let lasting = self.state.config.lease;
@@ -127,7 +135,7 @@ impl Fetcher<'_> {
             parts: look.parts(),
             ..self.claimer.request()
         };
-        let (name, cause) = (due.name.clone(), due.cause);
+        let (name, cause, limits) = (due.name.clone(), due.cause, limits.clone());
         let answer = self.call("probe", move |session| {
             let number = match take_probe(session, &name, lasting, &request)? {
                 ProbeGrant::Taken(number) => number,
@@ -140,9 +148,10 @@ impl Fetcher<'_> {
                 cause,
                 number,
             };
-            let claimed = claim(session, &request)?;
-            if claimed.is_empty() {
-                end_probe(session, &probe, ProbeVerdict::Release)?;
+            let mut claimed = claim(session, &request)?;
+            match claimed.first_mut() {
+                Some(job) => take_its_token(session, &limits, job)?,
+                None => _ = end_probe(session, &probe, ProbeVerdict::Release)?,
             }
             Ok(ProbeAnswer::Probe(probe, claimed))
         });
@@ -186,4 +195,17 @@ impl Fetcher<'_> {
         breakers.probing(job.lease, probe, asked_at + lasting);
         Ok(FoundProbe::Job(claimed))
     }
+}
+
+/// Takes the token of a probe. Without one, the slot returns the job and the right to probe.
+fn take_its_token(session: &mut Session, limits: &LocalLimits, job: &mut ClaimedJob) -> Result<()> {
+    let Some(scope) = limits.scope(&job.meta.queue, Some(&job.meta.kind)) else {
+        return Ok(());
+    };
+    let asked_at = Instant::now();
+    job.start_by = Some(match take_token(session, &scope)? {
+        true => asked_at + scope.hold,
+        false => asked_at,
+    });
+    Ok(())
 }

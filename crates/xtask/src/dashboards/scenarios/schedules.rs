@@ -41,6 +41,19 @@ impl Context<'_> {
         self.redrive(&["schedule", "trigger", "heartbeat"])
     }
 
+    /// Limits the jobs of a queue and of one of its kinds, above the rate at which they arrive.
+    pub(super) fn limit_mails(&mut self) -> Result<()> {
+        self.redrive(&["queue", "limit", "mails", "--rate=50/1s", "--reason=x"])?;
+        let limit = [
+            "queue",
+            "limit",
+            "mails",
+            "--kind=mail.welcome",
+            "--rate=20/1s",
+        ];
+        self.redrive(&[&limit[..], &["--reason=x"]].concat())
+    }
+
     fn wait_for_outcome(&mut self, outcome: &str) -> Result<()> {
         let question =
             format!("SELECT count(*) > 0 FROM redrive.schedule_ticks WHERE outcome = '{outcome}'");

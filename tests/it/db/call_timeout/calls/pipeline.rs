@@ -6,7 +6,10 @@ use std::time::Duration;
 use redrive::admin::{AuditFilter, JobChange, JobFilter};
 use redrive::dlq::Edit;
 use redrive::metrics::MetricsCollector;
-use redrive::{Database, Error, Failure, Job, JobId, NewJob, PauseEnd, Queue, Result, Worker};
+use redrive::{
+    Database, Error, Failure, Job, JobId, NewJob, PauseEnd, Queue, RateLimit, RateLimited, Result,
+    Worker,
+};
 use redrive_tests::{Finish, Gate, Hold, Order, worker};
 
 use super::{Call, GRACE, How, Limit, SCRAPE, Scene, bulk, operator, staged, usual};
@@ -62,6 +65,21 @@ pub(super) const CALLS: &[Call] = &[
     }),
     usual("Queue::pause", |scene| {
         own_queue(scene, "paused").pause(PauseEnd::Resumed, &operator())
+    }),
+    usual("Queue::limit_rate", |scene| {
+        let limit = RateLimit::per(1, Duration::from_secs(1));
+        own_queue(scene, "limited").limit_rate(RateLimited::Queue, limit, &operator())
+    }),
+    usual("Queue::unlimit_rate", |scene| {
+        own_queue(scene, "limited")
+            .unlimit_rate(RateLimited::Queue, &operator())
+            .map(drop)
+    }),
+    usual("Queue::rate_limits", |scene| {
+        own_queue(scene, "limited").rate_limits().map(drop)
+    }),
+    usual("Admin::rate_limits", |scene| {
+        scene.db.admin().rate_limits(None).map(drop)
     }),
     usual("Queue::resume", |scene| {
         own_queue(scene, "paused").resume(&operator()).map(drop)

@@ -1,0 +1,267 @@
+//! Rate limits: how many jobs may start within a time, in all processes together.
+//!
+//! A limit is a row that all processes share, like a pause. [`tokens`](super::tokens) has the claims
+//! that obey it.
+
+use std::time::{Duration, SystemTime};
+
+use crate::db::admin::Admin;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::milliseconds::milliseconds;
+use crate::job::operator::Operator;
+use crate::pipeline::queue::Queue;
+use crate::sync::Row;
+
+/// The most starts of a period, and the largest burst.
+const MAX_STARTS: u32 = 1_000_000;
+/// The longest period.
+const MAX_PERIOD: Duration = Duration::from_hours(24 * 31);
+
+/// How many jobs may start within a time.
+///
+/// In every window of the duration *t*, at most `burst + rate · t` jobs start in all processes together;
+/// the rate is `starts / period`. Limits count the starts of handlers, so a retry counts again. A worker that
+/// crashes or stops can lose tokens, which makes the jobs slower, never faster.
+///
+/// ```
+/// use std::time::Duration;
+/// use redrive::RateLimit;
+///
+/// let limit = RateLimit::per(100, Duration::from_secs(1)).burst(200);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    starts: u32,
+    period: Duration,
+    burst: u32,
+}
+
+impl RateLimit {
+    /// Returns a limit of `starts` jobs, 1 to 1,000,000, per `period`, 1 ms to 31 days, with a burst of
+    /// `starts`.
+    #[must_use]
+    pub fn per(starts: u32, period: Duration) -> RateLimit {
+        RateLimit {
+            starts,
+            period,
+            burst: starts,
+        }
+    }
+
+    /// Sets how many jobs may start at once after a quiet time, 1 to 1,000,000. Defaults to the starts of a
+    /// period. With 1, starts are evenly spaced.
+    ///
+    /// A claimed job must start within a quarter of the time in which the burst refills, 20 ms to 1 s, or
+    /// its token is lost. The rate is reached only if the burst is larger than the starts of 20 ms. With a
+    /// burst of 1, jobs start at 95 % of a rate of 2.5 per second, and at 83 % of a rate of 10.
+    #[must_use]
+    pub fn burst(mut self, burst: u32) -> RateLimit {
+        self.burst = burst;
+        self
+    }
+
+    /// Returns what is wrong with the limit, if anything.
+    fn problem(&self) -> Option<String> {
+        let within = 1..=MAX_STARTS;
+        if !within.contains(&self.starts) {
+            return Some(format!(
+                "a rate limit of {} starts; it must allow 1 to {MAX_STARTS}",
+                self.starts
+            ));
+        }
+        if self.period < Duration::from_millis(1) || self.period > MAX_PERIOD {
+            return Some(format!(
+                "a period of {:?}; it must be from 1 ms to 31 days",
+                self.period
+            ));
+        }
+        if !within.contains(&self.burst) {
+            return Some(format!(
+                "a burst of {}; it must be 1 to {MAX_STARTS}",
+                self.burst
+            ));
+        }
+        None
+    }
+}
+
+/// The jobs that a rate limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RateLimited<'a> {
+    /// All jobs of the queue.
+    Queue,
+    /// The jobs of this kind in the queue.
+    Kind(&'a str),
+}
+
+impl<'a> RateLimited<'a> {
+    fn kind(self) -> Option<&'a str> {
+        match self {
+            RateLimited::Queue => None,
+            RateLimited::Kind(kind) => Some(kind),
+        }
+    }
+}
+
+/// A rate limit, as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedRateLimit {
+    /// The queue.
+    pub queue: String,
+    /// The kind; `None`: all jobs of the queue.
+    pub kind: Option<String>,
+    /// How many jobs may start per period.
+    pub starts: u32,
+    /// The period.
+    pub period: Duration,
+    /// How many jobs may start at once after a quiet time.
+    pub burst: u32,
+    /// How many jobs may start now. 0 or less: jobs wait.
+    pub tokens: i64,
+    /// When it was set.
+    pub set_at: SystemTime,
+    /// The operator who set it.
+    pub person: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+}
+
+impl Queue {
+    /// Limits the rate at which jobs of this queue, or of a kind in it, start in all processes together.
+    ///
+    /// Waiting jobs stay ready and lose no attempt; jobs of other kinds are not delayed. A job must obey
+    /// both limits, if its queue and its kind have one. Workers learn of a limit by notification; behind
+    /// a pooler in transaction mode, within a third of their lease, at most 10 seconds. Jobs that are
+    /// already claimed start without regard to a new limit. A second call replaces the limit and grants no
+    /// additional burst.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redrive::{Operator, Queue, RateLimit, RateLimited};
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let mails = Queue::new(&db, "mails")?;
+    /// let operator = Operator::new("maria@ops-1").reason("the provider allows 100 a second");
+    /// let limit = RateLimit::per(100, Duration::from_secs(1)).burst(200);
+    /// mails.limit_rate(RateLimited::Kind("newsletter"), limit, &operator)?;
+    /// assert!(mails.unlimit_rate(RateLimited::Kind("newsletter"), &operator)?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* for a limit out of range or an invalid kind. Otherwise if the database does not answer.
+    pub fn limit_rate(
+        &self,
+        jobs: RateLimited<'_>,
+        limit: RateLimit,
+        operator: &Operator,
+    ) -> Result<()> {
+        let doing = format!("limit the rate of queue `{}`", self.name());
+        if let Some(problem) = limit.problem() {
+            return Err(Error::invalid(format!("could not {doing}: {problem}")));
+        }
+        let (queue, operator) = (self.shared_name(), operator.clone());
+        let kind = jobs.kind().map(str::to_owned);
+        self.database().call("limit a rate", move |session| {
+            session.query_one(
+                &doing,
+                &sql::SET_RATE_LIMIT,
+                &[
+                    &&*queue,
+                    &kind,
+                    &limit.starts.cast_signed(),
+                    &milliseconds(limit.period),
+                    &limit.burst.cast_signed(),
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Removes the rate limit of this queue, or of a kind in it. Returns `false` if there was none.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn unlimit_rate(&self, jobs: RateLimited<'_>, operator: &Operator) -> Result<bool> {
+        let (queue, operator) = (self.shared_name(), operator.clone());
+        let kind = jobs.kind().map(str::to_owned);
+        self.database().call("remove a rate limit", move |session| {
+            let row = session.query_one(
+                &format!("remove the rate limit of queue `{queue}`"),
+                &sql::REMOVE_RATE_LIMIT,
+                &[&&*queue, &kind, &operator.by(), &operator.given_reason()],
+            )?;
+            Ok(row.get("was_limited"))
+        })
+    }
+
+    /// Returns the rate limits of this queue.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn rate_limits(&self) -> Result<Vec<ListedRateLimit>> {
+        self.database().admin().rate_limits(Some(self.name()))
+    }
+}
+
+impl Admin<'_> {
+    /// Returns the rate limits of a queue, or of all queues.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn rate_limits(&self, queue: Option<&str>) -> Result<Vec<ListedRateLimit>> {
+        let queue = queue.map(str::to_owned);
+        self.db.call("list rate limits", move |session| {
+            let rows = session.query("list rate limits", &sql::RATE_LIMITS, &[&queue])?;
+            Ok(rows.iter().map(listed).collect())
+        })
+    }
+}
+
+/// Reads a row of the listing.
+fn listed(row: &Row) -> ListedRateLimit {
+    ListedRateLimit {
+        queue: row.get("queue"),
+        kind: row.get("kind"),
+        starts: row.get::<_, i32>("starts").unsigned_abs(),
+        period: Duration::from_millis(row.get::<_, i64>("period_ms").unsigned_abs()),
+        burst: row.get::<_, i32>("burst").unsigned_abs(),
+        tokens: row.get("tokens"),
+        set_at: row.get("set_at"),
+        person: row.get("person"),
+        reason: row.get("reason"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_out_of_range_is_named() {
+        let second = Duration::from_secs(1);
+        for (limit, expected) in [
+            (RateLimit::per(0, second), "a rate limit of 0 starts"),
+            (RateLimit::per(MAX_STARTS + 1, second), "of 1000001 starts"),
+            (RateLimit::per(1, Duration::ZERO), "a period of 0ns"),
+            (RateLimit::per(1, MAX_PERIOD + second), "a period of"),
+            (RateLimit::per(1, second).burst(0), "a burst of 0"),
+            (RateLimit::per(1, second).burst(u32::MAX), "a burst of"),
+        ] {
+            let problem = limit.problem().unwrap_or_default();
+            assert!(problem.contains(expected), "{limit:?}: {problem}");
+        }
+        for limit in [
+            RateLimit::per(1, Duration::from_millis(1)),
+            RateLimit::per(MAX_STARTS, MAX_PERIOD).burst(1),
+        ] {
+            assert_eq!(limit.problem(), None);
+        }
+    }
+}

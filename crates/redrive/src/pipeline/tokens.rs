@@ -1,0 +1,109 @@
+//! Claims under rate limits: each claimed job costs a token of every limit that concerns it.
+//!
+//! The buckets stay locked from the count of their tokens to the commit of the claim, so no other
+//! process uses the same tokens, and a claim that fails costs none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::Result;
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
+use crate::sync::Instant;
+
+/// The kind of the limit of a whole queue.
+pub(crate) const WHOLE_QUEUE: &str = "";
+
+/// The limits that concern the jobs of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenScope {
+    pub(crate) queue: Arc<str>,
+    /// The kinds of the limits; empty: the whole queue.
+    pub(crate) kinds: Vec<String>,
+    /// How soon a job must start once it has its tokens.
+    pub(crate) hold: Duration,
+}
+
+/// The result of a claim under limits.
+#[derive(Debug)]
+pub(crate) enum LimitedClaim {
+    /// There was no token; more may come after this time.
+    NoToken(Duration),
+    /// The jobs, and how many tokens there were, at most the limit of the request.
+    Claimed(Vec<ClaimedJob>, usize),
+}
+
+/// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon.
+pub(crate) fn claim_with_tokens(
+    session: &mut Session,
+    scope: &TokenScope,
+    mut request: ClaimRequest,
+) -> Result<LimitedClaim> {
+    let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
+    session.read_committed(&doing, |session| {
+        let tokens = match lock_tokens(session, scope)? {
+            Tokens::Some(tokens) => tokens,
+            Tokens::None(wait) => return Ok(LimitedClaim::NoToken(wait)),
+        };
+        request.limit = request.limit.min(tokens);
+        let tokens = request.limit;
+        let mut claimed = claim(session, &request)?;
+        // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
+        let start_by = Instant::now() + scope.hold;
+        if !claimed.is_empty() {
+            charge_tokens(session, scope, claimed.len())?;
+        }
+        for job in &mut claimed {
+            job.start_by = Some(start_by);
+        }
+        Ok(LimitedClaim::Claimed(claimed, tokens))
+    })
+}
+
+/// Takes the token of one job that was claimed without regard to its limits, as a probe is. Returns whether
+/// there was one; without it, the job must not start.
+pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<bool> {
+    session.read_committed("take a token", |session| {
+        match lock_tokens(session, scope)? {
+            Tokens::Some(_) => charge_tokens(session, scope, 1).map(|()| true),
+            Tokens::None(_) => Ok(false),
+        }
+    })
+}
+
+/// The tokens that a transaction has locked.
+enum Tokens {
+    Some(usize),
+    /// None for this time.
+    None(Duration),
+}
+
+/// How long a worker waits for a bucket that another one is using.
+const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+fn lock_tokens(session: &mut Session, scope: &TokenScope) -> Result<Tokens> {
+    let row = session.query_one(
+        "count the tokens of a rate limit",
+        &sql::LOCK_TOKENS,
+        &[&&*scope.queue, &scope.kinds],
+    )?;
+    if !row.get::<_, bool>("is_locked") {
+        return Ok(Tokens::None(BUSY_WAIT));
+    }
+    let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
+    Ok(match usize::try_from(row.get::<_, i64>("tokens")) {
+        Ok(tokens @ 1..) => Tokens::Some(tokens),
+        Ok(0) | Err(_) => Tokens::None(wait.max(Duration::from_millis(1))),
+    })
+}
+
+fn charge_tokens(session: &mut Session, scope: &TokenScope, jobs: usize) -> Result<()> {
+    let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
+    session.query(
+        "take the tokens of a rate limit",
+        &sql::CHARGE_TOKENS,
+        &[&&*scope.queue, &scope.kinds, &jobs],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! Claims under rate limits.
+//!
+//! Jobs without a limit are claimed as always, without the limited kinds. Each limit has claims and a
+//! search apart from those, so that a limit without tokens delays no other job.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Fetcher;
+use crate::error::Result;
+use crate::pipeline::claim::demand::Fill;
+use crate::pipeline::claim::mark::Scan;
+use crate::pipeline::claim::search::{Ended, Search};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
+use crate::pipeline::tokens::{LimitedClaim, TokenScope, claim_with_tokens};
+use crate::sync::{Instant, Mutex};
+use crate::worker::breaker_state::{ClaimPlan, LocalLimit};
+use crate::worker::claimer::places;
+use crate::worker::latch::lock;
+
+/// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
+/// of many.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How long other jobs have priority after a claim under a limit found none, unless a notification
+/// arrives.
+const REST: Duration = Duration::from_millis(20);
+
+/// From this time on, a claimed job may wait for the jobs before it.
+const PATIENT: Duration = Duration::from_millis(100);
+
+/// Where the claims of a limit look, and when.
+#[derive(Clone)]
+pub(super) struct LimitedSearch {
+    limit: LocalLimit,
+    kinds: Option<Arc<[String]>>,
+    except: Option<Arc<[String]>>,
+    search: Arc<Mutex<Search>>,
+    next: NextClaim,
+}
+
+/// When to claim again under a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextClaim {
+    /// When there are tokens.
+    Tokens(Instant),
+    /// At a notification or a poll, and not before this time: there was no job.
+    Jobs(Instant),
+}
+
+/// Which jobs a round claims first, so that neither starve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    Limited,
+    Others,
+}
+
+impl Fetcher<'_> {
+    /// Claims jobs with and without a limit. The plan has at least one limit.
+    pub(super) fn limited_round(
+        &mut self,
+        demand: usize,
+        plan: &ClaimPlan,
+    ) -> Result<Vec<ClaimedJob>> {
+        if self.woken {
+            for target in self.limited.values_mut() {
+                target.next = target.next.woken();
+            }
+        }
+        let turn = self.first;
+        self.first = turn.other();
+        let mut claimed = Vec::new();
+        for part in [turn, turn.other()] {
+            let room = demand.saturating_sub(claimed.len());
+            if room == 0 {
+                break;
+            }
+            let more = match part {
+                First::Limited => self.claim_limited(room, plan),
+                First::Others => self.claim_others(room, plan),
+            };
+            match more {
+                Ok(mut more) => claimed.append(&mut more),
+                Err(error) if claimed.is_empty() => return Err(error),
+                // Run what was claimed. The next round retries.
+                Err(error) => self.state.report_error(&error, Duration::ZERO),
+            }
+        }
+        Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Returns when tokens are expected for a claim that had none.
+    pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
+        let due = |target: &LimitedSearch| match target.next {
+            NextClaim::Tokens(at) => Some(at),
+            NextClaim::Jobs(_) => None,
+        };
+        let targets = plan.limits.targets(self.state.config.kinds.as_deref());
+        let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
+        searches.filter_map(due).min()
+    }
+
+    /// Claims jobs of kinds without a limit.
+    fn claim_others(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
+        if plan.limits.cover_queue() {
+            self.promote_when_due()?;
+            if std::mem::take(&mut self.woken) {
+                self.promote()?;
+            }
+            return Ok(Vec::new());
+        }
+        self.claim_round(room, &except(plan))
+    }
+
+    /// Claims jobs under each limit whose turn it is.
+    fn claim_limited(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
+        let handled = self.state.config.kinds.clone();
+        let mut limits: Vec<LocalLimit> =
+            plan.limits.targets(handled.as_deref()).cloned().collect();
+        // None of several limits always comes first.
+        let limits_in_all = limits.len().max(1);
+        limits.rotate_left(self.limited_rounds % limits_in_all);
+        self.limited_rounds = self.limited_rounds.wrapping_add(1);
+        let mut claimed = Vec::new();
+        for limit in limits {
+            let is_held = |kind: &String| plan.except.contains(kind);
+            let room = room - claimed.len();
+            if room == 0 || limit.kind.as_ref().is_some_and(is_held) {
+                continue;
+            }
+            let queue = self.state.config.queue.shared_name();
+            let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
+                continue;
+            };
+            match self.claim_under(&limit, &scope, room, plan) {
+                Ok(mut more) => claimed.append(&mut more),
+                Err(error) if claimed.is_empty() => return Err(error),
+                Err(error) => self.state.report_error(&error, Duration::ZERO),
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Claims jobs under one limit, unless it is too early.
+    fn claim_under(
+        &mut self,
+        limit: &LocalLimit,
+        scope: &TokenScope,
+        room: usize,
+        plan: &ClaimPlan,
+    ) -> Result<Vec<ClaimedJob>> {
+        let target = self.limited_search(limit, plan);
+        if !target.next.is_due(Instant::now()) {
+            return Ok(Vec::new());
+        }
+        let free = self
+            .state
+            .config
+            .slots
+            .saturating_sub(self.state.in_flight());
+        let room = in_time(room, free, scope.hold);
+        let mut claimed = Vec::new();
+        let found = self.search_under(&target, scope, room, &mut claimed);
+        let now = Instant::now();
+        let next = match found {
+            Ok(Found::AllTokens) => NextClaim::Tokens(now + GATHER),
+            Ok(Found::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
+            Ok(Found::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
+            Ok(Found::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
+        };
+        if let Some(known) = self.limited.get_mut(&limit.kind) {
+            known.next = next;
+        }
+        match found {
+            Err(error) if claimed.is_empty() => Err(error),
+            Err(error) => {
+                self.state.report_error(&error, Duration::ZERO);
+                Ok(claimed)
+            }
+            Ok(_) => Ok(claimed),
+        }
+    }
+
+    /// Returns where to search: where the last claim of the limit did, unless the limit or the kinds have
+    /// changed.
+    fn limited_search(&mut self, limit: &LocalLimit, plan: &ClaimPlan) -> LimitedSearch {
+        let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
+            None => (self.state.config.kinds.clone(), except(plan)),
+            Some(kind) => (Some([kind.clone()].into()), Vec::new()),
+        };
+        let new = || LimitedSearch {
+            limit: limit.clone(),
+            kinds: kinds.clone(),
+            except: (!except.is_empty()).then(|| except.as_slice().into()),
+            search: Arc::new(Mutex::new(Search::new())),
+            next: NextClaim::Jobs(Instant::now()),
+        };
+        match self.limited.entry(limit.kind.clone()) {
+            Entry::Occupied(mut known) => {
+                let before = known.get();
+                let had = before.except.as_deref().unwrap_or_default();
+                if before.limit != *limit || before.kinds != kinds || had != except {
+                    known.insert(new());
+                }
+                known.get().clone()
+            }
+            Entry::Vacant(unknown) => unknown.insert(new()).clone(),
+        }
+    }
+
+    /// Searches the next parts of the queue, until the tokens or the room are used up. Adds the jobs to
+    /// `claimed`.
+    fn search_under(
+        &mut self,
+        target: &LimitedSearch,
+        scope: &TokenScope,
+        room: usize,
+        claimed: &mut Vec<ClaimedJob>,
+    ) -> Result<Found> {
+        let (kinds, except) = (target.kinds.as_deref(), target.except.as_deref());
+        self.claimer.measure_for(&target.search, kinds, except)?;
+        let mut scans = lock(&target.search).scans_before(Instant::now());
+        scans.push(lock(&target.search).scan(Instant::now()));
+        for scan in scans {
+            let found = self.scan_under(scan, target, scope, room - claimed.len(), claimed)?;
+            if found != Found::NoMore || claimed.len() >= room {
+                return Ok(found);
+            }
+            // Nothing is left after the marks, but jobs may lie below them.
+            if scan == Scan::FromMarks && lock(&target.search).scan(Instant::now()) == Scan::Full {
+                return self.scan_under(Scan::Full, target, scope, room - claimed.len(), claimed);
+            }
+        }
+        Ok(Found::NoMore)
+    }
+
+    /// Claims with one scan.
+    fn scan_under(
+        &mut self,
+        scan: Scan,
+        target: &LimitedSearch,
+        scope: &TokenScope,
+        room: usize,
+        claimed: &mut Vec<ClaimedJob>,
+    ) -> Result<Found> {
+        let asked_at = Instant::now();
+        let look = lock(&target.search).look(scan, 0);
+        let request = ClaimRequest {
+            kinds: target.kinds.clone(),
+            except: target.except.clone(),
+            limit: room,
+            parts: look.parts(),
+            ..self.claimer.request()
+        };
+        let (state, scope) = (Arc::clone(self.state), scope.clone());
+        let answer = state.requesting(room, || {
+            self.call("claim jobs under a rate limit", move |session| {
+                claim_with_tokens(session, &scope, request)
+            })
+        });
+        let took = asked_at.elapsed();
+        let (mut jobs, tokens) = match answer {
+            Ok(LimitedClaim::Claimed(jobs, tokens)) => (jobs, tokens),
+            Ok(LimitedClaim::NoToken(wait)) => return Ok(Found::NoToken(wait)),
+            Err(error) => {
+                lock(&target.search).note_failure(&look, asked_at, took);
+                return Err(error);
+            }
+        };
+        self.state.hold(&jobs);
+        let fill = Fill::of(jobs.len(), tokens);
+        let ended = Ended {
+            asked_at,
+            took,
+            lead: 0,
+            fill,
+        };
+        lock(&target.search).note(&look, ended, places(&jobs));
+        claimed.append(&mut jobs);
+        Ok(match fill {
+            Fill::Full => Found::AllTokens,
+            Fill::Partial => Found::NoMore,
+        })
+    }
+}
+
+/// The result of a search under a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// A job for each token, or as many as there was room for.
+    AllTokens,
+    NoToken(Duration),
+    /// Fewer jobs than tokens.
+    NoMore,
+}
+
+impl NextClaim {
+    fn is_due(self, now: Instant) -> bool {
+        match self {
+            NextClaim::Tokens(at) | NextClaim::Jobs(at) => at <= now,
+        }
+    }
+
+    /// A notification says that there may be jobs, not that there are tokens.
+    fn woken(self) -> NextClaim {
+        match self {
+            NextClaim::Jobs(_) => NextClaim::Jobs(Instant::now()),
+            NextClaim::Tokens(_) => self,
+        }
+    }
+}
+
+impl First {
+    fn other(self) -> First {
+        match self {
+            First::Limited => First::Others,
+            First::Others => First::Limited,
+        }
+    }
+}
+
+/// Returns the kinds that claims without a limit leave out.
+fn except(plan: &ClaimPlan) -> Vec<String> {
+    let held = plan.except.iter().map(String::as_str);
+    let mut except: Vec<String> = held.chain(plan.limits.kinds()).map(str::to_owned).collect();
+    except.sort_unstable();
+    except.dedup();
+    except
+}
+
+/// Returns how many of `room` jobs are likely to start within `hold`. The room counts what the slots finish within
+/// 50 ms at the observed run time.
+fn in_time(room: usize, free: usize, hold: Duration) -> usize {
+    if hold >= PATIENT {
+        return room;
+    }
+    let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
+    let share = usize::try_from(share).unwrap_or(room);
+    room.min(share.max(free).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
+        for (room, free, hold_ms, expected) in [
+            (1000, 4, 100, 1000),
+            (1000, 4, 250, 1000),
+            (1000, 4, 20, 200),
+            (8, 8, 20, 8),
+            (10, 4, 20, 4),
+            (10, 0, 20, 2),
+            (3, 0, 20, 1),
+            (2, 8, 20, 2),
+        ] {
+            let claimed = in_time(room, free, Duration::from_millis(hold_ms));
+            assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
+        }
+    }
+
+    #[test]
+    fn a_notification_ends_a_wait_for_jobs_and_not_one_for_tokens() {
+        let later = Instant::now() + Duration::from_hours(1);
+        let now = || Instant::now() + Duration::from_mins(1);
+        assert!(NextClaim::Jobs(later).woken().is_due(now()));
+        assert!(!NextClaim::Tokens(later).woken().is_due(now()));
+    }
+}

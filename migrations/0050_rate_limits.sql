@@ -1,0 +1,150 @@
+-- Purpose: Rate limits: how many jobs of a queue or a kind may start within a time, in all processes together.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- One row per limit. A claim takes a token for each job from a bucket that all workers share, and the job must start
+-- within `hold`; one that did not returns to the queue, and its token is lost. In a time t, a bucket grants at most
+-- `capacity + refill * t` tokens. The starts follow at most `hold` later, so in a time t at most
+-- `capacity + refill * (t + hold)` jobs start. The values are chosen so that this is at most `burst + rate * t`:
+-- * `hold` is a quarter of the time in which the burst refills, from 20 ms, which a claim over a network may take, to 1 s.
+-- * With a burst of 2 or more, `capacity` is `burst - refill * hold`. It must be at least one token, which bounds
+--   `refill` by `(burst - 1) / hold`; only a burst of less than 20 ms makes `refill` less than the rate.
+-- * With a burst of 1, tokens are `1 / rate + hold` apart, so that starts are at least `1 / rate` apart. There, `hold`
+--   is a twentieth of that, but at least 20 ms.
+CREATE TABLE redrive.rate_limits (
+    queue    redrive.name     NOT NULL,
+    kind     text             COLLATE "C" NOT NULL CHECK (length(kind) <= 100),
+    starts   integer          NOT NULL CHECK (starts BETWEEN 1 AND 1000000),
+    period   interval         NOT NULL CHECK (period BETWEEN '1 millisecond' AND '31 days'),
+    burst    integer          NOT NULL CHECK (burst BETWEEN 1 AND 1000000),
+    set_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    person   text,
+    reason   text,
+    rate     double precision NOT NULL GENERATED ALWAYS AS (starts / extract(epoch FROM period)::double precision) STORED,
+    PRIMARY KEY (queue, kind)
+);
+
+COMMENT ON TABLE redrive.rate_limits IS 'How many jobs may start within a time, in all processes together.';
+COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
+COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
+
+-- The tokens of each limit. It is apart from the limits because it changes with each claim and is compacted: a
+-- snapshot that is older than a compaction finds no bucket, and a claim without a bucket gets no token.
+CREATE TABLE redrive.rate_buckets (
+    queue      redrive.name     NOT NULL,
+    kind       text             COLLATE "C" NOT NULL,
+    tokens     double precision NOT NULL,
+    counted_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (queue, kind)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON TABLE redrive.rate_buckets IS 'The tokens that are left of each rate limit.';
+COMMENT ON COLUMN redrive.rate_buckets.tokens IS 'The tokens at `counted_at`; more have come since.';
+
+-- Returns the seconds within which a job must start once it has a token.
+CREATE FUNCTION redrive.token_hold(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT greatest(0.02, least(1, CASE a_limit.burst WHEN 1 THEN 0.05 ELSE 0.25 * a_limit.burst END / a_limit.rate))
+$$;
+
+-- Returns the tokens that the bucket of a limit gains per second.
+CREATE FUNCTION redrive.token_refill(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE a_limit.burst
+        WHEN 1 THEN a_limit.rate / (1 + a_limit.rate * redrive.token_hold(a_limit))
+        ELSE least(a_limit.rate, (a_limit.burst - 1) / redrive.token_hold(a_limit))
+    END
+$$;
+
+-- Returns the tokens that the bucket of a limit holds at most.
+CREATE FUNCTION redrive.token_capacity(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
+$$;
+
+-- Returns the tokens of a bucket now. A clock that was set back adds none.
+CREATE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT least(
+        redrive.token_capacity(a_limit),
+        bucket.tokens + redrive.token_refill(a_limit)
+            * greatest(0, extract(epoch FROM clock_timestamp() - bucket.counted_at)::double precision))
+$$;
+
+-- Sets the rate limit of a queue, or of a kind in it: at most `starts` jobs start per `period`, in all processes together.
+-- After a quiet time, up to `burst` jobs start at once; NULL: as many as `starts`. Returns the id of the audit record.
+CREATE FUNCTION redrive.set_rate_limit(
+    queue text, starts integer, period interval DEFAULT '1 second', burst integer DEFAULT NULL,
+    kind text DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    new redrive.rate_limits;
+BEGIN
+    PERFORM redrive.check_name('queue', set_rate_limit.queue);
+    IF set_rate_limit.kind IS NOT NULL THEN
+        PERFORM redrive.check_name('kind', set_rate_limit.kind);
+    END IF;
+    IF set_rate_limit.starts IS NULL OR set_rate_limit.starts NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the rate limit allows % starts; it must allow 1 to 1000000', coalesce(set_rate_limit.starts::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'To stop all jobs, pause the queue.';
+    ELSIF set_rate_limit.period IS NULL OR set_rate_limit.period NOT BETWEEN '1 millisecond' AND '31 days' THEN
+        RAISE EXCEPTION 'redrive: the period is %; it must be from 1 millisecond to 31 days', coalesce(set_rate_limit.period::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_rate_limit.burst NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the burst is %; it must be 1 to 1000000', set_rate_limit.burst
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.rate_limits AS l (queue, kind, starts, period, burst, person, reason)
+    VALUES (set_rate_limit.queue, coalesce(set_rate_limit.kind, ''), set_rate_limit.starts, set_rate_limit.period,
+            coalesce(set_rate_limit.burst, set_rate_limit.starts), left(set_rate_limit.person, 200), left(set_rate_limit.reason, 1024))
+    ON CONFLICT ON CONSTRAINT rate_limits_pkey DO UPDATE
+    SET starts = excluded.starts, period = excluded.period, burst = excluded.burst, set_at = excluded.set_at,
+        person = excluded.person, reason = excluded.reason
+    RETURNING l.* INTO new;
+    -- The tokens of a bucket remain, up to the new capacity, so that a change grants none.
+    INSERT INTO redrive.rate_buckets AS b (queue, kind, tokens)
+    VALUES (new.queue, new.kind, redrive.token_capacity(new))
+    ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO UPDATE
+    SET tokens = least(b.tokens, excluded.tokens);
+    PERFORM pg_notify('redrive_breaker', 'queue:' || new.queue);
+    RETURN redrive.record_act('set_rate_limit', set_rate_limit.person, set_rate_limit.reason, NULL, 0,
+        jsonb_build_object('queue', new.queue, 'kind', set_rate_limit.kind, 'starts', new.starts, 'period', new.period, 'burst', new.burst));
+END
+$$;
+
+-- Removes the rate limit of a queue, or of a kind in it. Returns whether there was one.
+CREATE FUNCTION redrive.remove_rate_limit(
+    queue text, kind text DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_name('queue', remove_rate_limit.queue);
+    DELETE FROM redrive.rate_limits l
+    WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '');
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM redrive.rate_buckets b
+    WHERE b.queue = remove_rate_limit.queue AND b.kind = coalesce(remove_rate_limit.kind, '');
+    PERFORM redrive.record_act('remove_rate_limit', remove_rate_limit.person, remove_rate_limit.reason, NULL, 0,
+        jsonb_build_object('queue', remove_rate_limit.queue, 'kind', remove_rate_limit.kind));
+    PERFORM pg_notify('redrive_breaker', 'queue:' || remove_rate_limit.queue);
+    RETURN true;
+END
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

@@ -1,0 +1,299 @@
+//! Rate limits: never more starts than they allow, in all processes together, and nothing is lost.
+
+mod bucket;
+mod input;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
+use redrive_tests::{
+    Gate, Order, SOON, TestDatabase, counted, drained, scalar, stats, stop, wait_until, worker,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A limit that grants one start, and no second one during a test.
+fn once() -> RateLimit {
+    RateLimit::per(1, Duration::from_hours(24)).burst(1)
+}
+
+fn maria() -> Operator {
+    Operator::new("maria@ops-1").reason("the gateway allows no more")
+}
+
+fn limit(queue: &Queue, jobs: RateLimited<'_>, limit: RateLimit) {
+    queue.limit_rate(jobs, limit, &maria()).unwrap();
+}
+
+fn unlimit(queue: &Queue, jobs: RateLimited<'_>) {
+    assert!(
+        queue.unlimit_rate(jobs, &maria()).unwrap(),
+        "it had a limit"
+    );
+}
+
+/// A job of another kind than [`Order`].
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Mail {
+    number: i64,
+}
+
+impl Payload for Mail {
+    const KIND: &'static str = "mail";
+}
+
+fn mails(count: i64) -> Vec<Mail> {
+    (0..count).map(|number| Mail { number }).collect()
+}
+
+/// When the handlers started.
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<Vec<Instant>>>);
+
+impl Ledger {
+    fn record(&self) {
+        self.0.lock().unwrap().push(Instant::now());
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Fails if any window of time has more starts than `burst + rate · t`.
+    #[track_caller]
+    fn obeys(&self, rate: f64, burst: usize) {
+        let mut starts = self.0.lock().unwrap().clone();
+        starts.sort();
+        for (first, from) in starts.iter().enumerate() {
+            for (last, until) in starts.iter().enumerate().skip(first) {
+                let window = until.duration_since(*from).as_secs_f64();
+                #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+                let (started, allowed) = ((last - first + 1) as f64, burst as f64 + rate * window);
+                // The clock of the process and that of the server may differ in speed by a little.
+                assert!(
+                    started <= allowed + 0.01,
+                    "{started} starts within {window:.4} s; at most {allowed:.2} are allowed"
+                );
+            }
+        }
+    }
+}
+
+/// A worker that records the starts of orders and of mails.
+fn recording(queue: &Queue, orders: &Ledger, mails: &Ledger) -> Worker {
+    let (orders, mails) = (orders.clone(), mails.clone());
+    worker(queue)
+        .handle(move |_: &Job<Order>| {
+            orders.record();
+            Ok::<(), Failure>(())
+        })
+        .handle(move |_: &Job<Mail>| {
+            mails.record();
+            Ok::<(), Failure>(())
+        })
+        .start()
+        .unwrap()
+}
+
+/// Waits until a worker that started before this call acts on the limits as they are now.
+#[track_caller]
+fn known(test: &TestDatabase) {
+    let mut client = test.client();
+    for _ in 0..2 {
+        let asked_at: std::time::SystemTime = client
+            .query_one("SELECT clock_timestamp()", &[])
+            .unwrap()
+            .get(0);
+        wait_until("a worker to read the limits", SOON, || {
+            client.batch_execute("NOTIFY redrive_breaker").unwrap();
+            let readers = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND query_start >= $1 \
+                    AND query LIKE '-- Purpose: lists the breakers that are not closed and the paused%'";
+            let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
+            readers > 0
+        });
+    }
+}
+
+#[test]
+fn no_window_has_more_starts_than_a_limit_allows() {
+    // Bursts that refill within 250 ms and within 20 ms, and even spacing.
+    for (rate, burst, jobs) in [(400, 100, 400), (1000, 2, 60), (100, 1, 20)] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        limit(
+            &queue,
+            RateLimited::Queue,
+            RateLimit::per(rate, SECOND).burst(burst),
+        );
+        let (orders, mails) = (Ledger::default(), Ledger::default());
+        queue.enqueue_many(&Order::up_to(jobs)).unwrap();
+        let workers: Vec<Worker> = (0..3)
+            .map(|_| recording(&test.queue("orders"), &orders, &mails))
+            .collect();
+        drained(&queue);
+        let done: u64 = workers
+            .into_iter()
+            .map(|worker| stop(worker).stats.done)
+            .sum();
+        assert_eq!(done, u64::try_from(jobs).unwrap());
+        assert_eq!(
+            orders.count(),
+            usize::try_from(jobs).unwrap(),
+            "no attempt ran twice"
+        );
+        orders.obeys(f64::from(rate), usize::try_from(burst).unwrap());
+    }
+}
+
+#[test]
+fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::Kind("mail"), once());
+    queue.enqueue_many(&mails(300)).unwrap();
+    queue.enqueue_many(&Order::up_to(300)).unwrap();
+    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let worker = recording(&queue, &orders, &mails);
+    wait_until("the orders and one mail to run", SOON, || {
+        orders.count() == 300 && mails.count() == 1
+    });
+    // New orders keep running.
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    counted(&worker, "the new orders to finish", |counts| {
+        counts.done == 311
+    });
+    assert_eq!(mails.count(), 1);
+    let untouched =
+        "SELECT count(*) FROM redrive.jobs WHERE kind = 'mail' AND attempt = 0 AND refunds = 0";
+    assert_eq!(scalar(&mut test.client(), untouched), 299);
+
+    unlimit(&queue, RateLimited::Kind("mail"));
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 610);
+    assert_eq!(mails.count(), 300);
+}
+
+#[test]
+fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(
+        &queue,
+        RateLimited::Queue,
+        RateLimit::per(3, Duration::from_hours(24)).burst(3),
+    );
+    limit(&queue, RateLimited::Kind("mail"), once());
+    queue.enqueue_many(&mails(5)).unwrap();
+    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let worker = recording(&queue, &orders, &mails);
+    wait_until("a mail to run", SOON, || mails.count() == 1);
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    // The mail had one of the three tokens of the queue.
+    wait_until("two orders to run", SOON, || orders.count() == 2);
+    known(&test);
+    assert_eq!((orders.count(), mails.count()), (2, 1));
+    let live = stats(queue.database(), "orders").expect("the queue");
+    assert_eq!((live.ready, live.open), (7, 0));
+    unlimit(&queue, RateLimited::Queue);
+    wait_until("all orders to run", SOON, || orders.count() == 5);
+    assert_eq!(mails.count(), 1);
+    stop(worker);
+}
+
+#[test]
+fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let worker = recording(&queue, &orders, &mails);
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    drained(&queue);
+    limit(&queue, RateLimited::Queue, once());
+    known(&test);
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    wait_until("the one order to run", SOON, || orders.count() == 21);
+    known(&test);
+    assert_eq!(orders.count(), 21);
+    // A larger limit applies at once, too.
+    limit(&queue, RateLimited::Queue, RateLimit::per(100_000, SECOND));
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 40);
+}
+
+#[test]
+fn a_retry_needs_another_token() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::Queue, once());
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let starts = Ledger::default();
+    let worker = worker(&queue)
+        .handle({
+            let starts = starts.clone();
+            move |_: &Job<Order>| {
+                starts.record();
+                match starts.count() {
+                    1 => Err(Failure::retry("once").after(Duration::ZERO)),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    let failed = "SELECT count(*) FROM redrive.jobs WHERE attempt = 1";
+    wait_until("the attempt to fail", SOON, || {
+        scalar(&mut test.client(), failed) == 1
+    });
+    known(&test);
+    assert_eq!(starts.count(), 1);
+    unlimit(&queue, RateLimited::Queue);
+    drained(&queue);
+    assert_eq!((starts.count(), stop(worker).stats.done), (2, 1));
+}
+
+#[test]
+fn a_job_that_starts_too_late_returns_without_a_charge() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // A job must start within 20 ms.
+    let per_second = 1000;
+    limit(
+        &queue,
+        RateLimited::Queue,
+        RateLimit::per(per_second, SECOND).burst(30),
+    );
+    let (gate, starts) = (Gate::new(), Ledger::default());
+    let worker = worker(&queue)
+        .handle({
+            let (gate, starts) = (gate.clone(), starts.clone());
+            move |job: &Job<Order>| {
+                starts.record();
+                if job.payload().number == 0 {
+                    gate.pass();
+                }
+                Ok::<(), Failure>(())
+            }
+        })
+        .start()
+        .unwrap();
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_many(&Order::up_to(100)).unwrap();
+    drained(&queue);
+    let slow_first: Vec<Order> = (0..=50).map(|number| Order { number }).collect();
+    queue.enqueue_many(&slow_first).unwrap();
+    gate.wait_for(1);
+    // Longer than the time within which the jobs of the same claim must start.
+    let late = "SELECT count(*) FROM redrive.leases WHERE claimed_at < clock_timestamp() - interval '40 ms'";
+    wait_until("the tokens of the claimed jobs to be lost", SOON, || {
+        scalar(&mut test.client(), late) > 0
+    });
+    gate.open();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (151, 0));
+    assert!(counts.released > 0, "{counts:?}");
+    assert_eq!(starts.count(), 151, "no attempt ran twice");
+    starts.obeys(f64::from(per_second), 30);
+}

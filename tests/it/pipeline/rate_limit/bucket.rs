@@ -1,0 +1,151 @@
+//! The buckets: their numbers, and sessions that hold or lose them.
+
+use std::time::Duration;
+
+use redrive::{RateLimit, RateLimited};
+use redrive_tests::{Order, SOON, TestDatabase, drained, scalar, stats, stop, wait_until};
+
+use super::{Ledger, known, limit, mails, once, recording};
+
+/// In every window, a bucket lets at most `burst + rate * t` jobs start, if they start within the time
+/// that it allows.
+#[test]
+fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
+             SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
+             FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
+                  unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
+                  unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
+        )
+        .unwrap();
+    let rows = client
+        .query(
+            "SELECT kind, rate, burst::float8, redrive.token_hold(l) AS hold, redrive.token_refill(l) AS refill, \
+                    redrive.token_capacity(l) AS capacity \
+             FROM redrive.rate_limits l",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(rows.len(), 120);
+    for row in rows {
+        let name: String = row.get("kind");
+        let number = |column: &str| -> f64 { row.get(column) };
+        let (rate, burst, hold) = (number("rate"), number("burst"), number("hold"));
+        let (refill, capacity) = (number("refill"), number("capacity"));
+        let nearly = 1.0 + 1e-9;
+        assert!((0.02..=1.0).contains(&hold), "{name}: {hold}");
+        assert!(refill > 0.0 && refill <= rate * nearly, "{name}: {refill}");
+        assert!(
+            capacity >= 1.0 / nearly,
+            "{name}: a job needs a whole token: {capacity}"
+        );
+        if burst > 1.0 {
+            assert!(capacity + refill * hold <= burst * nearly, "{name}");
+        } else {
+            assert!(1.0 / refill >= (1.0 / rate + hold) / nearly, "{name}");
+        }
+        if burst > 1.0 + rate * 0.02 || burst < 2.0 && rate <= 2.5 {
+            assert!(refill >= 0.95 * rate, "{name}: {refill} of {rate}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(
+        &queue,
+        RateLimited::Kind("mail"),
+        RateLimit::per(100_000, Duration::from_secs(1)),
+    );
+    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let mut holder = test.client();
+    let mut transaction = holder.transaction().unwrap();
+    transaction
+        .execute("SELECT FROM redrive.rate_buckets FOR UPDATE", &[])
+        .unwrap();
+    queue.enqueue_many(&mails(20)).unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    let worker = recording(&queue, &orders, &mail);
+    wait_until("the orders to run", SOON, || orders.count() == 20);
+    known(&test);
+    assert_eq!(mail.count(), 0);
+    transaction.rollback().unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 40);
+}
+
+#[test]
+fn without_its_bucket_a_limit_grants_nothing() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(
+        &queue,
+        RateLimited::Queue,
+        RateLimit::per(100_000, Duration::from_secs(1)),
+    );
+    test.client()
+        .batch_execute("DELETE FROM redrive.rate_buckets")
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let worker = recording(&queue, &orders, &mail);
+    known(&test);
+    assert_eq!(orders.count(), 0);
+    let listed = queue.rate_limits().unwrap();
+    assert_eq!((listed.len(), listed[0].tokens), (1, 0));
+    // Setting the limit again creates the bucket.
+    limit(
+        &queue,
+        RateLimited::Queue,
+        RateLimit::per(100_000, Duration::from_secs(1)),
+    );
+    drained(&queue);
+    stop(worker);
+}
+
+#[test]
+fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::Kind("mail"), once());
+    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let worker = recording(&queue, &orders, &mail);
+    queue.enqueue_many(&Order::up_to(50)).unwrap();
+    drained(&queue);
+    known(&test);
+    let untouched = "SELECT count(*) FROM redrive.rate_buckets WHERE ctid = '(0,1)' AND tokens = 1";
+    assert_eq!(scalar(&mut test.client(), untouched), 1);
+    queue.enqueue_many(&mails(2)).unwrap();
+    wait_until("a mail to run", SOON, || mail.count() == 1);
+    stop(worker);
+}
+
+#[test]
+fn a_probe_costs_a_token() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::Queue, once());
+    let (orders, mail) = (Ledger::default(), Ledger::default());
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    let worker = recording(&queue, &orders, &mail);
+    wait_until("an order to use the token", SOON, || orders.count() == 1);
+    let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
+        VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
+    test.client().batch_execute(open).unwrap();
+    known(&test);
+    let tries = "SELECT coalesce(sum(probes), 0)::bigint FROM redrive.breakers";
+    wait_until("a probe to be taken", SOON, || {
+        scalar(&mut test.client(), tries) > 0
+    });
+    wait_until("the probe to return", SOON, || {
+        stats(queue.database(), "orders").is_some_and(|live| live.ready == 4 && live.leased == 0)
+    });
+    assert_eq!(orders.count(), 1);
+    stop(worker);
+}
