@@ -136,7 +136,8 @@ DECLARE
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables'];
+            'redrive.metrics_operations, redrive.metrics_tables, '
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     -- No payload, error text or note, and no lease_id.
     observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',

@@ -26,6 +26,7 @@ fn page() -> String {
     let mut client = test.client();
     client
         .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
+             SELECT redrive.set_rate_limit('orders', 1000); \
              SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")
         .unwrap();
     let exporter = Exporter::start(PROGRAM, test.url());

@@ -53,6 +53,7 @@ fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
         .batch_execute(
             "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
              VALUES ('orders', 'order', 'rejected', 'E', 'e', '{}', now()); \
+             SELECT redrive.set_rate_limit('orders', 1000); \
              SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
         )
         .unwrap();

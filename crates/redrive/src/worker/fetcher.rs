@@ -22,7 +22,7 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
-use limited::{First, LimitedSearch};
+use limited::{ClaimTurn, LimitedSearch};
 use probe::ProbeSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
@@ -58,7 +58,7 @@ pub(crate) fn work(
         probes: HashMap::new(),
         limited: HashMap::new(),
         limited_rounds: 0,
-        first: First::Limited,
+        first: ClaimTurn::Limited,
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
@@ -133,7 +133,7 @@ struct Fetcher<'a> {
     limited: HashMap<Option<String>, LimitedSearch>,
     limited_rounds: usize,
     /// Which jobs the next round claims first.
-    first: First,
+    first: ClaimTurn,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,

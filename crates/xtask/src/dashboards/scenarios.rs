@@ -76,7 +76,6 @@ impl Context<'_> {
         }
         self.enqueue("mails", "mail.welcome", "later", 12, 3)?;
         self.set_schedules()?;
-        self.limit_mails()?;
         self.pause()
     }
 

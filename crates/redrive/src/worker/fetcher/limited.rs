@@ -51,7 +51,7 @@ enum NextClaim {
 
 /// Which jobs a round claims first, so that neither starve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum ClaimTurn {
     Limited,
     Others,
 }
@@ -77,8 +77,8 @@ impl Fetcher<'_> {
                 break;
             }
             let more = match part {
-                First::Limited => self.claim_limited(room, plan),
-                First::Others => self.claim_others(room, plan),
+                ClaimTurn::Limited => self.claim_limited(room, plan),
+                ClaimTurn::Others => self.claim_others(room, plan),
             };
             match more {
                 Ok(mut more) => claimed.append(&mut more),
@@ -164,10 +164,10 @@ impl Fetcher<'_> {
         let found = self.search_under(&target, scope, room, &mut claimed);
         let now = Instant::now();
         let next = match found {
-            Ok(Found::AllTokens) => NextClaim::Tokens(now + GATHER),
-            Ok(Found::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
-            Ok(Found::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
-            Ok(Found::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
+            Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
+            Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
+            Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
+            Ok(LimitedFound::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
         };
         if let Some(known) = self.limited.get_mut(&limit.kind) {
             known.next = next;
@@ -217,14 +217,14 @@ impl Fetcher<'_> {
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<Found> {
+    ) -> Result<LimitedFound> {
         let (kinds, except) = (target.kinds.as_deref(), target.except.as_deref());
         self.claimer.measure_for(&target.search, kinds, except)?;
         let mut scans = lock(&target.search).scans_before(Instant::now());
         scans.push(lock(&target.search).scan(Instant::now()));
         for scan in scans {
             let found = self.scan_under(scan, target, scope, room - claimed.len(), claimed)?;
-            if found != Found::NoMore || claimed.len() >= room {
+            if found != LimitedFound::NoMore || claimed.len() >= room {
                 return Ok(found);
             }
             // Nothing is left after the marks, but jobs may lie below them.
@@ -232,7 +232,7 @@ impl Fetcher<'_> {
                 return self.scan_under(Scan::Full, target, scope, room - claimed.len(), claimed);
             }
         }
-        Ok(Found::NoMore)
+        Ok(LimitedFound::NoMore)
     }
 
     /// Claims with one scan.
@@ -243,7 +243,7 @@ impl Fetcher<'_> {
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<Found> {
+    ) -> Result<LimitedFound> {
         let asked_at = Instant::now();
         let look = lock(&target.search).look(scan, 0);
         let request = ClaimRequest {
@@ -262,7 +262,7 @@ impl Fetcher<'_> {
         let took = asked_at.elapsed();
         let (mut jobs, tokens) = match answer {
             Ok(LimitedClaim::Claimed(jobs, tokens)) => (jobs, tokens),
-            Ok(LimitedClaim::NoToken(wait)) => return Ok(Found::NoToken(wait)),
+            Ok(LimitedClaim::NoToken(wait)) => return Ok(LimitedFound::NoToken(wait)),
             Err(error) => {
                 lock(&target.search).note_failure(&look, asked_at, took);
                 return Err(error);
@@ -279,15 +279,15 @@ impl Fetcher<'_> {
         lock(&target.search).note(&look, ended, places(&jobs));
         claimed.append(&mut jobs);
         Ok(match fill {
-            Fill::Full => Found::AllTokens,
-            Fill::Partial => Found::NoMore,
+            Fill::Full => LimitedFound::AllTokens,
+            Fill::Partial => LimitedFound::NoMore,
         })
     }
 }
 
 /// The result of a search under a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LimitedFound {
     /// A job for each token, or as many as there was room for.
     AllTokens,
     NoToken(Duration),
@@ -311,11 +311,11 @@ impl NextClaim {
     }
 }
 
-impl First {
-    fn other(self) -> First {
+impl ClaimTurn {
+    fn other(self) -> ClaimTurn {
         match self {
-            First::Limited => First::Others,
-            First::Others => First::Limited,
+            ClaimTurn::Limited => ClaimTurn::Others,
+            ClaimTurn::Others => ClaimTurn::Limited,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Schedules and pauses of queues in the scenarios.
+//! Schedules, pauses and rate limits of queues in the scenarios.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Context<'_> {
                 .set(&schedule, &operator())
                 .with_context(|| format!("cannot set the schedule `{name}`"))?;
         }
-        Ok(())
+        self.limit_mails()
     }
 
     /// Pauses a queue and one of its schedules. The ticks of the others meet the jobs that wait.
@@ -42,7 +42,7 @@ impl Context<'_> {
     }
 
     /// Limits the jobs of a queue and of one of its kinds, above the rate at which they arrive.
-    pub(super) fn limit_mails(&mut self) -> Result<()> {
+    fn limit_mails(&mut self) -> Result<()> {
         self.redrive(&["queue", "limit", "mails", "--rate=50/1s", "--reason=x"])?;
         let limit = [
             "queue",
