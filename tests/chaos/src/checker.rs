@@ -1,8 +1,12 @@
 //! The checker: a pure function from the records to violations.
 
 mod attempts;
+mod checkpoints;
 mod clients;
+mod entries;
+mod follow_ups;
 mod job_history;
+mod path;
 mod replay;
 mod rule;
 mod unique_keys;
@@ -19,6 +23,7 @@ use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
+pub(crate) use path::{Path, Paths};
 pub(crate) use rule::Rule;
 
 /// All records of a run.
@@ -31,6 +36,8 @@ pub(crate) struct Records {
     pub(crate) renewals: Vec<Renewal>,
     /// By job, then by time.
     pub(crate) handlers: Vec<HandlerEvent>,
+    /// The checkpoints that handlers wrote, by job, then by time.
+    pub(crate) checkpoints: Vec<HandlerEvent>,
     pub(crate) final_rows: Vec<FinalRow>,
     /// How often transactional handlers wrote, by job and generation.
     pub(crate) effects: BTreeMap<(i64, i32), i64>,
@@ -94,6 +101,7 @@ pub(crate) struct Violation {
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     pub(crate) totals: Totals,
+    pub(crate) paths: Paths,
     /// Attempts at suspects.
     suspects: Vec<SuspectAttempt>,
 }
@@ -148,10 +156,12 @@ pub(crate) fn check(records: &Records) -> Findings {
             &mut findings,
         );
         attempts::check(&history, own, records, &mut findings);
+        checkpoints::check(&history, own, records, &mut findings);
         jobs.insert(job, history);
     }
     attempts::check_unknown_jobs(handlers, &records.terms, &mut findings);
     clients::check(records, &jobs, &mut findings);
+    follow_ups::check(&jobs, &mut findings);
     unique_keys::check(&jobs, &mut findings);
     whole::check(records, &jobs, &mut findings);
     findings.totals.jobs = i64::try_from(jobs.len()).unwrap_or(i64::MAX);

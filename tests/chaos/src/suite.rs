@@ -15,7 +15,7 @@ const ROUND: Duration = Duration::from_mins(1);
 /// The weight of a round beside a scenario's 1: it has twice as many processes.
 const ROUND_WEIGHT: usize = 2;
 /// Jobs per second of a round.
-const RATE: u32 = 100;
+const RATE: u32 = 40;
 /// Rounds and mutants of the quick suite, and rounds of the full one.
 const QUICK_ROUNDS: u64 = 1;
 const QUICK_MUTANTS: usize = 5;

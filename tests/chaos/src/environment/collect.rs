@@ -11,7 +11,7 @@ use crate::checker::{FinalRow, Records, Terms};
 use crate::clock;
 use crate::db_trace::{self, Place};
 use crate::gate;
-use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine};
+use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::metrics_page;
 use crate::processes::ProcessSpec;
 use crate::role::{Gateway, Role};
@@ -20,6 +20,8 @@ use crate::role::{Gateway, Role};
 const DRAIN: &str = "drain";
 /// How many workers drain the queue.
 const DRAIN_WORKERS: usize = 3;
+/// The longest time that a handler runs during the drain, in milliseconds.
+const DRAIN_RUN: u64 = 20;
 
 impl Environment {
     /// Ends all faults, lets new workers drain the queue for at most `timeout`, and reads the
@@ -45,6 +47,7 @@ impl Environment {
         self.drain(timeout);
         self.processes.stop(Role::Worker, Duration::from_secs(20));
         let mut records = self.records();
+        records.drift = self.drift();
         // After a failover the exporter may show counts that the database lost.
         if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
             let totals = std::mem::take(&mut records.counters);
@@ -65,6 +68,7 @@ impl Environment {
         for _ in 0..DRAIN_WORKERS {
             self.add(ProcessSpec {
                 gateway: Gateway::Up,
+                longest_run: DRAIN_RUN,
                 ..ProcessSpec::worker()
             });
         }
@@ -85,7 +89,8 @@ impl Environment {
         });
     }
 
-    fn records(&self) -> Records {
+    /// Reads the records, except how far the counters are off.
+    pub(crate) fn records(&self) -> Records {
         let mut client = self.server.client();
         let mut history: Vec<HistoryLine> = Vec::new();
         for entry in std::fs::read_dir(self.folder.path())
@@ -100,6 +105,9 @@ impl Environment {
         let mut handlers: Vec<HandlerEvent> =
             history::read(&self.folder.path().join("handlers.jsonl"));
         handlers.sort_by_key(|event| (event.job, event.at));
+        let (checkpoints, handlers) = handlers
+            .into_iter()
+            .partition(|event| event.phase == Phase::Checkpoint);
         let is_calm = !history
             .iter()
             .any(|line| matches!(line.event, ClientEvent::Fault { ref what } if what != DRAIN));
@@ -108,10 +116,11 @@ impl Environment {
             trace: db_trace::read(&mut client),
             renewals: db_trace::renewals(&mut client),
             handlers,
+            checkpoints,
             final_rows: final_rows(&mut client),
             effects: effects(&mut client),
             counters: counters(&mut client),
-            drift: self.drift(),
+            drift: Vec::new(),
             terms: Terms {
                 lease: microseconds(self.lease),
                 max_crashes: redrive::limits::MAX_CRASHES.cast_signed(),

@@ -57,7 +57,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 let op = log.invoke(Operation::Edit, &[], &[]);
                 let edited = Edit::merge(r#"{"edited": true}"#)
                     .and_then(|edit| db.dlq().edit(&some, &edit, &operator));
-                log.complete(op, &edited.map(|_| Vec::new()));
+                log.complete(op, &edited.map(|edited| numbers(&edited.edited)));
             }
             14..=16 => cancel(options, &db, &log, &mut random),
             17..=18 => {
@@ -66,19 +66,22 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 };
                 let op = log.invoke(Operation::Priority, &[], &[id]);
                 let set = db.admin().set_priority(JobId::new(id), random.i16(-3..=3));
-                log.complete(op, &set.map(|_| Vec::new()));
+                log.complete(op, &set.map(|is_set| Vec::from_iter(is_set.then_some(id))));
             }
             // It ends without the operator, who may be killed.
             19 => {
                 let op = log.invoke(Operation::Pause, &[], &[]);
                 let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
                 let paused = Queue::new(&db, QUEUE).and_then(|queue| queue.pause(end, &operator));
-                log.complete(op, &paused.map(|()| Vec::new()));
+                log.complete(op, &paused.map(|()| vec![1]));
             }
             20 => {
                 let op = log.invoke(Operation::Resume, &[], &[]);
                 let resumed = Queue::new(&db, QUEUE).and_then(|queue| queue.resume(&operator));
-                log.complete(op, &resumed.map(|_| Vec::new()));
+                log.complete(
+                    op,
+                    &resumed.map(|was_paused| Vec::from_iter(was_paused.then_some(1))),
+                );
             }
             _ => {
                 let op = log.invoke(Operation::Prune, &[], &[]);
@@ -86,7 +89,9 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     op,
                     &db.dlq()
                         .prune(Duration::from_secs(1), &operator)
-                        .map(|_| Vec::new()),
+                        .map(|pruned| {
+                            Vec::from_iter(i64::try_from(pruned).ok().filter(|pruned| *pruned > 0))
+                        }),
                 );
             }
         }

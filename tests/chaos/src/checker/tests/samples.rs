@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::checker::{FinalRow, Records, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
+use crate::facts::Facts;
 use crate::history::{ClientEvent, HandlerEvent, HistoryLine, Operation, Phase};
 
 /// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of a second.
@@ -35,7 +36,30 @@ pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange 
         key: None,
         unique_key: None,
         due: None,
+        is_partial: false,
+        facts: (kind != Change::Out).then(|| Arc::new(facts(None))),
     }
+}
+
+/// What the job carries, with this history.
+pub(super) fn facts(history: Option<&str>) -> Facts {
+    Facts {
+        kind: Arc::from("work"),
+        priority: 3,
+        payload: Arc::from(r#"{"key": 70}"#),
+        enqueued: 0,
+        headers: Some(Arc::from(r#"{"a": "b"}"#)),
+        group_key: Some(Arc::from("g")),
+        unique_key: None,
+        history: history.map(Arc::from),
+        error: None,
+        died_at: None,
+    }
+}
+
+/// The history after its first attempt ended like this.
+pub(super) fn history(outcome: &str) -> String {
+    format!(r#"[{{"generation": 0, "attempt": 1, "outcome": "{outcome}", "error_message": "no"}}]"#)
 }
 
 pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
@@ -47,6 +71,8 @@ pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
         attempt: 1,
         is_transactional: false,
         phase,
+        checkpoint: None,
+        error: (phase != Phase::Begin).then(|| "no".to_owned()),
     }
 }
 
@@ -115,6 +141,8 @@ pub(super) fn retried() -> Records {
         change(4, 95, Place::Ready, Change::In),
     );
     (out.attempt, out.due, ready.attempt) = (1, Some(90), 1);
+    let failed = Arc::new(facts(Some(&history("failed"))));
+    (back.facts, ready.facts) = (Some(Arc::clone(&failed)), Some(failed));
     records.trace.extend([back, out, ready]);
     records.final_rows.push(FinalRow {
         job: JOB,
@@ -131,6 +159,10 @@ pub(super) fn rejected() -> Records {
     letter.attempt = 1;
     letter.state = Some(Arc::from("open"));
     letter.cause = Some(Arc::from("rejected"));
+    letter.facts = Some(Arc::new(Facts {
+        error: Some(Arc::from("no")),
+        ..facts(Some("[]"))
+    }));
     records.trace.push(letter);
     records.final_rows.push(FinalRow {
         job: JOB,
@@ -145,6 +177,7 @@ pub(super) fn cancelled() -> Records {
     records.handlers.clear();
     records.trace[4].attempt = 0;
     records.trace[4].cause = Some(Arc::from("manual"));
+    records.trace[4].facts = Some(Arc::new(facts(Some("[]"))));
     let invoked = ClientEvent::Invoked {
         operation: Operation::Cancel,
         keys: Vec::new(),
@@ -162,11 +195,20 @@ pub(super) fn cancelled_before_it_began() -> Records {
     records
 }
 
+/// Gives the job a unique key.
+pub(super) fn give_key(change: &mut RowChange) {
+    let key: Option<Arc<str>> = Some(Arc::from("k"));
+    change.unique_key.clone_from(&key);
+    if let Some(facts) = &mut change.facts {
+        Arc::make_mut(facts).unique_key = key;
+    }
+}
+
 /// It has a unique key, and its end commits so slowly that another enqueue still sees it live.
 pub(super) fn slowly_committed() -> Records {
     let mut records = succeeded();
     for change in &mut records.trace {
-        change.unique_key = Some(Arc::from("k"));
+        give_key(change);
     }
     records.trace[3].committed = 900_000;
     let invoked = ClientEvent::Invoked {
@@ -196,6 +238,7 @@ pub(super) fn reaped(at: i64) -> Records {
     let mut back = change(3, at, Place::Ready, Change::In);
     back.process = Arc::from("worker-2.1");
     back.crashes = 1;
+    back.facts = Some(Arc::new(facts(Some(&history("worker_lost")))));
     records.trace.push(back);
     records.final_rows.push(FinalRow {
         job: JOB,
@@ -215,6 +258,112 @@ pub(super) fn slowly_reaped() -> Records {
         at: 1_000_106,
         began: 1_000_100,
         worker,
+    });
+    records
+}
+
+/// Its letter is redriven.
+pub(super) fn redriven() -> Records {
+    let mut records = rejected();
+    let letter = records.trace[4].clone();
+    let mut sent = change(9, 50, Place::Letter, Change::Updated);
+    (sent.attempt, sent.cause, sent.facts) = (1, letter.cause, letter.facts);
+    sent.state = Some(Arc::from("redriving"));
+    let mut back = change(9, 50, Place::Ready, Change::In);
+    back.generation = 1;
+    records.trace.extend([sent, back]);
+    records.final_rows.push(FinalRow {
+        job: JOB,
+        place: Place::Ready,
+    });
+    records
+}
+
+/// An operator edits its letter, and it is redriven.
+pub(super) fn edited() -> Records {
+    let mut records = redriven();
+    let mut edit = records.trace[4].clone();
+    (edit.tx, edit.at, edit.change) = (8, 40, Change::Edited);
+    edit.process = Arc::from("enqueuer-1.1");
+    let payload: Arc<str> = Arc::from(r#"{"key": 70, "edited": true}"#);
+    records.trace.insert(5, edit);
+    for row in &mut records.trace[5..] {
+        let facts = row.facts.as_mut().expect("each row has a content");
+        Arc::make_mut(facts).payload = Arc::clone(&payload);
+    }
+    ask(&mut records, Operation::Edit, 39, 41);
+    records
+}
+
+/// An operator changes its priority while it is delayed.
+pub(super) fn reordered() -> Records {
+    let mut records = retried();
+    let mut reorder = records.trace[4].clone();
+    (reorder.tx, reorder.at, reorder.change) = (8, 40, Change::Edited);
+    reorder.process = Arc::from("enqueuer-1.1");
+    records.trace.insert(5, reorder);
+    for row in [5, 7] {
+        let facts = records.trace[row].facts.as_mut();
+        Arc::make_mut(facts.expect("the row has a content")).priority = 9;
+    }
+    ask(&mut records, Operation::Priority, 39, 41);
+    records
+}
+
+/// Adds an operation without jobs to the history.
+fn ask(records: &mut Records, operation: Operation, from: i64, to: i64) {
+    let invoked = ClientEvent::Invoked {
+        operation,
+        keys: Vec::new(),
+        ids: Vec::new(),
+    };
+    let answer = ClientEvent::Ok { ids: Vec::new() };
+    let lines = [(from, invoked), (to, answer)].map(|(at, event)| HistoryLine {
+        op: 5,
+        ..line(at, event)
+    });
+    records.history.extend(lines);
+}
+
+/// It dies for the third time, so that only force redrives it. Then its state changes.
+pub(super) fn quarantined() -> Records {
+    let mut records = redriven();
+    records.trace[4].state = Some(Arc::from("quarantined"));
+    records
+}
+
+/// Its handler writes a checkpoint and fails.
+pub(super) fn checkpointed() -> Records {
+    let mut records = retried();
+    records.checkpoints = vec![HandlerEvent {
+        checkpoint: Some(1),
+        ..handler_event(20, Phase::Checkpoint)
+    }];
+    let mut stored = change(5, 28, Place::Leased, Change::Edited);
+    stored.attempt = 1;
+    records.trace.insert(3, stored);
+    for row in [3, 5, 7] {
+        let facts = records.trace[row].facts.as_mut();
+        let headers = r#"{"a": "b", "redrive-checkpoint": "1"}"#;
+        Arc::make_mut(facts.expect("the row has a content")).headers = Some(Arc::from(headers));
+    }
+    records
+}
+
+/// Its success stores a follow-up.
+pub(super) fn followed_up() -> Records {
+    let mut records = succeeded();
+    for row in &mut records.trace[..3] {
+        if let Some(facts) = &mut row.facts {
+            Arc::make_mut(facts).payload = Arc::from(r#"{"key": 70, "follow_ups": 1}"#);
+        }
+    }
+    let mut child = change(3, 31, Place::Ready, Change::In);
+    (child.job, child.key) = (JOB + 1, Some(-560));
+    records.trace.push(child);
+    records.final_rows.push(FinalRow {
+        job: JOB + 1,
+        place: Place::Ready,
     });
     records
 }
