@@ -28,9 +28,11 @@ pub(super) fn check(
     let mut by_lease: Vec<Option<&Attempt<'_>>> = vec![None; job.leases.len()];
     for attempt in &attempts {
         let Some(lease) = attempt.lease else { continue };
-        // An attempt whose claim was lost may be matched with another claim.
-        let may_be_lost = records.terms.claim_may_be_lost(attempt.begin.at);
-        if by_lease[lease].replace(attempt).is_some() && !may_be_lost {
+        // The claim of a second attempt was lost.
+        if by_lease[lease].is_some() && records.terms.claim_may_be_lost(attempt.begin.at) {
+            continue;
+        }
+        if by_lease[lease].replace(attempt).is_some() {
             let text = "it ran twice under one lease".to_owned();
             findings.add(Rule::NoOverlap, Some(job.job), attempt.begin.at, text);
         }
