@@ -153,6 +153,8 @@ impl Client {
             .cancel(JobId::new(id))
             .map(|cancelled| match cancelled {
                 Cancelled::Dead => vec![id],
+                // The job runs.
+                Cancelled::Asked => vec![-id],
                 _ => Vec::new(),
             });
         self.log.complete(op, &cancelled);

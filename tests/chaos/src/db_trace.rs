@@ -92,7 +92,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
     let query = "SELECT seq, at, tx, process, job, place::text, change::text, attempt, max_attempts, generation, crashes,
                         refunds, lease, worker, state, cause, key, unique_key, due, began,
                         coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at),
-                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at
+                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at, position
                  FROM chaos.trace ORDER BY job, seq";
     let mut rows = client
         .query_raw(query, std::iter::empty::<i32>())
@@ -110,6 +110,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
                 history: text(28),
                 error: text(29),
                 died_at: text(30),
+                position: text(31),
                 unique_key: text(17),
                 kind: text_of(kind),
             })

@@ -32,7 +32,8 @@ CREATE TABLE chaos.trace (
     group_key    text,
     history      text,
     error        text,
-    died_at      text
+    died_at      text,
+    position     text
 );
 
 CREATE TABLE chaos.renewals (
@@ -148,11 +149,12 @@ BEGIN
         change := 'e';
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, died_at)
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, died_at,
+                             position)
     VALUES (d.id, 'x', change, d.attempts, d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id,
             d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.history,
-            CASE WHEN d.run_ms IS NOT NULL THEN d.error_message END,
-            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'));
+            CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_message END,
+            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.position);
     RETURN NULL;
 END
 $$;
@@ -177,6 +179,18 @@ BEGIN
 END
 $$;
 
+-- The library keeps only the latest ticks.
+CREATE TABLE chaos.ticks (at bigint NOT NULL, job bigint, ticks bigint NOT NULL);
+
+CREATE FUNCTION chaos.trace_tick() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.ticks (at, job, ticks) VALUES (chaos.micros(NEW.tick_at), NEW.job_id, NEW.ticks);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER chaos AFTER INSERT ON redrive.schedule_ticks
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_tick();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_ready();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed

@@ -25,6 +25,8 @@ pub(crate) struct Facts {
     pub(crate) error: Option<Arc<str>>,
     /// When the letter's job died, in UTC.
     pub(crate) died_at: Option<Arc<str>>,
+    /// Where a captured letter comes from.
+    pub(crate) position: Option<Arc<str>>,
 }
 
 /// A part of the content that no move may change.

@@ -76,7 +76,7 @@ impl Fault {
     /// Returns its frequency relative to other faults.
     pub(crate) fn weight(self) -> u32 {
         match self {
-            Fault::Pause => 10,
+            Fault::Pause => 8,
             Fault::Kill | Fault::LoseAnswers => 6,
             Fault::Terminate | Fault::Cut => 4,
             Fault::Crash | Fault::KillBackend | Fault::Silence => 3,

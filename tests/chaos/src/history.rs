@@ -65,6 +65,9 @@ pub(crate) enum Operation {
     Run,
     Pause,
     Resume,
+    Capture,
+    Deliver,
+    OpenBreaker,
 }
 
 /// A line of the handler log.

@@ -72,8 +72,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
         claiming::MUTANTS,
         settling::MUTANTS,
         reaping::MUTANTS,
-        letters::MUTANTS,
         enqueueing::MUTANTS,
+        letters::MUTANTS,
         carrying::MUTANTS,
     ]
     .into_iter()

@@ -4,6 +4,7 @@
 mod enqueuer;
 mod exporter;
 mod operator;
+pub(crate) mod standing;
 mod worker;
 
 use std::path::PathBuf;
@@ -21,6 +22,10 @@ use crate::history::ClientLog;
 pub(crate) const QUEUE: &str = "chaos";
 /// More lives than any process has: the number of a life counts from the number of its process times this.
 pub(crate) const LIVES: u32 = 1000;
+/// The delay after the first attempt. It grows by this with each attempt.
+pub(crate) const BACKOFF_STEP: Duration = Duration::from_millis(150);
+/// How long a job snoozes.
+pub(crate) const SNOOZE: Duration = Duration::from_millis(200);
 /// `max_attempts` of every job.
 pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
@@ -194,16 +199,21 @@ pub(crate) struct Work {
 const GENERATIONS: i64 = 8;
 
 impl Work {
-    /// Returns the follow-up of this job's success in a generation.
-    pub(crate) fn follow_up(&self, generation: i32) -> Work {
+    /// Returns work that succeeds at once.
+    pub(crate) fn instant(key: i64) -> Work {
         Work {
-            key: follow_up_key(self.key, generation),
+            key,
             plan: Plan::Done,
             ms: 0,
             times: 0,
             steps: 0,
             follow_ups: 0,
         }
+    }
+
+    /// Returns the follow-up of this job's success in a generation.
+    pub(crate) fn follow_up(&self, generation: i32) -> Work {
+        Work::instant(follow_up_key(self.key, generation))
     }
 }
 

@@ -1,10 +1,14 @@
 //! Compares the handler log with the trace: every attempt has a claim, a lease has one attempt at
 //! each job, and verdicts are what the handlers returned.
 
+use crate::checker::delays;
 use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
 use crate::checker::{Findings, Path, Records, Rule, SuspectAttempt, Terms};
 use crate::history::{HandlerEvent, Phase};
+
+/// The message of a job that died because it was cancelled.
+const CANCELLED: &str = "cancelled by an operator";
 
 /// An attempt at a job.
 struct Attempt<'a> {
@@ -41,6 +45,7 @@ pub(super) fn check(
         findings.paths.take_all(paths_of(span, attempt));
         check_verdict(job, span, attempt, &records.terms, findings);
         check_entry(job, span, attempt, findings);
+        delays::check(job, span, result_of(span, attempt), findings);
     }
     check_overlaps(job, &attempts, &records.terms, findings);
     check_effects(job, events, records, findings);
@@ -112,6 +117,13 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
     }
 }
 
+/// Returns how the handler ended. A result that came after the lease ended does not count.
+fn result_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Phase> {
+    let end = attempt.and_then(|attempt| attempt.end);
+    end.filter(|end| end.at <= span.to || span.end == LeaseEnd::Done)
+        .map(|end| end.phase)
+}
+
 /// Returns the paths that only the handler log tells apart.
 fn paths_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Path> {
     let is_transactional = attempt.is_some_and(|attempt| attempt.begin.is_transactional);
@@ -137,11 +149,7 @@ fn check_verdict(
     terms: &Terms,
     findings: &mut Findings,
 ) {
-    // A result that came after the lease ended does not count.
-    let end = attempt
-        .and_then(|attempt| attempt.end)
-        .filter(|end| end.at <= span.to || span.end == LeaseEnd::Done);
-    let result = end.map(|end| end.phase);
+    let result = result_of(span, attempt);
     let mut add = |rule: Rule, text: String| findings.add(rule, Some(job.job), span.to, text);
     let handler = || match (attempt, result) {
         (_, Some(phase)) => format!("its handler returned {phase:?}"),
@@ -256,6 +264,14 @@ fn check_entry(
             Some(entry),
             Some(end),
         ) if is_message_of(entry, end) => {
+            return;
+        }
+        // A worker that knows of the cancellation dead-letters a job instead of letting it snooze.
+        (LeaseEnd::Dead { cause, .. }, Some(entry), None)
+            if &**cause == "manual"
+                && entry.message.as_deref() == Some(CANCELLED)
+                && end.is_some_and(|end| end.phase == Phase::Snooze) =>
+        {
             return;
         }
         // A fault may have lost the result; a snooze and a release are no failures.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::checker::job_history::JobHistory;
+use crate::checker::job_history::{JobHistory, LeaseSpan};
 use crate::checker::{Findings, Path, Records, Rule};
 use crate::history::{ClientEvent, Operation};
+use crate::role::standing::TICK_KEY;
 
 /// The maximum number of jobs that one INSERT stores; more are stored by COPY.
 const MAX_INSERT: usize = 1000;
@@ -23,6 +24,9 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
     let calls = calls(records);
     let mut by_key: HashMap<i64, &JobHistory> = HashMap::new();
     for job in jobs.values() {
+        if job.position.is_some() || job.key == Some(TICK_KEY) {
+            continue;
+        }
         let Some(key) = job.key else {
             findings.add(Rule::NotInvented, Some(job.job), 0, "it has no key");
             continue;
@@ -38,10 +42,10 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
         .collect();
     for job in jobs.values() {
         let enqueuer = job.enqueuer.as_deref();
-        // Workers store follow-ups, whose keys are negative.
+        // Workers store follow-ups, whose keys are negative, and the jobs of the schedule.
         if job
             .key
-            .is_some_and(|key| key >= 0 && callers.get(&key).copied() != enqueuer)
+            .is_some_and(|key| key > 0 && callers.get(&key).copied() != enqueuer)
         {
             let text = format!("{enqueuer:?} stored it without an enqueue");
             findings.add(Rule::NotInvented, Some(job.job), 0, text);
@@ -53,6 +57,7 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
     for call in &calls {
         match call.operation {
             Operation::Enqueue => check_enqueue(call, records, jobs, &by_key, findings),
+            Operation::Cancel => check_cancel(call, records, jobs, findings),
             Operation::Redrive => check_redrive(call, records, jobs, findings),
             _ => {}
         }
@@ -105,6 +110,7 @@ fn check_changes(calls: &[Call<'_>], jobs: &HashMap<i64, JobHistory>, findings: 
         for (operation, changes) in [
             (Operation::Edit, &job.edited),
             (Operation::Priority, &job.reordered),
+            (Operation::Deliver, &job.delivered),
         ] {
             for (at, by) in changes {
                 let asked = spans
@@ -133,7 +139,13 @@ fn path_of(call: &Call<'_>) -> Option<Path> {
         Operation::Prune => Path::Pruned,
         Operation::Pause => Path::Paused,
         Operation::Resume => Path::Resumed,
-        Operation::Enqueue | Operation::Redrive | Operation::Cancel | Operation::Run => {
+        Operation::OpenBreaker => Path::BreakerOpened,
+        Operation::Enqueue
+        | Operation::Redrive
+        | Operation::Cancel
+        | Operation::Run
+        | Operation::Capture
+        | Operation::Deliver => {
             return None;
         }
     };
@@ -231,6 +243,32 @@ fn check_existing(
             call.process
         );
         findings.add(Rule::OneOfAKey, Some(id), at, text);
+    }
+}
+
+/// Checks that a job that was cancelled while it ran is not attempted again. Its history has that job's id
+/// as a negative number.
+fn check_cancel(
+    call: &Call<'_>,
+    records: &Records,
+    jobs: &HashMap<i64, JobHistory>,
+    findings: &mut Findings,
+) {
+    let Some((at, ClientEvent::Ok { ids })) = call.result else {
+        return;
+    };
+    let asked = ids.iter().filter(|id| **id < 0);
+    for job in asked.filter_map(|id| jobs.get(&-id)) {
+        let mut leases = job.leases.iter();
+        let cancelled = leases.rfind(|span| span.from <= at && span.to >= call.at);
+        let generation = cancelled.map(|span| span.generation);
+        let is_later = |span: &&LeaseSpan| span.from > at && Some(span.generation) == generation;
+        if let Some(again) = job.leases.iter().find(is_later)
+            && !records.terms.claim_may_be_lost(at)
+        {
+            let text = format!("{} cancelled it, but it was claimed again", call.process);
+            findings.add(Rule::Cancelled, Some(job.job), again.from, text);
+        }
     }
 }
 

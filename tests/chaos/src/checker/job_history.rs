@@ -30,6 +30,12 @@ pub(crate) struct JobHistory {
     pub(crate) deaths: i64,
     /// When the payload of its letter was edited, and by which process.
     pub(crate) edited: Vec<(i64, Arc<str>)>,
+    /// The position of a captured letter, and the row changes that stored and deleted it.
+    pub(crate) position: Option<Arc<str>>,
+    pub(crate) captured: (i64, i64),
+    pub(crate) gone: Option<(i64, i64)>,
+    /// When its letter was delivered, and by which process.
+    pub(crate) delivered: Vec<(i64, Arc<str>)>,
     /// When its priority changed, and by which process.
     pub(crate) reordered: Vec<(i64, Arc<str>)>,
     /// When it died because an operator cancelled it.
@@ -62,6 +68,8 @@ pub(crate) struct LeaseSpan {
     pub(crate) is_partial: bool,
     /// What its end added to the history.
     pub(crate) entry: Option<Entry>,
+    /// The shortest and the longest delay with which the end can have stored it, in microseconds.
+    pub(crate) waits: Option<(i64, i64)>,
     /// The checkpoint with which it was claimed.
     pub(crate) checkpoint: Option<u64>,
     /// The checkpoints that were stored, with their times.

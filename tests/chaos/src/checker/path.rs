@@ -44,10 +44,17 @@ pub(crate) enum Path {
     Pruned,
     Paused,
     Resumed,
+    Captured,
+    CapturedAgain,
+    Delivered,
+    RedrivenByPolicy,
+    Ticked,
+    TickMissed,
+    BreakerOpened,
 }
 
-/// The length of the rounds of the suite, which must take the frequent paths.
-const MINUTE: Duration = Duration::from_mins(1);
+/// The length of the shortest rounds that must take the frequent paths.
+pub(crate) const SHORTEST_ROUND: Duration = Duration::from_secs(40);
 /// The length of the rounds of a long run, which must take all paths.
 const FIVE_MINUTES: Duration = Duration::from_mins(5);
 
@@ -60,7 +67,7 @@ const KEYED: u64 = 5;
 
 impl Path {
     /// All paths, in the order of the table.
-    const ALL: [Path; 34] = [
+    const ALL: [Path; 41] = [
         Path::Enqueued,
         Path::EnqueuedDelayed,
         Path::EnqueuedByCopy,
@@ -95,6 +102,13 @@ impl Path {
         Path::Pruned,
         Path::Paused,
         Path::Resumed,
+        Path::Captured,
+        Path::CapturedAgain,
+        Path::Delivered,
+        Path::RedrivenByPolicy,
+        Path::Ticked,
+        Path::TickMissed,
+        Path::BreakerOpened,
     ];
 
     fn name(self) -> &'static str {
@@ -133,6 +147,13 @@ impl Path {
             Path::Pruned => "pruned",
             Path::Paused => "queue paused",
             Path::Resumed => "queue resumed",
+            Path::Captured => "captured",
+            Path::CapturedAgain => "captured again",
+            Path::Delivered => "delivered",
+            Path::RedrivenByPolicy => "redriven by a worker",
+            Path::Ticked => "schedule ticked",
+            Path::TickMissed => "ticks missed",
+            Path::BreakerOpened => "breaker opened",
         }
     }
 
@@ -141,14 +162,15 @@ impl Path {
     fn required_from(self) -> Option<Duration> {
         match self {
             Path::ReapedDead
+            | Path::CapturedAgain
             | Path::CancelledRunning
             | Path::RedrivenByRun
             | Path::Overlapped
             | Path::GivenBack
             | Path::Resumed
             | Path::Exhausted => Some(FIVE_MINUTES),
-            Path::MovedByRing => None,
-            _ => Some(MINUTE),
+            Path::MovedByRing | Path::TickMissed => None,
+            _ => Some(SHORTEST_ROUND),
         }
     }
 
@@ -264,15 +286,15 @@ mod tests {
     fn a_round_misses_the_required_paths_that_it_did_not_take() {
         let mut paths = Paths::default();
         for (path, length, fault, is_missed) in [
-            (Path::Reaped, MINUTE, Fault::Kill, true),
+            (Path::Reaped, SHORTEST_ROUND, Fault::Kill, true),
             // No fault leads there.
-            (Path::Reaped, MINUTE, Fault::Pause, false),
+            (Path::Reaped, SHORTEST_ROUND, Fault::Pause, false),
             // The round is too short.
-            (Path::Overlapped, MINUTE, Fault::Pause, false),
+            (Path::Overlapped, SHORTEST_ROUND, Fault::Pause, false),
             (Path::Overlapped, FIVE_MINUTES, Fault::Pause, true),
             (Path::MovedByRing, FIVE_MINUTES, Fault::Pause, false),
-            (Path::Claimed, MINUTE, Fault::Pause, true),
-            (Path::Claimed, Duration::from_secs(59), Fault::Pause, false),
+            (Path::Claimed, SHORTEST_ROUND, Fault::Pause, true),
+            (Path::Claimed, Duration::from_secs(39), Fault::Pause, false),
         ] {
             assert_eq!(misses(&paths, path, length, fault), is_missed, "{path}");
         }

@@ -216,6 +216,9 @@ impl<'a> Replay<'a, '_> {
                 }
                 self.findings.totals.redriven += 1;
                 self.findings.paths.take(Path::Redriven);
+                if entered.process.starts_with("worker") {
+                    self.findings.paths.take(Path::RedrivenByPolicy);
+                }
                 self.history
                     .redriven
                     .push((at, Arc::clone(&entered.process)));
@@ -295,6 +298,8 @@ impl<'a> Replay<'a, '_> {
                 if let Some(span) = self.history.leases.last_mut() {
                     span.to = at;
                     span.end = end;
+                    let waiting = entered.and_then(|row| Some((row.at, row.due?)));
+                    span.waits = waiting.map(|(at, due)| (due - at, due - changes[0].began));
                     span.is_partial = changes[0].is_partial;
                 }
             }
@@ -357,6 +362,7 @@ impl<'a> Replay<'a, '_> {
             end: LeaseEnd::Held,
             is_partial: false,
             entry: None,
+            waits: None,
             checkpoint: entered.facts.as_deref().and_then(Facts::checkpoint),
             stored: Vec::new(),
         });

@@ -31,12 +31,16 @@ pub(crate) enum Rule {
     History,
     Checkpoint,
     FollowUp,
+    Delay,
+    Cancelled,
+    Capture,
+    Schedule,
 }
 
 impl Rule {
     /// All rules, by number.
     #[cfg(test)]
-    const ALL: [Rule; 26] = [
+    const ALL: [Rule; 30] = [
         Rule::Kept,
         Rule::NotInvented,
         Rule::OnePlace,
@@ -63,6 +67,10 @@ impl Rule {
         Rule::History,
         Rule::Checkpoint,
         Rule::FollowUp,
+        Rule::Delay,
+        Rule::Cancelled,
+        Rule::Capture,
+        Rule::Schedule,
     ];
 
     /// Returns its number, such as `C5`.
@@ -139,6 +147,22 @@ impl Rule {
             Rule::FollowUp => (
                 "C26",
                 "the transaction of a success stores its follow-ups once, and nothing else does",
+            ),
+            Rule::Delay => (
+                "C27",
+                "a retry waits for its backoff, and a snooze for as long as its handler asked",
+            ),
+            Rule::Cancelled => (
+                "C28",
+                "a job that was cancelled while it ran is not attempted again",
+            ),
+            Rule::Capture => (
+                "C29",
+                "a captured position has at most one letter at a time, which its captures return",
+            ),
+            Rule::Schedule => (
+                "C30",
+                "each tick of a schedule is exactly one job or recorded as missed",
             ),
         }
     }

@@ -1,5 +1,6 @@
 //! Correct histories have no violations, and each broken one violates a rule.
 
+mod changed;
 mod content;
 mod samples;
 
@@ -174,7 +175,7 @@ fn every_broken_history_violates_its_rule() {
         (
             "promoted early",
             retried,
-            |r| r.trace[4].due = Some(200),
+            |r| r.trace[4].due = Some(200_000),
             Rule::NotEarly,
         ),
         (

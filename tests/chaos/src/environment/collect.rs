@@ -5,21 +5,22 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::types::FromSqlOwned;
+use redrive::Operator;
 
 use super::{Environment, Finished};
-use crate::checker::{FinalRow, Records, Terms};
+use crate::checker::{FinalRow, Records, Terms, Tick};
 use crate::clock;
 use crate::db_trace::{self, Place};
 use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::metrics_page;
 use crate::processes::ProcessSpec;
-use crate::role::{Gateway, Role};
+use crate::role::{Gateway, Role, standing};
 
 /// The name of the drain in the history.
 const DRAIN: &str = "drain";
-/// How many workers drain the queue.
-const DRAIN_WORKERS: usize = 3;
+/// How many workers drain the queue. Each runs one job on its last chance at a time.
+const DRAIN_WORKERS: usize = 6;
 /// The longest time that a handler runs during the drain, in milliseconds.
 const DRAIN_RUN: u64 = 20;
 
@@ -42,6 +43,8 @@ impl Environment {
         for role in [Role::Enqueuer, Role::Operator] {
             self.processes.stop(role, Duration::from_secs(15));
         }
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        standing::end(&db, &Operator::new("harness")).expect("end the schedule and the policy");
         // Workers release the jobs they hold.
         self.processes.stop(Role::Worker, Duration::from_secs(20));
         self.drain(timeout);
@@ -117,6 +120,7 @@ impl Environment {
             renewals: db_trace::renewals(&mut client),
             handlers,
             checkpoints,
+            ticks: ticks(&mut client),
             final_rows: final_rows(&mut client),
             effects: effects(&mut client),
             counters: counters(&mut client),
@@ -185,6 +189,18 @@ fn final_rows(client: &mut Client) -> Vec<FinalRow> {
                 "l" => Place::Leased,
                 _ => Place::Letter,
             },
+        })
+        .collect()
+}
+
+fn ticks(client: &mut Client) -> Vec<Tick> {
+    let query = "SELECT at, job, ticks FROM chaos.ticks ORDER BY at";
+    let rows = client.query(query, &[]).expect("read the ticks");
+    rows.iter()
+        .map(|row| Tick {
+            at: row.get(0),
+            job: row.get(1),
+            ticks: row.get(2),
         })
         .collect()
 }

@@ -12,7 +12,9 @@ use redrive::{Backoff, Failure, Job, NewJob, Payload as _, Queue, Worker};
 use crate::clock;
 use crate::gate;
 use crate::history::{ClientEvent, HandlerEvent, JsonLines, Phase};
-use crate::role::{Gateway, Options, Plan, QUEUE, TransactionalWork, Work, connect};
+use crate::role::{
+    BACKOFF_STEP, Gateway, Options, Plan, QUEUE, SNOOZE, TransactionalWork, Work, connect,
+};
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.log();
@@ -33,7 +35,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             .slots(options.slots)
             .lease(Duration::from_millis(options.lease))
             .poll_interval(Duration::from_millis(200))
-            .backoff(Backoff::fixed(Duration::from_millis(150)))
+            .backoff(Backoff::linear(BACKOFF_STEP))
             .deadline(Duration::from_mins(5))
             .breaker_threshold(1000)
             .handle(move |job: &Job<Work>| {
@@ -206,10 +208,7 @@ impl Handlers {
                 gate::wait(&self.folder, &self.process);
                 (Phase::Retry, Err(Failure::retry("held attempt")))
             }
-            Plan::Snooze if is_first => (
-                Phase::Snooze,
-                Err(Failure::snooze(Duration::from_millis(200))),
-            ),
+            Plan::Snooze if is_first => (Phase::Snooze, Err(Failure::snooze(SNOOZE))),
             Plan::Outage if is_first && self.gateway == Gateway::Shaky => {
                 let failure =
                     Failure::outage("the gateway is down").after(Duration::from_millis(200));

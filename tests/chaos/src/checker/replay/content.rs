@@ -6,6 +6,9 @@ use crate::checker::{Path, Rule};
 use crate::db_trace::{Change, Place, RowChange};
 use crate::facts::{Fact, Facts};
 
+/// The cause and the outcome of a failure outside redrive.
+const CAPTURED: &str = "captured";
+
 /// What a job or its letter carries at present.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
@@ -18,7 +21,12 @@ impl<'a> Content<'a> {
         let facts = row.facts.as_deref()?;
         let fatal = fatal_entry(row, facts);
         let mut entries = entries(facts.history.as_deref(), fatal.as_ref())?;
-        entries.extend(fatal);
+        // A failure that was captured again is in the history already.
+        let is_known = entries.last().is_some_and(|last| {
+            let of = |entry: &Entry| (entry.generation, entry.outcome.clone());
+            last.outcome == CAPTURED && fatal.as_ref().map(of) == Some(of(last))
+        });
+        entries.extend(fatal.filter(|_| !is_known));
         Some(Content {
             facts: Some(facts),
             entries,
@@ -29,10 +37,14 @@ impl<'a> Content<'a> {
 /// Returns the entry of the attempt that made a letter, which the letter has in columns.
 fn fatal_entry(row: &RowChange, facts: &Facts) -> Option<Entry> {
     let message = facts.error.as_deref()?;
+    let outcome = row.cause.as_deref().unwrap_or_default();
     Some(Entry {
         generation: i64::from(row.generation),
-        attempt: i64::from(row.attempt),
-        outcome: row.cause.as_deref().unwrap_or_default().to_owned(),
+        attempt: match outcome {
+            CAPTURED => 0,
+            _ => i64::from(row.attempt),
+        },
+        outcome: outcome.to_owned(),
         message: Some(message.to_owned()),
         ended_at: facts.died_at.as_deref().map(str::to_owned),
     })
@@ -119,6 +131,10 @@ impl<'a> Replay<'a, '_> {
         if let Some((row, content)) = &kept
             && !(left.is_some() && entered.is_none() && is_death(row))
             && self.now.letter_content.facts.is_some()
+            && !is_captured_again(
+                row,
+                self.now.letter.as_ref().map(|(_, generation)| *generation),
+            )
         {
             self.kept_by_letter(row, content);
         }
@@ -176,7 +192,15 @@ impl<'a> Replay<'a, '_> {
 
     /// Checks a letter that was sent back.
     fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
-        let differences = self.compare(letter.facts, content, row.at, "a redrive");
+        let kept = letter.facts;
+        // The job of a captured failure gets two more headers.
+        let captured = letter.facts.filter(|facts| facts.position.is_some());
+        let letter = captured.map(|facts| Facts {
+            headers: content.facts.and_then(|facts| facts.headers.clone()),
+            ..facts.clone()
+        });
+        let expected = letter.as_ref().or(kept);
+        let differences = self.compare(expected, content, row.at, "a redrive");
         if differences.contains(&Fact::Priority) {
             self.violation(Rule::Content, row.at, "a redrive changed its Priority");
         }
@@ -254,6 +278,11 @@ impl<'a> Replay<'a, '_> {
         }
         Some(last.clone())
     }
+}
+
+/// Whether a capture opened a letter again, which replaces its content.
+fn is_captured_again(letter: &RowChange, generation: Option<i32>) -> bool {
+    letter.cause.as_deref() == Some(CAPTURED) && generation != Some(letter.generation)
 }
 
 fn is_death(letter: &RowChange) -> bool {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::samples::{
-    JOB, change, checkpointed, edited, facts, followed_up, history, quarantined, reaped, redriven,
-    rejected, reordered, retried, succeeded,
+use super::changed::{
+    cancel_running, captured, checkpointed, claimed_again, edited, followed_up, quarantined,
+    redriven, reordered, ticked,
 };
+use super::samples::{JOB, change, facts, history, reaped, rejected, retried, succeeded};
 use super::{Case, check_cases, rules};
 use crate::checker::{Records, Rule};
 use crate::db_trace::{Change, Place};
@@ -287,6 +288,99 @@ fn every_wrong_checkpoint_or_follow_up_violates_its_rule() {
                 r.trace.push(child);
             },
             Rule::FollowUp,
+        ),
+    ];
+    check_cases(cases);
+}
+
+#[test]
+fn every_wrong_delay_or_cancellation_violates_its_rule() {
+    let cases: &[Case] = &[
+        (
+            "a retry that is due too early",
+            retried,
+            |r| r.trace[4].due = Some(150_030 - 1),
+            Rule::Delay,
+        ),
+        (
+            "a retry that is due too late",
+            retried,
+            |r| r.trace[4].due = Some(150_032),
+            Rule::Delay,
+        ),
+        (
+            "a retry without a delay",
+            retried,
+            |r| (r.trace[4].place, r.trace[4].due) = (Place::Ready, None),
+            Rule::Delay,
+        ),
+        (
+            "a cancelled job that is claimed again",
+            || claimed_again(retried()),
+            |r| cancel_running(r, 12),
+            Rule::Cancelled,
+        ),
+    ];
+    check_cases(cases);
+    let mut earlier = claimed_again(retried());
+    cancel_running(&mut earlier, 200_050);
+    assert_eq!(rules(&earlier), [], "the last attempt was cancelled");
+}
+
+#[test]
+fn every_wrong_capture_or_tick_violates_its_rule() {
+    assert_eq!(rules(&captured()), []);
+    assert_eq!(rules(&ticked()), []);
+    let cases: &[Case] = &[
+        (
+            "two letters of a position",
+            captured,
+            |r| {
+                let mut twin = r.trace[0].clone();
+                (twin.job, twin.at, twin.seq) = (JOB + 1, 60, 600);
+                r.trace.push(twin);
+            },
+            Rule::Capture,
+        ),
+        (
+            "a capture that returns a letter of another position",
+            captured,
+            |r| alter(r, 0, |facts| facts.position = Some(Arc::from("4"))),
+            Rule::Capture,
+        ),
+        (
+            "a capture without a letter",
+            captured,
+            |r| r.trace.clear(),
+            Rule::Capture,
+        ),
+        (
+            "two jobs of a tick",
+            ticked,
+            |r| {
+                let mut twin = r.trace[0].clone();
+                twin.job += 1;
+                r.trace.push(twin);
+            },
+            Rule::Schedule,
+        ),
+        (
+            "a tick without its job",
+            ticked,
+            |r| r.ticks[1].job = Some(JOB + 1),
+            Rule::Schedule,
+        ),
+        (
+            "two ticks with the same job",
+            ticked,
+            |r| r.ticks[1].job = Some(JOB),
+            Rule::Schedule,
+        ),
+        (
+            "a tick that is not in the history",
+            ticked,
+            |r| r.ticks[1].ticks = 1,
+            Rule::Schedule,
         ),
     ];
     check_cases(cases);

@@ -12,6 +12,8 @@ use crate::history::{ClientEvent, HandlerEvent, HistoryLine, Operation, Phase};
 /// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of a second.
 pub(super) const JOB: i64 = 7;
 const KEY: i64 = 70;
+/// When its retry is due: one step of the backoff after its first attempt.
+pub(super) const DUE: i64 = 150_031;
 
 pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange {
     RowChange {
@@ -54,6 +56,7 @@ pub(super) fn facts(history: Option<&str>) -> Facts {
         history: history.map(Arc::from),
         error: None,
         died_at: None,
+        position: None,
     }
 }
 
@@ -135,12 +138,12 @@ pub(super) fn retried() -> Records {
     let mut records = succeeded();
     records.handlers[1].phase = Phase::Retry;
     let mut back = change(3, 31, Place::Delayed, Change::In);
-    (back.attempt, back.due) = (1, Some(90));
+    (back.attempt, back.due) = (1, Some(DUE));
     let (mut out, mut ready) = (
-        change(4, 95, Place::Delayed, Change::Out),
-        change(4, 95, Place::Ready, Change::In),
+        change(4, DUE + 5, Place::Delayed, Change::Out),
+        change(4, DUE + 5, Place::Ready, Change::In),
     );
-    (out.attempt, out.due, ready.attempt) = (1, Some(90), 1);
+    (out.attempt, out.due, ready.attempt) = (1, Some(DUE), 1);
     let failed = Arc::new(facts(Some(&history("failed"))));
     (back.facts, ready.facts) = (Some(Arc::clone(&failed)), Some(failed));
     records.trace.extend([back, out, ready]);
@@ -258,112 +261,6 @@ pub(super) fn slowly_reaped() -> Records {
         at: 1_000_106,
         began: 1_000_100,
         worker,
-    });
-    records
-}
-
-/// Its letter is redriven.
-pub(super) fn redriven() -> Records {
-    let mut records = rejected();
-    let letter = records.trace[4].clone();
-    let mut sent = change(9, 50, Place::Letter, Change::Updated);
-    (sent.attempt, sent.cause, sent.facts) = (1, letter.cause, letter.facts);
-    sent.state = Some(Arc::from("redriving"));
-    let mut back = change(9, 50, Place::Ready, Change::In);
-    back.generation = 1;
-    records.trace.extend([sent, back]);
-    records.final_rows.push(FinalRow {
-        job: JOB,
-        place: Place::Ready,
-    });
-    records
-}
-
-/// An operator edits its letter, and it is redriven.
-pub(super) fn edited() -> Records {
-    let mut records = redriven();
-    let mut edit = records.trace[4].clone();
-    (edit.tx, edit.at, edit.change) = (8, 40, Change::Edited);
-    edit.process = Arc::from("enqueuer-1.1");
-    let payload: Arc<str> = Arc::from(r#"{"key": 70, "edited": true}"#);
-    records.trace.insert(5, edit);
-    for row in &mut records.trace[5..] {
-        let facts = row.facts.as_mut().expect("each row has a content");
-        Arc::make_mut(facts).payload = Arc::clone(&payload);
-    }
-    ask(&mut records, Operation::Edit, 39, 41);
-    records
-}
-
-/// An operator changes its priority while it is delayed.
-pub(super) fn reordered() -> Records {
-    let mut records = retried();
-    let mut reorder = records.trace[4].clone();
-    (reorder.tx, reorder.at, reorder.change) = (8, 40, Change::Edited);
-    reorder.process = Arc::from("enqueuer-1.1");
-    records.trace.insert(5, reorder);
-    for row in [5, 7] {
-        let facts = records.trace[row].facts.as_mut();
-        Arc::make_mut(facts.expect("the row has a content")).priority = 9;
-    }
-    ask(&mut records, Operation::Priority, 39, 41);
-    records
-}
-
-/// Adds an operation without jobs to the history.
-fn ask(records: &mut Records, operation: Operation, from: i64, to: i64) {
-    let invoked = ClientEvent::Invoked {
-        operation,
-        keys: Vec::new(),
-        ids: Vec::new(),
-    };
-    let answer = ClientEvent::Ok { ids: Vec::new() };
-    let lines = [(from, invoked), (to, answer)].map(|(at, event)| HistoryLine {
-        op: 5,
-        ..line(at, event)
-    });
-    records.history.extend(lines);
-}
-
-/// It dies for the third time, so that only force redrives it. Then its state changes.
-pub(super) fn quarantined() -> Records {
-    let mut records = redriven();
-    records.trace[4].state = Some(Arc::from("quarantined"));
-    records
-}
-
-/// Its handler writes a checkpoint and fails.
-pub(super) fn checkpointed() -> Records {
-    let mut records = retried();
-    records.checkpoints = vec![HandlerEvent {
-        checkpoint: Some(1),
-        ..handler_event(20, Phase::Checkpoint)
-    }];
-    let mut stored = change(5, 28, Place::Leased, Change::Edited);
-    stored.attempt = 1;
-    records.trace.insert(3, stored);
-    for row in [3, 5, 7] {
-        let facts = records.trace[row].facts.as_mut();
-        let headers = r#"{"a": "b", "redrive-checkpoint": "1"}"#;
-        Arc::make_mut(facts.expect("the row has a content")).headers = Some(Arc::from(headers));
-    }
-    records
-}
-
-/// Its success stores a follow-up.
-pub(super) fn followed_up() -> Records {
-    let mut records = succeeded();
-    for row in &mut records.trace[..3] {
-        if let Some(facts) = &mut row.facts {
-            Arc::make_mut(facts).payload = Arc::from(r#"{"key": 70, "follow_ups": 1}"#);
-        }
-    }
-    let mut child = change(3, 31, Place::Ready, Change::In);
-    (child.job, child.key) = (JOB + 1, Some(-560));
-    records.trace.push(child);
-    records.final_rows.push(FinalRow {
-        job: JOB + 1,
-        place: Place::Ready,
     });
     records
 }
