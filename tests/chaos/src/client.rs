@@ -178,7 +178,7 @@ impl Client {
             plan,
             ms: 0,
             times,
-            steps: 0,
+            steps: u32::from(plan == Plan::Retry),
             follow_ups: 0,
         }
     }

@@ -76,6 +76,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         rules: &[Rule::Content],
     },
     Mutant {
+        name: "retry-waits-twice-as-long",
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "s.delay_ms * interval '1 millisecond'",
+            "s.delay_ms * interval '2 milliseconds'",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Delay],
+    },
+    Mutant {
+        name: "checkpoint-is-not-stored",
+        mutation: Mutation::Statements(&[patch(
+            "checkpoint",
+            "coalesce(j.headers, '{}') || g.headers",
+            "j.headers",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::Checkpoint],
+    },
+    Mutant {
         name: "move-loses-the-priority",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.move_stragglers",
