@@ -168,9 +168,9 @@ impl Client {
 
     fn work(&mut self, plan: Plan) -> Work {
         self.next_key += 1;
-        // Two retries take three claims: with two workers, one of them claims the job twice.
+        // Three retries take four claims: with two workers, one of them claims the job twice.
         let times = match plan {
-            Plan::Retry => 2,
+            Plan::Retry => 3,
             _ => 1,
         };
         Work {
