@@ -141,7 +141,8 @@ impl Round<'_> {
             env.pass(BREATH);
             for fault in faults {
                 target += 1;
-                let length = Duration::from_millis(fault.duration().end);
+                // Twice the longest duration, so that a slow machine runs the jobs of a paused worker in time.
+                let length = Duration::from_millis(2 * fault.duration().end);
                 env.inject(fault, length, target);
             }
         }
