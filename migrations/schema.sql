@@ -5708,6 +5708,10 @@ CREATE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
 DECLARE
     last jsonb := letter.history -> -1;
 BEGIN
+    IF letter.run_ms IS NULL AND letter.cause <> 'captured' AND last IS NOT NULL THEN
+        -- A lost worker has no error. The nulls keep a reader from filling in that of the next record.
+        RETURN jsonb_set(letter.history, '{-1}', '{"error_class": null, "error_message": null}' || last);
+    END IF;
     IF letter.cause <> 'captured' THEN
         RETURN redrive.full_history(letter);
     END IF;

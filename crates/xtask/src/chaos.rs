@@ -14,8 +14,8 @@ use crate::test::Suite;
 /// The longest round, in minutes. A longer run has several rounds, each with its own server and
 /// seed, so that a finding can be reproduced within one round.
 const MAX_ROUND: u64 = 5;
-/// Jobs a second without `--jobs`.
-const DEFAULT_RATE: u64 = 300;
+/// Jobs a second without `--jobs`. With more, few of them run under a fault.
+const DEFAULT_RATE: u64 = 20;
 #[derive(Debug, Args)]
 pub(crate) struct ChaosOptions {
     /// Seed of the first round; each further round adds one
@@ -27,7 +27,7 @@ pub(crate) struct ChaosOptions {
     /// Inject only these faults, separated by commas; an unknown name lists all
     #[arg(long, value_name = "LIST")]
     faults: Option<String>,
-    /// Enqueue about N jobs in total [default: 300 a second]
+    /// Enqueue about N jobs in total [default: 20 a second]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
     /// Connect every process through a PgBouncer in transaction mode

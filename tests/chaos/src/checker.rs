@@ -1,10 +1,17 @@
 //! The checker: a pure function from the records to violations.
 
 mod attempts;
+mod captures;
+mod checkpoints;
 mod clients;
+mod delays;
+mod entries;
+mod follow_ups;
 mod job_history;
+mod path;
 mod replay;
 mod rule;
+mod schedules;
 mod unique_keys;
 mod whole;
 
@@ -19,6 +26,7 @@ use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
+pub(crate) use path::{Path, Paths, SHORTEST_ROUND};
 pub(crate) use rule::Rule;
 
 /// All records of a run.
@@ -31,6 +39,10 @@ pub(crate) struct Records {
     pub(crate) renewals: Vec<Renewal>,
     /// By job, then by time.
     pub(crate) handlers: Vec<HandlerEvent>,
+    /// The checkpoints that handlers wrote, by job, then by time.
+    pub(crate) checkpoints: Vec<HandlerEvent>,
+    /// The ticks of the schedule, in order.
+    pub(crate) ticks: Vec<Tick>,
     pub(crate) final_rows: Vec<FinalRow>,
     /// How often transactional handlers wrote, by job and generation.
     pub(crate) effects: BTreeMap<(i64, i32), i64>,
@@ -39,6 +51,15 @@ pub(crate) struct Records {
     /// Where the library finds that its counters differ from the rows.
     pub(crate) drift: Vec<String>,
     pub(crate) terms: Terms,
+}
+
+/// A row of the history of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tick {
+    pub(crate) at: i64,
+    /// `None`: the ticks were missed.
+    pub(crate) job: Option<i64>,
+    pub(crate) ticks: i64,
 }
 
 /// A job at the end.
@@ -94,6 +115,7 @@ pub(crate) struct Violation {
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     pub(crate) totals: Totals,
+    pub(crate) paths: Paths,
     /// Attempts at suspects.
     suspects: Vec<SuspectAttempt>,
 }
@@ -148,10 +170,14 @@ pub(crate) fn check(records: &Records) -> Findings {
             &mut findings,
         );
         attempts::check(&history, own, records, &mut findings);
+        checkpoints::check(&history, own, records, &mut findings);
         jobs.insert(job, history);
     }
     attempts::check_unknown_jobs(handlers, &records.terms, &mut findings);
     clients::check(records, &jobs, &mut findings);
+    captures::check(records, &jobs, &mut findings);
+    schedules::check(records, &jobs, &mut findings);
+    follow_ups::check(&jobs, &mut findings);
     unique_keys::check(&jobs, &mut findings);
     whole::check(records, &jobs, &mut findings);
     findings.totals.jobs = i64::try_from(jobs.len()).unwrap_or(i64::MAX);

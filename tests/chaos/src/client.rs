@@ -15,6 +15,8 @@ use crate::role::{MAX_ATTEMPTS, Plan, QUEUE, TransactionalWork, Work};
 
 /// The first key of its jobs. Enqueuers start at 1 << 40.
 const FIRST_KEY: i64 = 9_000_000_000;
+/// The priority of its jobs, so that a move can lose it.
+const PRIORITY: i16 = 2;
 /// A delay that no run lives to see.
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -53,6 +55,16 @@ impl Client {
         self.store(&works, jobs)
     }
 
+    /// Stores a job for each of these plans, with a header. Returns their ids.
+    pub(crate) fn enqueue_with_header(&mut self, plans: &[Plan]) -> Vec<i64> {
+        let works: Vec<Work> = plans.iter().map(|plan| self.work(*plan)).collect();
+        let jobs = works
+            .iter()
+            .map(|work| NewJob::new(work).map(|job| job.header("origin", "chaos")))
+            .collect();
+        self.store(&works, jobs)
+    }
+
     /// Stores jobs for the handler with a transaction.
     pub(crate) fn enqueue_transactional(&mut self, plans: &[Plan]) -> Vec<i64> {
         let works: Vec<Work> = plans.iter().map(|plan| self.work(*plan)).collect();
@@ -74,7 +86,7 @@ impl Client {
         let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let limited = jobs
             .into_iter()
-            .map(|job| job.map(|job| job.max_attempts(MAX_ATTEMPTS)));
+            .map(|job| job.map(|job| job.max_attempts(MAX_ATTEMPTS).priority(PRIORITY)));
         let result = limited
             .collect::<Result<Vec<_>>>()
             .and_then(|jobs| self.queue.enqueue_jobs(&jobs))
@@ -141,6 +153,8 @@ impl Client {
             .cancel(JobId::new(id))
             .map(|cancelled| match cancelled {
                 Cancelled::Dead => vec![id],
+                // The job runs.
+                Cancelled::Asked => vec![-id],
                 _ => Vec::new(),
             });
         self.log.complete(op, &cancelled);
@@ -154,9 +168,9 @@ impl Client {
 
     fn work(&mut self, plan: Plan) -> Work {
         self.next_key += 1;
-        // Two retries take three claims: with two workers, one of them claims the job twice.
+        // Three retries take four claims: with two workers, one of them claims the job twice.
         let times = match plan {
-            Plan::Retry => 2,
+            Plan::Retry => 3,
             _ => 1,
         };
         Work {
@@ -164,6 +178,8 @@ impl Client {
             plan,
             ms: 0,
             times,
+            steps: u32::from(plan == Plan::Retry),
+            follow_ups: 0,
         }
     }
 }

@@ -7,6 +7,8 @@ use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator as _;
 use uuid::Uuid;
 
+use crate::facts::Facts;
+
 /// A change of one row, as far as it concerns one job.
 #[derive(Clone, Debug)]
 pub(crate) struct RowChange {
@@ -35,6 +37,10 @@ pub(crate) struct RowChange {
     pub(crate) key: Option<i64>,
     pub(crate) unique_key: Option<Arc<str>>,
     pub(crate) due: Option<i64>,
+    /// Whether its lease went on with other jobs.
+    pub(crate) is_partial: bool,
+    /// The content, where a row was inserted or changed.
+    pub(crate) facts: Option<Arc<Facts>>,
 }
 
 /// Where a job is.
@@ -52,6 +58,8 @@ pub(crate) enum Change {
     In,
     Out,
     Updated,
+    /// The content of the row changed, but not the state of the job.
+    Edited,
     Truncated,
 }
 
@@ -83,13 +91,30 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
     };
     let query = "SELECT seq, at, tx, process, job, place::text, change::text, attempt, max_attempts, generation, crashes,
                         refunds, lease, worker, state, cause, key, unique_key, due, began,
-                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at)
+                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at),
+                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at, position
                  FROM chaos.trace ORDER BY job, seq";
     let mut rows = client
         .query_raw(query, std::iter::empty::<i32>())
         .expect("read the trace");
     let mut changes = Vec::new();
     while let Some(row) = rows.next().expect("read the trace") {
+        let facts = row.get::<_, Option<String>>(22).map(|kind| {
+            let mut text = |at: usize| row.get::<_, Option<String>>(at).map(&mut text_of);
+            Arc::new(Facts {
+                priority: row.get(23),
+                payload: text(24).unwrap_or_else(|| Arc::from("")),
+                enqueued: row.get(25),
+                headers: text(26),
+                group_key: text(27),
+                history: text(28),
+                error: text(29),
+                died_at: text(30),
+                position: text(31),
+                unique_key: text(17),
+                kind: text_of(kind),
+            })
+        });
         let number = |at: usize| row.get::<_, Option<i32>>(at).unwrap_or_default();
         changes.push(RowChange {
             seq: row.get(0),
@@ -107,6 +132,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
                 "i" => Change::In,
                 "o" => Change::Out,
                 "t" => Change::Truncated,
+                "e" => Change::Edited,
                 _ => Change::Updated,
             },
             attempt: number(7),
@@ -123,6 +149,8 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
             due: row.get(18),
             began: row.get(19),
             committed: row.get(20),
+            is_partial: row.get(21),
+            facts,
         });
     }
     changes

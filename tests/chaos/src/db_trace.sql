@@ -22,7 +22,18 @@ CREATE TABLE chaos.trace (
     cause        text,
     key          bigint,
     unique_key   text,
-    due          bigint
+    due          bigint,
+    is_partial   boolean,
+    kind         text,
+    priority     integer,
+    payload      text,
+    enqueued     bigint,
+    headers      text,
+    group_key    text,
+    history      text,
+    error        text,
+    died_at      text,
+    position     text
 );
 
 CREATE TABLE chaos.renewals (
@@ -36,35 +47,42 @@ CREATE TABLE chaos.renewals (
 -- Written by transactional handlers, in the transaction that completes their job.
 CREATE TABLE chaos.effects (job bigint NOT NULL, generation integer NOT NULL);
 
+-- Returns microseconds since 1970.
+CREATE FUNCTION chaos.micros(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
+    RETURN (extract(epoch FROM at) * 1000000)::bigint;
+
 CREATE FUNCTION chaos.trace_ready() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     r redrive.jobs := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
-    IF TG_OP = 'UPDATE' THEN
-        INSERT INTO chaos.trace (job, place, change) VALUES (r.id, 'r', 'u');
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key)
+        VALUES (r.id, 'r', 'o', r.attempt, r.max_attempts, r.generation, r.crashes, r.refunds, r.unique_key);
         RETURN NULL;
     END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key)
-    VALUES (r.id, 'r', CASE TG_OP WHEN 'DELETE' THEN 'o' ELSE 'i' END, r.attempt, r.max_attempts,
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key,
+                             kind, priority, payload, enqueued, headers, group_key, history)
+    VALUES (r.id, 'r', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, r.attempt, r.max_attempts,
             r.generation, r.crashes, r.refunds, r.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND r.generation = 0 AND r.attempt = 0 THEN (r.payload ->> 'key')::bigint END);
+            CASE WHEN TG_OP = 'INSERT' AND r.generation = 0 AND r.attempt = 0 THEN (r.payload ->> 'key')::bigint END,
+            r.kind, r.priority, r.payload, chaos.micros(r.enqueued_at), r.headers, r.group_key, r.history);
     RETURN NULL;
 END
 $$;
-
 CREATE FUNCTION chaos.trace_delayed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     d redrive.jobs_delayed := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due)
-    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, d.attempt,
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due,
+                             kind, priority, payload, enqueued, headers, group_key, history)
+    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, d.attempt,
             d.max_attempts, d.generation, d.crashes, d.refunds, d.unique_key,
             CASE WHEN TG_OP = 'INSERT' AND d.generation = 0 AND d.attempt = 0 THEN (d.payload ->> 'key')::bigint END,
-            (extract(epoch FROM d.run_at) * 1000000)::bigint);
+            chaos.micros(d.run_at), d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key,
+            d.history);
     RETURN NULL;
 END
 $$;
-
 CREATE FUNCTION chaos.trace_lease() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     l    redrive.leases := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
@@ -74,10 +92,22 @@ BEGIN
     IF current_query() LIKE '%redrive.compact()%' THEN
         RETURN NULL;
     END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key)
-    SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'o' END, coalesce(j.attempt, 1),
-           coalesce(j.max_attempts, 5), coalesce(j.generation, 0), coalesce(j.crashes, 0), coalesce(j.refunds, 0),
-           l.lease_id, l.worker_id, j.unique_key
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
+                                 unique_key, kind, priority, payload, enqueued, headers, group_key, history)
+        SELECT j.id, 'l', 'i', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
+               coalesce(j.crashes, 0), coalesce(j.refunds, 0), l.lease_id, l.worker_id, j.unique_key,
+               j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history
+        FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys, l.kinds,
+                    l.priorities, l.payloads, l.enqueued_at, l.headers, l.group_keys, l.histories)
+            AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key, kind,
+                  priority, payload, enqueued_at, headers, group_key, history);
+        RETURN NULL;
+    END IF;
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key,
+                             is_partial)
+    SELECT j.id, 'l', 'o', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
+           coalesce(j.crashes, 0), coalesce(j.refunds, 0), l.lease_id, l.worker_id, j.unique_key, TG_OP = 'UPDATE'
     FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys)
         AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key)
     WHERE j.id <> ALL (gone)
@@ -86,20 +116,48 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION chaos.trace_letter() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    d redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+-- A worker stores checkpoints.
+CREATE FUNCTION chaos.trace_lease_content() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
-        RETURN NULL;
-    END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker)
-    VALUES (d.id, 'x', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, d.attempts,
-            d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id);
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history)
+    SELECT j.id, 'l', 'e', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
+           coalesce(j.crashes, 0), coalesce(j.refunds, 0), NEW.lease_id, NEW.worker_id, j.unique_key,
+           j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history
+    FROM unnest(NEW.ids, NEW.attempts, NEW.max_attempts, NEW.generations, NEW.crashes, NEW.refunds, NEW.unique_keys,
+                NEW.kinds, NEW.priorities, NEW.payloads, NEW.enqueued_at, NEW.headers, NEW.group_keys, NEW.histories,
+                OLD.headers)
+        AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key, kind,
+              priority, payload, enqueued_at, headers, group_key, history, earlier)
+    WHERE j.id <> ALL (NEW.done) AND j.headers IS DISTINCT FROM j.earlier;
     RETURN NULL;
 END
 $$;
-
+CREATE FUNCTION chaos.trace_letter() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    d redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    change "char" := CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END;
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
+        IF ROW(OLD.kind, OLD.priority, OLD.payload, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
+               OLD.unique_key, OLD.error_message, OLD.run_ms, OLD.died_at)
+            IS NOT DISTINCT FROM ROW(NEW.kind, NEW.priority, NEW.payload, NEW.enqueued_at, NEW.headers, NEW.group_key,
+                                     NEW.history, NEW.unique_key, NEW.error_message, NEW.run_ms, NEW.died_at)
+        THEN
+            RETURN NULL;
+        END IF;
+        change := 'e';
+    END IF;
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker,
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, died_at,
+                             position)
+    VALUES (d.id, 'x', change, d.attempts, d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id,
+            d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.history,
+            CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_message END,
+            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.position);
+    RETURN NULL;
+END
+$$;
 CREATE FUNCTION chaos.trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- A compaction inserts the same rows again.
@@ -121,12 +179,26 @@ BEGIN
 END
 $$;
 
+-- The library keeps only the latest ticks.
+CREATE TABLE chaos.ticks (at bigint NOT NULL, job bigint, ticks bigint NOT NULL);
+
+CREATE FUNCTION chaos.trace_tick() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.ticks (at, job, ticks) VALUES (chaos.micros(NEW.tick_at), NEW.job_id, NEW.ticks);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER chaos AFTER INSERT ON redrive.schedule_ticks
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_tick();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_ready();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_delayed();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OF done OR DELETE ON redrive.leases
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease();
+CREATE TRIGGER chaos_content AFTER UPDATE OF headers ON redrive.leases
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease_content();
 -- Fires after redrive's triggers, which may still change the state.
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_letter();

@@ -218,6 +218,20 @@ impl Environment {
         });
     }
 
+    /// Waits until handlers of this life of the process run these attempts at these jobs.
+    pub(crate) fn wait_for_held(&mut self, process: usize, attempts: &[(i64, i32)]) {
+        let log = self.folder.path().join("handlers.jsonl");
+        self.wait_for("the handlers hold their jobs", |env| {
+            let name = env.processes.name(process);
+            let events = history::read::<HandlerEvent>(&log);
+            attempts.iter().all(|attempt| {
+                events
+                    .iter()
+                    .any(|event| event.process == name && (event.job, event.attempt) == *attempt)
+            })
+        });
+    }
+
     /// Counts the operations whose answers this life of the process lost.
     pub(crate) fn unknown_results(&self, process: usize) -> usize {
         let name = self.processes.name(process);

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 pub(crate) enum Fault {
     /// SIGKILL of a worker
     Kill,
-    /// SIGSTOP of a worker for longer than its lease
+    /// SIGSTOP of all workers but one for longer than their leases
     Pause,
     /// SIGTERM of a worker: a graceful stop
     Terminate,
@@ -53,7 +53,8 @@ impl Fault {
     /// Returns the range of its duration in milliseconds; `0..1` for instantaneous faults.
     pub(crate) fn duration(self) -> std::ops::Range<u64> {
         match self {
-            Fault::Pause => 3500..6000,
+            // Two leases: the other worker runs the jobs before the handlers end.
+            Fault::Pause => 5500..8000,
             Fault::Refuse | Fault::Lock => 300..4000,
             Fault::Delay | Fault::Slice => 500..2500,
             Fault::Silence | Fault::Freeze => 500..6000,
@@ -75,8 +76,9 @@ impl Fault {
     /// Returns its frequency relative to other faults.
     pub(crate) fn weight(self) -> u32 {
         match self {
+            Fault::Pause => 8,
             Fault::Kill | Fault::LoseAnswers => 6,
-            Fault::Pause | Fault::Terminate | Fault::Cut => 4,
+            Fault::Terminate | Fault::Cut => 4,
             Fault::Crash | Fault::KillBackend | Fault::Silence => 3,
             Fault::Promote => 1,
             _ => 2,

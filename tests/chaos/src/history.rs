@@ -51,7 +51,7 @@ pub(crate) enum ClientEvent {
 }
 
 /// An operation of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Operation {
     Enqueue,
@@ -65,6 +65,9 @@ pub(crate) enum Operation {
     Run,
     Pause,
     Resume,
+    Capture,
+    Deliver,
+    OpenBreaker,
 }
 
 /// A line of the handler log.
@@ -78,6 +81,10 @@ pub(crate) struct HandlerEvent {
     /// Whether the handler writes in the transaction that completes its job.
     pub(crate) is_transactional: bool,
     pub(crate) phase: Phase,
+    /// The message of the failure.
+    pub(crate) error: Option<String>,
+    /// The checkpoint that the attempt began with or wrote.
+    pub(crate) checkpoint: Option<u64>,
 }
 
 /// The start of an attempt, or how its handler ended.
@@ -85,6 +92,8 @@ pub(crate) struct HandlerEvent {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
     Begin,
+    /// It is about to write a checkpoint.
+    Checkpoint,
     Done,
     Retry,
     Reject,

@@ -20,6 +20,7 @@ mod client;
 mod clock;
 mod db_trace;
 mod environment;
+mod facts;
 mod fault;
 mod gate;
 mod history;
@@ -133,7 +134,7 @@ struct RunOptions {
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Jobs per second
-    #[arg(long, default_value_t = 150)]
+    #[arg(long, default_value_t = 20)]
     rate: u32,
     /// Inject only these faults
     #[arg(long, value_delimiter = ',', value_enum)]

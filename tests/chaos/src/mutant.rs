@@ -3,6 +3,7 @@
 //! A proxy changes a statement on its way to the server, a function is replaced in the database,
 //! or a client misbehaves. The library needs no hook for this.
 
+mod carrying;
 mod claiming;
 mod enqueueing;
 mod letters;
@@ -71,8 +72,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
         claiming::MUTANTS,
         settling::MUTANTS,
         reaping::MUTANTS,
-        letters::MUTANTS,
         enqueueing::MUTANTS,
+        letters::MUTANTS,
+        carrying::MUTANTS,
     ]
     .into_iter()
     .flatten()

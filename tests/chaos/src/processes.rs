@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{ClientEvent, ClientLog};
 use crate::proxy::{Mode, Patch, Proxy};
-use crate::role::{ClientFlaw, Gateway, JobMix, Role};
+use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Role};
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
@@ -26,6 +26,10 @@ pub(crate) struct ProcessSpec {
     pub(crate) flaw: ClientFlaw,
     pub(crate) gateway: Gateway,
     pub(crate) grace: Duration,
+    /// How many jobs a worker runs at a time.
+    pub(crate) slots: usize,
+    /// The longest time that a worker's handler runs, in milliseconds.
+    pub(crate) longest_run: u64,
     /// The port of an exporter.
     pub(crate) port: u16,
 }
@@ -63,6 +67,8 @@ impl ProcessSpec {
             flaw: ClientFlaw::None,
             gateway: Gateway::Shaky,
             grace: Duration::from_millis(1500),
+            slots: 4,
+            longest_run: u64::MAX,
             port: 0,
         }
     }
@@ -127,7 +133,7 @@ impl Process {
             ("--url", url),
             ("--name", self.name()),
             // The keys of its jobs start here, so each life has its own.
-            ("--number", (self.number * 1000 + self.life).to_string()),
+            ("--number", (self.number * LIVES + self.life).to_string()),
             ("--seed", defaults.seed.to_string()),
             ("--pooler", defaults.pooler.as_str().to_owned()),
             ("--lease", defaults.lease.as_millis().to_string()),
@@ -135,6 +141,8 @@ impl Process {
             ("--jobs", spec.jobs.to_string()),
             ("--grace", spec.grace.as_millis().to_string()),
             ("--port", spec.port.to_string()),
+            ("--slots", spec.slots.to_string()),
+            ("--longest-run", spec.longest_run.to_string()),
             ("--mix", value(&spec.mix)),
             ("--flaw", value(&spec.flaw)),
             ("--gateway", value(&spec.gateway)),

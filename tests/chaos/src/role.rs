@@ -4,6 +4,7 @@
 mod enqueuer;
 mod exporter;
 mod operator;
+pub(crate) mod standing;
 mod worker;
 
 use std::path::PathBuf;
@@ -19,6 +20,12 @@ use crate::history::ClientLog;
 
 /// The queue of all processes.
 pub(crate) const QUEUE: &str = "chaos";
+/// More lives than any process has: the number of a life counts from the number of its process times this.
+pub(crate) const LIVES: u32 = 1000;
+/// The delay after the first attempt. It grows by this with each attempt.
+pub(crate) const BACKOFF_STEP: Duration = Duration::from_millis(150);
+/// How long a job snoozes.
+pub(crate) const SNOOZE: Duration = Duration::from_millis(200);
 /// `max_attempts` of every job.
 pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
@@ -95,6 +102,12 @@ pub(crate) struct Options {
     /// The gateway that a worker's handlers call.
     #[arg(long, value_enum, default_value_t = Gateway::Shaky)]
     pub(crate) gateway: Gateway,
+    /// The number of jobs that a worker runs at a time.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) slots: usize,
+    /// The longest time that a worker's handler runs, in milliseconds.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub(crate) longest_run: u64,
     /// The port of an exporter.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
@@ -176,6 +189,37 @@ pub(crate) struct Work {
     pub(crate) ms: u64,
     /// How often it fails before it succeeds.
     pub(crate) times: u32,
+    /// How many checkpoints each attempt writes.
+    pub(crate) steps: u32,
+    /// How many follow-ups its success stores: none or one.
+    pub(crate) follow_ups: u32,
+}
+
+/// Generations whose follow-ups have different keys.
+const GENERATIONS: i64 = 8;
+
+impl Work {
+    /// Returns work that succeeds at once.
+    pub(crate) fn instant(key: i64) -> Work {
+        Work {
+            key,
+            plan: Plan::Done,
+            ms: 0,
+            times: 0,
+            steps: 0,
+            follow_ups: 0,
+        }
+    }
+
+    /// Returns the follow-up of this job's success in a generation.
+    pub(crate) fn follow_up(&self, generation: i32) -> Work {
+        Work::instant(follow_up_key(self.key, generation))
+    }
+}
+
+/// Returns the key of the follow-up of a job's success. It is negative, unlike those of enqueuers.
+pub(crate) fn follow_up_key(key: i64, generation: i32) -> i64 {
+    -(key * GENERATIONS + i64::from(generation) % GENERATIONS)
 }
 
 /// How a handler ends.
@@ -194,6 +238,10 @@ pub(crate) enum Plan {
     Hold,
     /// Fails the first attempt; the next one waits at the gate.
     RetryThenHold,
+    /// The first attempt waits at the gate and fails.
+    HoldThenRetry,
+    /// Fails for good, in every generation.
+    RejectAlways,
 }
 
 impl Payload for Work {

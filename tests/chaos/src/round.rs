@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::checker;
+use crate::checker::{self, Path};
 use crate::environment::{Environment, LEASE, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
@@ -21,6 +21,13 @@ const WORKERS: usize = 4;
 const OPERATORS: usize = 2;
 /// How long the drain may take after the last fault.
 const DRAIN: Duration = Duration::from_mins(20);
+
+/// How long a round may go on until all required paths were taken.
+const EXTENSION: Duration = Duration::from_mins(5);
+/// How long jobs meet no fault between two checks of the paths.
+const BREATH: Duration = Duration::from_secs(4);
+/// The slots of a worker: enough that a fault meets many running handlers.
+const SLOTS: usize = 32;
 
 /// The parameters of a round.
 #[derive(Clone, Debug)]
@@ -52,7 +59,10 @@ impl Round<'_> {
             state_timeout: Duration::ZERO,
         });
         for _ in 0..WORKERS {
-            env.add(ProcessSpec::worker());
+            env.add(ProcessSpec {
+                slots: SLOTS,
+                ..ProcessSpec::worker()
+            });
         }
         for _ in 0..ENQUEUERS {
             env.add(ProcessSpec::enqueuer(self.rate / ENQUEUERS, JobMix::Mixed));
@@ -68,6 +78,7 @@ impl Round<'_> {
             env.inject(step.fault, step.duration, step.target);
         }
         env.pass_until(self.length);
+        let untaken = self.extend(&mut env);
         let injected = begin.elapsed();
         let finished = env.finish(DRAIN);
         let findings = checker::check(&finished.records);
@@ -80,15 +91,21 @@ impl Round<'_> {
             begin.elapsed().as_secs_f64(),
             report::describe(&finished.records, &findings),
         );
+        let mut missing = finished.missing.clone();
+        missing.extend(
+            untaken
+                .iter()
+                .map(|path| format!("enough of the path `{path}`")),
+        );
+        println!("    paths:{}", findings.paths);
         let mut result = RoundResult {
             seed: self.seed,
             jobs: usize::try_from(findings.totals.jobs).unwrap_or_default(),
             faults: steps.len(),
-            error: (!finished.missing.is_empty())
-                .then(|| format!("did not happen: {}", finished.missing.join("; "))),
+            error: (!missing.is_empty()).then(|| format!("did not happen: {}", missing.join("; "))),
             ..RoundResult::default()
         };
-        for missing in &finished.missing {
+        for missing in &missing {
             println!("    did not happen: {missing}");
         }
         for violation in &findings.violations {
@@ -105,6 +122,30 @@ impl Round<'_> {
             );
         }
         result
+    }
+
+    /// Goes on until the required paths were taken, with the faults that lead to them. Returns the
+    /// paths that were not.
+    fn extend(&self, env: &mut Environment) -> Vec<Path> {
+        let begin = Instant::now();
+        let mut target = 0;
+        loop {
+            let missing = checker::check(&env.records()).paths.missing(self);
+            if missing.is_empty() || begin.elapsed() > EXTENSION {
+                return missing;
+            }
+            let names: Vec<String> = missing.iter().map(Path::to_string).collect();
+            println!("seed {}: goes on for: {}", self.seed, names.join(", "));
+            let mut faults: Vec<Fault> = missing.iter().filter_map(|path| path.fault()).collect();
+            faults.dedup();
+            env.pass(BREATH);
+            for fault in faults {
+                target += 1;
+                // Twice the longest duration, so that a slow machine runs the jobs of a paused worker in time.
+                let length = Duration::from_millis(2 * fault.duration().end);
+                env.inject(fault, length, target);
+            }
+        }
     }
 
     /// Returns the command that repeats the round.

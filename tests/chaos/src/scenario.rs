@@ -4,6 +4,7 @@
 //! [gates](crate::gate), locks or aged rows. Its result therefore does not depend on the speed of
 //! the machine. Without a mutant the checker finds nothing.
 
+mod carrying;
 mod conditions;
 mod enqueueing;
 mod everything;
@@ -57,6 +58,8 @@ pub(crate) enum Scenario {
     Restart,
     /// A worker is terminated 13 times during the same attempt
     Release,
+    /// A job with a history and headers is released, reaped, cancelled and quarantined
+    Carry,
     /// A unique key is enqueued again while its job is live
     Unique,
     /// Two operators redrive the same letter
@@ -141,6 +144,7 @@ impl Scenario {
             Scenario::Poison => leases::poison(env),
             Scenario::Restart => leases::restart(env),
             Scenario::Release => leases::release(env),
+            Scenario::Carry => carrying::carry(env),
             Scenario::Unique => enqueueing::unique(env),
             Scenario::Operators => letters::operators(env),
             Scenario::Prune => letters::prune(env),

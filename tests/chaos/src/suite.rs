@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 use redrive::Pooler;
 
 use crate::Programs;
+use crate::checker::SHORTEST_ROUND;
 use crate::mutation_run::{self, Selection};
 use crate::poison;
 use crate::round::Round;
 use crate::scheduler::{Task, run_all};
 
-const ROUND: Duration = Duration::from_mins(1);
+/// The length of a round of the quick suite and of the full one.
+const QUICK_ROUND: Duration = SHORTEST_ROUND;
+const FULL_ROUND: Duration = Duration::from_mins(1);
 /// The weight of a round beside a scenario's 1: it has twice as many processes.
 const ROUND_WEIGHT: usize = 2;
 /// Jobs per second of a round.
-const RATE: u32 = 100;
+const RATE: u32 = 30;
 /// Rounds and mutants of the quick suite, and rounds of the full one.
 const QUICK_ROUNDS: u64 = 1;
 const QUICK_MUTANTS: usize = 5;
@@ -24,7 +27,7 @@ const FULL_ROUNDS: u64 = 5;
 /// How much the suite runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// One round of a minute, five mutants and their scenarios.
+    /// One short round, five mutants and their scenarios.
     Quick,
     /// Five rounds of a minute, all scenarios and mutants, and the poison test.
     Full,
@@ -37,9 +40,13 @@ pub(crate) fn run(programs: &Programs, size: Size, parallel: usize) -> bool {
         return false;
     }
     let tasks = match size {
-        Size::Quick => tasks(programs, QUICK_ROUNDS, &Selection::Sample(QUICK_MUTANTS)),
+        Size::Quick => tasks(
+            programs,
+            (QUICK_ROUNDS, QUICK_ROUND),
+            &Selection::Sample(QUICK_MUTANTS),
+        ),
         Size::Full => {
-            let mut tasks = tasks(programs, FULL_ROUNDS, &Selection::All);
+            let mut tasks = tasks(programs, (FULL_ROUNDS, FULL_ROUND), &Selection::All);
             tasks.insert(
                 0,
                 Task {
@@ -77,7 +84,11 @@ pub(crate) fn run(programs: &Programs, size: Size, parallel: usize) -> bool {
 }
 
 /// The longest tasks come first, so that the last ones to end are short.
-fn tasks<'a>(programs: &'a Programs, rounds: u64, selection: &Selection) -> Vec<Task<'a, bool>> {
+fn tasks<'a>(
+    programs: &'a Programs,
+    (rounds, length): (u64, Duration),
+    selection: &Selection,
+) -> Vec<Task<'a, bool>> {
     let rounds = (1..=rounds).map(|seed| Task {
         name: format!("seed {seed}"),
         weight: ROUND_WEIGHT,
@@ -85,7 +96,7 @@ fn tasks<'a>(programs: &'a Programs, rounds: u64, selection: &Selection) -> Vec<
             let round = Round {
                 programs,
                 seed,
-                length: ROUND,
+                length,
                 faults: programs.possible_faults(),
                 rate: RATE,
                 pooler: Pooler::Session,

@@ -283,3 +283,30 @@ fn a_letter_lists_each_of_its_deaths() {
     assert_eq!(died.about["group"], first.group.get());
     assert_eq!(died.about["cause"], "rejected");
 }
+
+#[test]
+fn a_lost_worker_gets_no_error_of_a_later_generation() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    // A cancelled job whose worker was lost: its letter has no attempt, but its history has one.
+    let lost = json!({"generation": 0, "attempt": 1, "outcome": "worker_lost", "worker": null,
+                      "host": "a", "version": "1", "pid": 7, "ended_at": "2026-11-22T10:00:00.123Z"});
+    let id = remembered(&mut client, &[lost]);
+    db.dlq()
+        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
+        .unwrap();
+    // Its payload is no order, so it dies again.
+    let working = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(working);
+    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let outcomes: Vec<&str> = letter.history.iter().map(|entry| &*entry.outcome).collect();
+    assert_eq!(outcomes, ["worker_lost", "undecodable"]);
+    let lost = &letter.history[0];
+    assert_eq!((&lost.error_class, &lost.error_message), (&None, &None));
+}

@@ -1,9 +1,14 @@
 //! Compares the handler log with the trace: every attempt has a claim, a lease has one attempt at
 //! each job, and verdicts are what the handlers returned.
 
+use crate::checker::delays;
+use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Records, Rule, SuspectAttempt, Terms};
+use crate::checker::{Findings, Path, Records, Rule, SuspectAttempt, Terms};
 use crate::history::{HandlerEvent, Phase};
+
+/// The message of a job that died because it was cancelled.
+const CANCELLED: &str = "cancelled by an operator";
 
 /// An attempt at a job.
 struct Attempt<'a> {
@@ -21,20 +26,26 @@ pub(super) fn check(
 ) {
     let attempts = attempts(job, events);
     for attempt in &attempts {
+        findings.paths.take(Path::Attempted);
         check_begin(job, attempt, &records.terms, findings);
     }
     let mut by_lease: Vec<Option<&Attempt<'_>>> = vec![None; job.leases.len()];
     for attempt in &attempts {
         let Some(lease) = attempt.lease else { continue };
-        // An attempt whose claim was lost may be matched with another claim.
-        let may_be_lost = records.terms.claim_may_be_lost(attempt.begin.at);
-        if by_lease[lease].replace(attempt).is_some() && !may_be_lost {
+        // The claim of a second attempt was lost.
+        if by_lease[lease].is_some() && records.terms.claim_may_be_lost(attempt.begin.at) {
+            continue;
+        }
+        if by_lease[lease].replace(attempt).is_some() {
             let text = "it ran twice under one lease".to_owned();
             findings.add(Rule::NoOverlap, Some(job.job), attempt.begin.at, text);
         }
     }
     for (span, attempt) in job.leases.iter().zip(by_lease) {
+        findings.paths.take_all(paths_of(span, attempt));
         check_verdict(job, span, attempt, &records.terms, findings);
+        check_entry(job, span, attempt, findings);
+        delays::check(job, span, result_of(span, attempt), findings);
     }
     check_overlaps(job, &attempts, &records.terms, findings);
     check_effects(job, events, records, findings);
@@ -106,6 +117,30 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
     }
 }
 
+/// Returns how the handler ended. A result that came after the lease ended does not count.
+fn result_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Phase> {
+    let end = attempt.and_then(|attempt| attempt.end);
+    end.filter(|end| end.at <= span.to || span.end == LeaseEnd::Done)
+        .map(|end| end.phase)
+}
+
+/// Returns the paths that only the handler log tells apart.
+fn paths_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Path> {
+    let is_transactional = attempt.is_some_and(|attempt| attempt.begin.is_transactional);
+    let end = attempt.and_then(|attempt| attempt.end);
+    match (&span.end, end.map(|end| end.phase)) {
+        (LeaseEnd::Done, _) if is_transactional => Some(Path::SucceededInTransaction),
+        (LeaseEnd::Refunded { .. }, Some(Phase::Outage | Phase::Snooze)) => {
+            Some(Path::OutageOrSnooze)
+        }
+        (LeaseEnd::Refunded { .. }, _) if span.is_partial && attempt.is_none() => {
+            Some(Path::GivenBack)
+        }
+        (LeaseEnd::Refunded { .. }, None) => Some(Path::Released),
+        _ => None,
+    }
+}
+
 /// Checks that a job left its lease as its handler's result demands.
 fn check_verdict(
     job: &JobHistory,
@@ -114,11 +149,7 @@ fn check_verdict(
     terms: &Terms,
     findings: &mut Findings,
 ) {
-    // A result that came after the lease ended does not count.
-    let end = attempt
-        .and_then(|attempt| attempt.end)
-        .filter(|end| end.at <= span.to || span.end == LeaseEnd::Done);
-    let result = end.map(|end| end.phase);
+    let result = result_of(span, attempt);
     let mut add = |rule: Rule, text: String| findings.add(rule, Some(job.job), span.to, text);
     let handler = || match (attempt, result) {
         (_, Some(phase)) => format!("its handler returned {phase:?}"),
@@ -200,6 +231,63 @@ fn check_verdict(
     }
 }
 
+/// Whether an entry has the message of a failure. That of a panic begins with its place.
+fn is_message_of(entry: &Entry, end: &HandlerEvent) -> bool {
+    match (entry.message.as_deref(), end.error.as_deref()) {
+        (Some(stored), Some(error)) if stored.starts_with("panicked at ") => {
+            stored.ends_with(&format!(": {error}"))
+        }
+        (stored, error) => stored == error,
+    }
+}
+
+/// Checks that the history has the failure of the attempt, and no other one.
+fn check_entry(
+    job: &JobHistory,
+    span: &LeaseSpan,
+    attempt: Option<&Attempt<'_>>,
+    findings: &mut Findings,
+) {
+    let end = attempt.and_then(|attempt| attempt.end);
+    let failure = end
+        .filter(|end| end.at <= span.to)
+        .filter(|end| [Phase::Retry, Phase::Reject, Phase::Outage].contains(&end.phase));
+    let text = match (&span.end, &span.entry, failure) {
+        (LeaseEnd::Held | LeaseEnd::Done, None, _) => return,
+        (LeaseEnd::Reaped | LeaseEnd::ReapedDead, Some(entry), _)
+            if entry.outcome == "worker_lost" =>
+        {
+            return;
+        }
+        (
+            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. },
+            Some(entry),
+            Some(end),
+        ) if is_message_of(entry, end) => {
+            return;
+        }
+        // A worker that knows of the cancellation dead-letters a job instead of letting it snooze.
+        (LeaseEnd::Dead { cause, .. }, Some(entry), None)
+            if &**cause == "manual"
+                && entry.message.as_deref() == Some(CANCELLED)
+                && end.is_some_and(|end| end.phase == Phase::Snooze) =>
+        {
+            return;
+        }
+        // A fault may have lost the result; a snooze and a release are no failures.
+        (LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. }, None, _) => return,
+        (LeaseEnd::Charged { .. }, None, None) => return,
+        (_, entry, Some(end)) => {
+            format!(
+                "its history got {entry:?}, but its handler said {:?}",
+                end.error
+            )
+        }
+        (_, entry, None) => format!("its history got {entry:?}, but its handler did not fail"),
+    };
+    findings.add(Rule::History, Some(job.job), span.to, text);
+}
+
 fn is_cancelled(end: &LeaseEnd) -> bool {
     matches!(end, LeaseEnd::Dead { cause, .. } if &**cause == "manual")
 }
@@ -215,6 +303,7 @@ fn check_overlaps(
         let is_open = |older: &&Attempt<'_>| older.end.is_some_and(|end| end.at > younger.begin.at);
         if let Some(older) = attempts[..at].iter().find(is_open) {
             findings.totals.overlaps += 1;
+            findings.paths.take(Path::Overlapped);
             if terms.is_calm {
                 let text = format!(
                     "{} ran it while {} did",

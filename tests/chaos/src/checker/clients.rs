@@ -1,10 +1,15 @@
 //! Compares the answers that clients got with the trace.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Records, Rule};
+use crate::checker::job_history::{JobHistory, LeaseSpan};
+use crate::checker::{Findings, Path, Records, Rule};
 use crate::history::{ClientEvent, Operation};
+use crate::role::standing::TICK_KEY;
+
+/// The maximum number of jobs that one INSERT stores; more are stored by COPY.
+const MAX_INSERT: usize = 1000;
 
 /// An operation of a client, with its result.
 struct Call<'a> {
@@ -19,6 +24,9 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
     let calls = calls(records);
     let mut by_key: HashMap<i64, &JobHistory> = HashMap::new();
     for job in jobs.values() {
+        if job.position.is_some() || job.key == Some(TICK_KEY) {
+            continue;
+        }
         let Some(key) = job.key else {
             findings.add(Rule::NotInvented, Some(job.job), 0, "it has no key");
             continue;
@@ -34,17 +42,22 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
         .collect();
     for job in jobs.values() {
         let enqueuer = job.enqueuer.as_deref();
+        // Workers store follow-ups, whose keys are negative, and the jobs of the schedule.
         if job
             .key
-            .is_some_and(|key| callers.get(&key).copied() != enqueuer)
+            .is_some_and(|key| key > 0 && callers.get(&key).copied() != enqueuer)
         {
             let text = format!("{enqueuer:?} stored it without an enqueue");
             findings.add(Rule::NotInvented, Some(job.job), 0, text);
         }
     }
+    findings.paths.take_all(calls.iter().filter_map(path_of));
+    findings.paths.take_all(redriven_by_runs(&calls, jobs));
+    check_changes(&calls, jobs, findings);
     for call in &calls {
         match call.operation {
             Operation::Enqueue => check_enqueue(call, records, jobs, &by_key, findings),
+            Operation::Cancel => check_cancel(call, records, jobs, findings),
             Operation::Redrive => check_redrive(call, records, jobs, findings),
             _ => {}
         }
@@ -81,6 +94,82 @@ fn calls(records: &Records) -> Vec<Call<'_>> {
     calls
 }
 
+/// Checks that a client asked for every change of a payload or priority.
+fn check_changes(calls: &[Call<'_>], jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+    let mut spans: HashMap<(&str, Operation), Vec<(i64, i64)>> = HashMap::new();
+    for call in calls {
+        // An operation without an answer may take effect later.
+        let until = match call.result {
+            Some((at, ClientEvent::Ok { .. })) => at,
+            _ => i64::MAX,
+        };
+        let of_process = spans.entry((call.process, call.operation)).or_default();
+        of_process.push((call.at, until));
+    }
+    for job in jobs.values() {
+        for (operation, changes) in [
+            (Operation::Edit, &job.edited),
+            (Operation::Priority, &job.reordered),
+            (Operation::Deliver, &job.delivered),
+        ] {
+            for (at, by) in changes {
+                let asked = spans
+                    .get(&(&**by, operation))
+                    .map_or(&[][..], Vec::as_slice);
+                if !asked.iter().any(|(from, to)| (from..=to).contains(&at)) {
+                    let text = format!("{by} changed it without the operation {operation:?}");
+                    findings.add(Rule::Content, Some(job.job), *at, text);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the path of a call that changed something.
+fn path_of(call: &Call<'_>) -> Option<Path> {
+    let Some((_, ClientEvent::Ok { ids })) = call.result else {
+        return None;
+    };
+    let path = match call.operation {
+        Operation::Enqueue if ids.len() > MAX_INSERT => Path::EnqueuedByCopy,
+        Operation::Priority => Path::PriorityChanged,
+        Operation::Reopen => Path::Reopened,
+        Operation::Discard => Path::Discarded,
+        Operation::Edit => Path::Edited,
+        Operation::Prune => Path::Pruned,
+        Operation::Pause => Path::Paused,
+        Operation::Resume => Path::Resumed,
+        Operation::OpenBreaker => Path::BreakerOpened,
+        Operation::Enqueue
+        | Operation::Redrive
+        | Operation::Cancel
+        | Operation::Run
+        | Operation::Capture
+        | Operation::Deliver => {
+            return None;
+        }
+    };
+    (!ids.is_empty()).then_some(path)
+}
+
+/// Returns a path for each redrive during a run of its process.
+fn redriven_by_runs(calls: &[Call<'_>], jobs: &HashMap<i64, JobHistory>) -> Vec<Path> {
+    let mut runs: HashMap<&str, Vec<(i64, i64)>> = HashMap::new();
+    for call in calls.iter().filter(|call| call.operation == Operation::Run) {
+        let until = call.result.map_or(i64::MAX, |(at, _)| at);
+        runs.entry(call.process).or_default().push((call.at, until));
+    }
+    let is_by_run = |(at, by): &&(i64, Arc<str>)| {
+        let spans = runs.get(&**by).map_or(&[][..], Vec::as_slice);
+        spans.iter().any(|(from, to)| (from..=to).contains(&at))
+    };
+    let redriven = jobs.values().flat_map(|job| &job.redriven);
+    redriven
+        .filter(is_by_run)
+        .map(|_| Path::RedrivenByRun)
+        .collect()
+}
+
 /// Checks that acknowledged jobs are stored and failed ones are not.
 fn check_enqueue(
     call: &Call<'_>,
@@ -94,7 +183,13 @@ fn check_enqueue(
             let is_existing = |id: &i64| *id < 0;
             for (id, key) in ids.iter().zip(call.keys) {
                 if is_existing(id) {
+                    findings.paths.take(Path::KeyHeld);
                     check_existing(-id, call, at, records, jobs, findings);
+                    if let Some(job) = by_key.get(key) {
+                        let text =
+                            format!("{} was told that job {} holds its key", call.process, -id);
+                        findings.add(Rule::Honest, Some(job.job), at, text);
+                    }
                     continue;
                 }
                 let stored = jobs.get(id).filter(|job| job.key == Some(*key));
@@ -148,6 +243,32 @@ fn check_existing(
             call.process
         );
         findings.add(Rule::OneOfAKey, Some(id), at, text);
+    }
+}
+
+/// Checks that a job that was cancelled while it ran is not attempted again. Its history has that job's id
+/// as a negative number.
+fn check_cancel(
+    call: &Call<'_>,
+    records: &Records,
+    jobs: &HashMap<i64, JobHistory>,
+    findings: &mut Findings,
+) {
+    let Some((at, ClientEvent::Ok { ids })) = call.result else {
+        return;
+    };
+    let asked = ids.iter().filter(|id| **id < 0);
+    for job in asked.filter_map(|id| jobs.get(&-id)) {
+        let mut leases = job.leases.iter();
+        let cancelled = leases.rfind(|span| span.from <= at && span.to >= call.at);
+        let generation = cancelled.map(|span| span.generation);
+        let is_later = |span: &&LeaseSpan| span.from > at && Some(span.generation) == generation;
+        if let Some(again) = job.leases.iter().find(is_later)
+            && !records.terms.claim_may_be_lost(at)
+        {
+            let text = format!("{} cancelled it, but it was claimed again", call.process);
+            findings.add(Rule::Cancelled, Some(job.job), again.from, text);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::checker::entries::Entry;
 use crate::db_trace::Place;
 
 /// The history of a job.
@@ -20,7 +21,23 @@ pub(crate) struct JobHistory {
     pub(crate) end: Option<Place>,
     pub(crate) is_letter: bool,
     pub(crate) done: Vec<i32>,
+    /// The transaction that stored it.
+    pub(crate) stored_by: i64,
+    /// The generations that succeeded, with the transaction.
+    pub(crate) succeeded_in: Vec<(i32, i64)>,
+    /// How many follow-ups a success has.
+    pub(crate) follow_ups: i64,
     pub(crate) deaths: i64,
+    /// When the payload of its letter was edited, and by which process.
+    pub(crate) edited: Vec<(i64, Arc<str>)>,
+    /// The position of a captured letter, and the row changes that stored and deleted it.
+    pub(crate) position: Option<Arc<str>>,
+    pub(crate) captured: (i64, i64),
+    pub(crate) gone: Option<(i64, i64)>,
+    /// When its letter was delivered, and by which process.
+    pub(crate) delivered: Vec<(i64, Arc<str>)>,
+    /// When its priority changed, and by which process.
+    pub(crate) reordered: Vec<(i64, Arc<str>)>,
     /// When it died because an operator cancelled it.
     pub(crate) cancelled: Option<i64>,
 }
@@ -47,6 +64,16 @@ pub(crate) struct LeaseSpan {
     pub(crate) refunds: i32,
     pub(crate) crashes: i32,
     pub(crate) end: LeaseEnd,
+    /// Whether the lease went on with other jobs.
+    pub(crate) is_partial: bool,
+    /// What its end added to the history.
+    pub(crate) entry: Option<Entry>,
+    /// The shortest and the longest delay with which the end can have stored it, in microseconds.
+    pub(crate) waits: Option<(i64, i64)>,
+    /// The checkpoint with which it was claimed.
+    pub(crate) checkpoint: Option<u64>,
+    /// The checkpoints that were stored, with their times.
+    pub(crate) stored: Vec<(i64, Option<u64>)>,
 }
 
 /// How a job left a lease.

@@ -1,5 +1,8 @@
 //! Replays the row changes of a job, and checks every move.
 
+mod content;
+mod keys;
+mod letters;
 mod settlement;
 
 use std::collections::{HashMap, HashSet};
@@ -7,9 +10,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checker::job_history::{JobHistory, KeySpan, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Rule, Terms};
+use content::Content;
+
+use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
+use crate::checker::{Findings, Path, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
+use crate::facts::Facts;
 
 /// How long a commit may take, and how long until others see it, in microseconds.
 const IN_FLIGHT: i64 = 250_000;
@@ -22,6 +28,8 @@ struct Current<'a> {
     /// The generation that succeeded last.
     done: Option<i32>,
     was_enqueued: bool,
+    content: Content<'a>,
+    letter_content: Content<'a>,
 }
 
 /// Replays the row changes of a job.
@@ -46,6 +54,8 @@ pub(super) fn replay(
             letter: None,
             done: None,
             was_enqueued: false,
+            content: Content::default(),
+            letter_content: Content::default(),
         },
         granted: HashSet::new(),
         terms,
@@ -91,6 +101,15 @@ impl<'a> Replay<'a, '_> {
     /// Applies the changes of one transaction.
     fn transaction(&mut self, changes: &'a [RowChange]) {
         let at = changes[0].at;
+        for edit in changes
+            .iter()
+            .filter(|change| change.change == Change::Edited)
+        {
+            self.edited(edit);
+        }
+        if changes.iter().all(|change| change.change == Change::Edited) {
+            return;
+        }
         for change in changes
             .iter()
             .filter(|change| change.change == Change::Truncated)
@@ -132,12 +151,20 @@ impl<'a> Replay<'a, '_> {
             );
             self.violation(Rule::OnePlace, at, text);
         }
-        let letter = changes.iter().rfind(|change| change.place == Place::Letter);
+        let letter = changes
+            .iter()
+            .rfind(|change| change.place == Place::Letter && change.change != Change::Edited);
         match (left, entered) {
             (None, None) => self.letter_changes(letter, at),
             (None, Some(entered)) if self.now.row.is_none() => self.enters(entered, letter),
             (None, Some(_)) => {}
             (Some(left), entered) => self.moves(left, entered, letter, changes),
+        }
+        let entry = self.carried(left, entered, letter);
+        if let Some(span) = self.history.leases.last_mut()
+            && left.is_some_and(|left| left.place == Place::Leased)
+        {
+            span.entry = entry;
         }
         if left.is_some() || entered.is_some() {
             self.track_key(entered, left, changes);
@@ -173,9 +200,13 @@ impl<'a> Replay<'a, '_> {
             (None, None) if !self.now.was_enqueued => {
                 self.history.key = entered.key;
                 self.history.enqueuer = Some(Arc::clone(&entered.process));
+                self.history.stored_by = entered.tx;
+                self.history.follow_ups = entered.facts.as_deref().map_or(0, Facts::follow_ups);
+                self.enqueued(entered);
             }
             (Some((state, generation)), Some(_)) => {
-                if !["open", "quarantined"].contains(&&*state) {
+                // No client forces a quarantined letter.
+                if &*state != "open" {
                     let text = format!("it was redriven although its letter was {state}");
                     self.violation(Rule::RedriveOnce, at, text);
                 }
@@ -184,6 +215,10 @@ impl<'a> Replay<'a, '_> {
                     self.violation(Rule::Lineage, at, text);
                 }
                 self.findings.totals.redriven += 1;
+                self.findings.paths.take(Path::Redriven);
+                if entered.process.starts_with("worker") {
+                    self.findings.paths.take(Path::RedrivenByPolicy);
+                }
                 self.history
                     .redriven
                     .push((at, Arc::clone(&entered.process)));
@@ -195,6 +230,17 @@ impl<'a> Replay<'a, '_> {
             (None, _) => self.violation(Rule::NotInvented, at, "it reappeared after it had ended"),
         }
         self.now.was_enqueued = true;
+    }
+
+    /// Counts the way in which it was enqueued.
+    fn enqueued(&mut self, entered: &RowChange) {
+        self.findings.paths.take(Path::Enqueued);
+        if entered.place == Place::Delayed {
+            self.findings.paths.take(Path::EnqueuedDelayed);
+        }
+        if entered.unique_key.is_some() {
+            self.findings.paths.take(Path::EnqueuedUnique);
+        }
     }
 
     /// Checks a job that moves or ends.
@@ -220,6 +266,11 @@ impl<'a> Replay<'a, '_> {
                 if let Some(entered) = entered {
                     self.unchanged(left, entered);
                     let is_promoted = left.place == Place::Delayed && entered.place == Place::Ready;
+                    if is_promoted {
+                        self.findings.paths.take(Path::Promoted);
+                    } else if entered.process.starts_with("worker") {
+                        self.findings.paths.take(Path::MovedByRing);
+                    }
                     if let Some(due) = left.due.filter(|due| is_promoted && at < *due) {
                         self.violation(
                             Rule::NotEarly,
@@ -231,6 +282,7 @@ impl<'a> Replay<'a, '_> {
             }
             (Place::Ready | Place::Delayed, None) => match died {
                 Some(letter) if letter.cause.as_deref() == Some("manual") => {
+                    self.findings.paths.take(Path::CancelledWaiting);
                     self.dies(letter, left.generation);
                 }
                 Some(letter) => {
@@ -246,6 +298,9 @@ impl<'a> Replay<'a, '_> {
                 if let Some(span) = self.history.leases.last_mut() {
                     span.to = at;
                     span.end = end;
+                    let waiting = entered.and_then(|row| Some((row.at, row.due?)));
+                    span.waits = waiting.map(|(at, due)| (due - at, due - changes[0].began));
+                    span.is_partial = changes[0].is_partial;
                 }
             }
             (_, place) => {
@@ -259,6 +314,7 @@ impl<'a> Replay<'a, '_> {
     fn claimed(&mut self, left: &RowChange, entered: &'a RowChange) {
         let at = entered.at;
         self.findings.totals.claims += 1;
+        self.findings.paths.take(Path::Claimed);
         if entered.attempt != left.attempt + 1 {
             let text = format!(
                 "a claim changed attempt {} to {}",
@@ -304,6 +360,11 @@ impl<'a> Replay<'a, '_> {
             refunds: entered.refunds,
             crashes: entered.crashes,
             end: LeaseEnd::Held,
+            is_partial: false,
+            entry: None,
+            waits: None,
+            checkpoint: entered.facts.as_deref().and_then(Facts::checkpoint),
+            stored: Vec::new(),
         });
     }
 
@@ -324,60 +385,6 @@ impl<'a> Replay<'a, '_> {
                 entered.at,
                 "a move changed its attempts, generation, crashes or refunds",
             );
-        }
-    }
-
-    /// Checks a change of only the letter.
-    fn letter_changes(&mut self, letter: Option<&RowChange>, at: i64) {
-        let Some(letter) = letter else { return };
-        let before = self.now.letter.as_ref().map(|(state, _)| &**state);
-        let after = match letter.change {
-            Change::Out => None,
-            _ => letter.state.as_deref(),
-        };
-        match (before, after) {
-            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined"))
-            | (Some("discarded"), Some("open" | "quarantined")) => {}
-            (Some("recovered" | "discarded"), None) => {}
-            (Some(state), None) => {
-                let text = format!("its letter was deleted while {state}");
-                self.violation(Rule::LawfulPrune, at, text);
-            }
-            (before, after) => {
-                let text =
-                    format!("its letter changed from {before:?} to {after:?} without its job");
-                self.violation(Rule::Lineage, at, text);
-            }
-        }
-    }
-
-    /// Records when it holds a unique key.
-    fn track_key(
-        &mut self,
-        entered: Option<&RowChange>,
-        left: Option<&RowChange>,
-        changes: &[RowChange],
-    ) {
-        let last = &changes[changes.len() - 1];
-        match (left, entered) {
-            (None, Some(entered)) => {
-                if let Some(key) = &entered.unique_key {
-                    let from = (entered.seq, entered.at);
-                    self.history.keys.push(KeySpan {
-                        key: Arc::clone(key),
-                        from,
-                        to: (i64::MAX, i64::MAX),
-                        visible_to: i64::MAX,
-                    });
-                }
-            }
-            (Some(_), None) => {
-                if let Some(held) = self.history.keys.last_mut() {
-                    held.to = (last.seq, last.at);
-                    held.visible_to = last.committed + IN_FLIGHT;
-                }
-            }
-            _ => {}
         }
     }
 }

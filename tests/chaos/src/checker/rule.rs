@@ -27,12 +27,20 @@ pub(crate) enum Rule {
     SuspectsAlone,
     Verdict,
     OneTransaction,
+    Content,
+    History,
+    Checkpoint,
+    FollowUp,
+    Delay,
+    Cancelled,
+    Capture,
+    Schedule,
 }
 
 impl Rule {
     /// All rules, by number.
     #[cfg(test)]
-    const ALL: [Rule; 22] = [
+    const ALL: [Rule; 30] = [
         Rule::Kept,
         Rule::NotInvented,
         Rule::OnePlace,
@@ -55,6 +63,14 @@ impl Rule {
         Rule::SuspectsAlone,
         Rule::Verdict,
         Rule::OneTransaction,
+        Rule::Content,
+        Rule::History,
+        Rule::Checkpoint,
+        Rule::FollowUp,
+        Rule::Delay,
+        Rule::Cancelled,
+        Rule::Capture,
+        Rule::Schedule,
     ];
 
     /// Returns its number, such as `C5`.
@@ -115,6 +131,38 @@ impl Rule {
             Rule::OneTransaction => (
                 "C22",
                 "a transactional handler's writes exist exactly once if its job succeeded, else never",
+            ),
+            Rule::Content => (
+                "C23",
+                "a job keeps its kind, payload, priority, headers, keys and first enqueue time on every move",
+            ),
+            Rule::History => (
+                "C24",
+                "a history gets one entry for each failed attempt, with its error, and keeps the others",
+            ),
+            Rule::Checkpoint => (
+                "C25",
+                "an attempt begins with the last stored checkpoint, and its failure stores the last one it wrote",
+            ),
+            Rule::FollowUp => (
+                "C26",
+                "the transaction of a success stores its follow-ups once, and nothing else does",
+            ),
+            Rule::Delay => (
+                "C27",
+                "a retry waits for its backoff, and a snooze for as long as its handler asked",
+            ),
+            Rule::Cancelled => (
+                "C28",
+                "a job that was cancelled while it ran is not attempted again",
+            ),
+            Rule::Capture => (
+                "C29",
+                "a captured position has at most one letter at a time, which its captures return",
+            ),
+            Rule::Schedule => (
+                "C30",
+                "each tick of a schedule is exactly one job or recorded as missed",
             ),
         }
     }

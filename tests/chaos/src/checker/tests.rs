@@ -1,5 +1,7 @@
 //! Correct histories have no violations, and each broken one violates a rule.
 
+mod changed;
+mod content;
 mod samples;
 
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use uuid::Uuid;
 use super::*;
 use crate::history::{ClientEvent, Phase};
 use samples::{
-    JOB, cancelled, cancelled_before_it_began, change, handler_event, reaped, rejected, retried,
-    slowly_committed, slowly_reaped, succeeded,
+    JOB, cancelled, cancelled_before_it_began, change, give_key, handler_event, reaped, rejected,
+    retried, slowly_committed, slowly_reaped, succeeded,
 };
 
 fn rules(records: &Records) -> Vec<Rule> {
@@ -173,7 +175,7 @@ fn every_broken_history_violates_its_rule() {
         (
             "promoted early",
             retried,
-            |r| r.trace[4].due = Some(200),
+            |r| r.trace[4].due = Some(200_000),
             Rule::NotEarly,
         ),
         (
@@ -300,7 +302,7 @@ fn every_broken_history_violates_its_rule() {
             |r| {
                 let mut twins = r.trace.clone();
                 for row in r.trace.iter_mut().chain(&mut twins) {
-                    row.unique_key = Some(Arc::from("k"));
+                    give_key(row);
                 }
                 for row in &mut twins {
                     row.job = JOB + 1;
@@ -311,6 +313,10 @@ fn every_broken_history_violates_its_rule() {
             Rule::OneOfAKey,
         ),
     ];
+    check_cases(cases);
+}
+
+fn check_cases(cases: &[Case]) {
     for (what, life, change, rule) in cases {
         let mut records = life();
         change(&mut records);

@@ -5,21 +5,24 @@ use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::types::FromSqlOwned;
+use redrive::Operator;
 
 use super::{Environment, Finished};
-use crate::checker::{FinalRow, Records, Terms};
+use crate::checker::{FinalRow, Records, Terms, Tick};
 use crate::clock;
 use crate::db_trace::{self, Place};
 use crate::gate;
-use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine};
+use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::metrics_page;
 use crate::processes::ProcessSpec;
-use crate::role::{Gateway, Role};
+use crate::role::{Gateway, Role, standing};
 
 /// The name of the drain in the history.
 const DRAIN: &str = "drain";
-/// How many workers drain the queue.
-const DRAIN_WORKERS: usize = 3;
+/// How many workers drain the queue. Each runs one job on its last chance at a time.
+const DRAIN_WORKERS: usize = 6;
+/// The longest time that a handler runs during the drain, in milliseconds.
+const DRAIN_RUN: u64 = 20;
 
 impl Environment {
     /// Ends all faults, lets new workers drain the queue for at most `timeout`, and reads the
@@ -40,11 +43,14 @@ impl Environment {
         for role in [Role::Enqueuer, Role::Operator] {
             self.processes.stop(role, Duration::from_secs(15));
         }
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        standing::end(&db, &Operator::new("harness")).expect("end the schedule and the policy");
         // Workers release the jobs they hold.
         self.processes.stop(Role::Worker, Duration::from_secs(20));
         self.drain(timeout);
         self.processes.stop(Role::Worker, Duration::from_secs(20));
         let mut records = self.records();
+        records.drift = self.drift();
         // After a failover the exporter may show counts that the database lost.
         if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
             let totals = std::mem::take(&mut records.counters);
@@ -65,6 +71,7 @@ impl Environment {
         for _ in 0..DRAIN_WORKERS {
             self.add(ProcessSpec {
                 gateway: Gateway::Up,
+                longest_run: DRAIN_RUN,
                 ..ProcessSpec::worker()
             });
         }
@@ -85,7 +92,8 @@ impl Environment {
         });
     }
 
-    fn records(&self) -> Records {
+    /// Reads the records, except how far the counters are off.
+    pub(crate) fn records(&self) -> Records {
         let mut client = self.server.client();
         let mut history: Vec<HistoryLine> = Vec::new();
         for entry in std::fs::read_dir(self.folder.path())
@@ -100,6 +108,9 @@ impl Environment {
         let mut handlers: Vec<HandlerEvent> =
             history::read(&self.folder.path().join("handlers.jsonl"));
         handlers.sort_by_key(|event| (event.job, event.at));
+        let (checkpoints, handlers) = handlers
+            .into_iter()
+            .partition(|event| event.phase == Phase::Checkpoint);
         let is_calm = !history
             .iter()
             .any(|line| matches!(line.event, ClientEvent::Fault { ref what } if what != DRAIN));
@@ -108,10 +119,12 @@ impl Environment {
             trace: db_trace::read(&mut client),
             renewals: db_trace::renewals(&mut client),
             handlers,
+            checkpoints,
+            ticks: ticks(&mut client),
             final_rows: final_rows(&mut client),
             effects: effects(&mut client),
             counters: counters(&mut client),
-            drift: self.drift(),
+            drift: Vec::new(),
             terms: Terms {
                 lease: microseconds(self.lease),
                 max_crashes: redrive::limits::MAX_CRASHES.cast_signed(),
@@ -176,6 +189,18 @@ fn final_rows(client: &mut Client) -> Vec<FinalRow> {
                 "l" => Place::Leased,
                 _ => Place::Letter,
             },
+        })
+        .collect()
+}
+
+fn ticks(client: &mut Client) -> Vec<Tick> {
+    let query = "SELECT at, job, ticks FROM chaos.ticks ORDER BY at";
+    let rows = client.query(query, &[]).expect("read the ticks");
+    rows.iter()
+        .map(|row| Tick {
+            at: row.get(0),
+            job: row.get(1),
+            ticks: row.get(2),
         })
         .collect()
 }

@@ -140,15 +140,25 @@ impl Environment {
         }
     }
 
+    /// Stops all workers but one, so that many handlers outlive their leases. A single worker is
+    /// stopped, too.
     fn pause(&mut self, process: usize, duration: Duration) -> Proof {
-        let is_paused = self.supervise_until(PROOF, |env| {
-            // Each time, because the process may be exiting; its next life is paused then.
-            env.processes.signal(process, Signal::STOP);
-            env.processes.pid(process).is_some_and(is_stopped)
+        let mut paused = self.processes.with_role(Role::Worker);
+        if paused.len() > 1 {
+            paused.retain(|other| *other != process);
+        }
+        let are_paused = self.supervise_until(PROOF, |env| {
+            // Each time, because a process may be exiting; its next life is paused then.
+            paused.iter().all(|process| {
+                env.processes.signal(*process, Signal::STOP);
+                env.processes.pid(*process).is_some_and(is_stopped)
+            })
         });
         self.pass(duration);
-        self.processes.signal(process, Signal::CONT);
-        proven(is_paused, "the process was not stopped")
+        for process in paused {
+            self.processes.signal(process, Signal::CONT);
+        }
+        proven(are_paused, "a process was not stopped")
     }
 
     /// Kills a worker. Its next life has another clock.

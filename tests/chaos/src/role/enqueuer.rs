@@ -10,8 +10,16 @@ use redrive::{Enqueued, NewJob, Queue, Result};
 
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::{
-    ClientFlaw, JobMix, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work, connect,
+    ClientFlaw, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work, connect,
 };
+
+/// How often an enqueuer uses COPY, in operations.
+const COPY_EVERY: u64 = 400;
+/// After how many operations the first life of an enqueuer uses COPY.
+const FIRST_COPY: u64 = 20;
+/// Keys that are often held, and keys that rarely are.
+const HOT_KEYS: u32 = 40;
+const COLD_KEYS: u32 = 20_000;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.log();
@@ -31,6 +39,10 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
         random: options.random(),
         next_key: i64::from(options.number) << 40,
         transactions: 0,
+        operations: match is_first_life(options) {
+            true => COPY_EVERY - FIRST_COPY,
+            false => 0,
+        },
         client: None,
     };
     let begin = Instant::now();
@@ -49,6 +61,11 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     }
 }
 
+/// Whether no earlier life of the process was killed.
+fn is_first_life(options: &Options) -> bool {
+    options.number % LIVES == 1
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a pace, not a count")]
 fn decimal(count: u64) -> f64 {
     count as f64
@@ -61,6 +78,7 @@ struct Enqueuer<'a> {
     random: fastrand::Rng,
     next_key: i64,
     transactions: u64,
+    operations: u64,
     /// The connection of its transactions.
     client: Option<Client>,
 }
@@ -71,45 +89,66 @@ impl Enqueuer<'_> {
         match self.options.mix {
             JobMix::Transactions => self.in_transaction(1),
             JobMix::Instant => self.plain(4),
-            JobMix::Mixed | JobMix::Tame => match self.random.u32(0..100) {
-                0..=39 => self.plain(1),
-                40..=59 => {
-                    let jobs = self.random.usize(2..60);
-                    self.plain(jobs)
-                }
-                60..=79 => {
-                    let jobs = self.random.usize(1..8);
-                    self.in_transaction(jobs)
-                }
-                80..=89 => self.by_function(),
-                90..=98 => self.unique(),
-                // Enough for COPY.
-                _ => self.plain(1001),
-            },
+            JobMix::Mixed | JobMix::Tame => self.mixed(),
         }
+    }
+
+    fn mixed(&mut self) -> u64 {
+        self.operations += 1;
+        if self.operations.is_multiple_of(COPY_EVERY) {
+            self.copy();
+            // Not the time of a thousand jobs, in which this process would be idle.
+            return 1;
+        }
+        match self.random.u32(0..100) {
+            0..=39 => self.plain(1),
+            40..=59 => {
+                let jobs = self.random.usize(2..60);
+                self.plain(jobs)
+            }
+            60..=79 => {
+                let jobs = self.random.usize(1..8);
+                self.in_transaction(jobs)
+            }
+            80..=89 => self.by_function(),
+            _ => self.unique(),
+        }
+    }
+
+    /// Stores enough jobs for COPY. They run in no time, because one worker must be able to keep up.
+    fn copy(&mut self) {
+        let mut works = self.works(1001);
+        for work in &mut works {
+            work.ms = 0;
+        }
+        self.store_all(&works);
     }
 
     fn plain(&mut self, jobs: usize) -> u64 {
         let works = self.works(jobs);
-        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
-        let result = self.store(&works);
+        self.store_all(&works);
+        jobs as u64
+    }
+
+    fn store_all(&mut self, works: &[Work]) {
+        let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
+        let result = self.store(works);
         let is_unknown = result.as_ref().is_err_and(|error| !error.is_invalid());
         self.log.complete(op, &result);
         if is_unknown && self.options.flaw == ClientFlaw::Resends {
             let op = self.log.invoke(Operation::Enqueue, &[], &[]);
-            let again = self.store(&works);
+            let again = self.store(works);
             self.log.complete(op, &again.map(|_| Vec::new()));
         }
-        jobs as u64
     }
 
     fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
         let jobs = works
             .iter()
-            .map(|work| self.job(work))
+            .map(|work| self.keyed_job(work, works.len()))
             .collect::<Result<Vec<_>>>()?;
-        let ids = self.queue.enqueue_jobs(&jobs)?;
-        Ok(ids.into_iter().map(|job| job.id().get()).collect())
+        let stored = self.queue.enqueue_jobs(&jobs)?;
+        Ok(stored.into_iter().map(answer).collect())
     }
 
     /// Stores jobs in a transaction, and rolls back every third one.
@@ -144,7 +183,7 @@ impl Enqueuer<'_> {
         let open_for = Duration::from_millis(self.random.u64(0..30));
         let jobs = works
             .iter()
-            .map(|work| self.job(work))
+            .map(|work| self.keyed_job(work, works.len()))
             .collect::<Result<Vec<_>>>()
             .map_err(failed)?;
         let mut transaction = client.transaction().map_err(failed)?;
@@ -152,7 +191,7 @@ impl Enqueuer<'_> {
             .queue
             .enqueue_jobs_in(&mut transaction, &jobs)
             .map_err(failed)?;
-        let ids: Vec<i64> = ids.into_iter().map(|job| job.id().get()).collect();
+        let ids: Vec<i64> = ids.into_iter().map(answer).collect();
         thread::sleep(open_for);
         if self.options.flaw == ClientFlaw::AcksEarly {
             self.log.write(op, ClientEvent::Ok { ids: ids.clone() });
@@ -196,19 +235,15 @@ impl Enqueuer<'_> {
         1
     }
 
-    /// Stores a job with one of 40 unique keys. If another job holds the key, the history has that
-    /// job's id as a negative number.
+    /// Stores a job with a unique key that is often held.
     fn unique(&mut self) -> u64 {
         let works = self.works(1);
-        let key = format!("u{}", self.random.u32(0..40));
+        let key = format!("u{}", self.random.u32(0..HOT_KEYS));
         let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
         let result = self
             .job(&works[0])
             .and_then(|job| self.queue.enqueue_job(job.unique(key)))
-            .map(|enqueued| match enqueued {
-                Enqueued::New(id) => vec![id.get()],
-                Enqueued::Existing(id) => vec![-id.get()],
-            });
+            .map(|enqueued| vec![answer(enqueued)]);
         self.log.complete(op, &result);
         1
     }
@@ -219,6 +254,21 @@ impl Enqueuer<'_> {
             let url = format!("{}&connect_timeout=2", self.options.named_url());
             Client::connect(&url, NoTls).ok()
         })
+    }
+
+    /// Returns a job, which has a unique key more often than not. COPY stores no keys.
+    fn keyed_job(&mut self, work: &Work, batch: usize) -> Result<NewJob> {
+        let job = self.job(work)?;
+        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
+        if !is_mixed || batch > 1000 || self.random.u32(0..10) < 3 {
+            return Ok(job);
+        }
+        let keys = if self.random.u32(0..4) == 0 {
+            HOT_KEYS
+        } else {
+            COLD_KEYS
+        };
+        Ok(job.unique(format!("u{}", self.random.u32(0..keys))))
     }
 
     fn job(&mut self, work: &Work) -> Result<NewJob> {
@@ -255,11 +305,20 @@ impl Enqueuer<'_> {
             JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
             JobMix::Mixed | JobMix::Tame => (self.plan(), self.run_time()),
         };
+        let (steps, follow_ups) = match self.options.mix {
+            JobMix::Instant | JobMix::Transactions => (0, 0),
+            JobMix::Mixed | JobMix::Tame => (
+                self.random.u32(0..8).saturating_sub(5),
+                self.random.u32(0..8).saturating_sub(6),
+            ),
+        };
         Work {
             key,
             plan,
             ms,
             times,
+            steps,
+            follow_ups,
         }
     }
 
@@ -276,12 +335,24 @@ impl Enqueuer<'_> {
         }
     }
 
+    /// Returns a time in milliseconds: from microseconds to three leases of a round.
     fn run_time(&mut self) -> u64 {
         match self.random.u32(0..100) {
-            0..=3 => self.random.u64(50..600),
-            4..=30 => self.random.u64(0..10),
+            0..=11 => self.random.u64(3000..9000),
+            12..=17 => self.random.u64(600..3000),
+            18..=27 => self.random.u64(50..600),
+            28..=49 => self.random.u64(0..10),
             _ => 0,
         }
+    }
+}
+
+/// Returns the id of a new job. If another job holds the key, the history has that job's id as a
+/// negative number.
+fn answer(enqueued: Enqueued) -> i64 {
+    match enqueued {
+        Enqueued::New(id) => id.get(),
+        Enqueued::Existing(id) => -id.get(),
     }
 }
 

@@ -8,11 +8,16 @@ use postgres::types::Type;
 use postgres::{Client, NoTls};
 use redrive::admin::Cancelled;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{Edit, LetterFilter};
-use redrive::{Database, JobId, Operator, PauseEnd, Queue, Result};
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, Sink};
+use redrive::{Database, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
 
 use crate::history::{ClientEvent, ClientLog, Operation};
-use crate::role::{Options, QUEUE, connect};
+use crate::role::{Options, QUEUE, Work, connect, standing};
+
+/// The positions of captured failures.
+const POSITIONS: i64 = 40;
+/// The key in the payload of the first position.
+const CAPTURED_KEYS: i64 = 1 << 38;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.log();
@@ -27,10 +32,13 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     };
     let mut random = options.random();
     let operator = Operator::new(&options.name).reason("chaos");
+    while !stop.load(Ordering::Relaxed) && standing::set(&db, &operator).is_err() {
+        thread::sleep(Duration::from_millis(100));
+    }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(20..250)));
         let some = LetterFilter::new().queue(QUEUE).limit(random.u64(1..60));
-        match random.u32(0..22) {
+        match random.u32(0..31) {
             0..=7 => {
                 let op = log.invoke(Operation::Redrive, &[], &[]);
                 let redriven = db.dlq().redrive(&some, &operator);
@@ -57,7 +65,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 let op = log.invoke(Operation::Edit, &[], &[]);
                 let edited = Edit::merge(r#"{"edited": true}"#)
                     .and_then(|edit| db.dlq().edit(&some, &edit, &operator));
-                log.complete(op, &edited.map(|_| Vec::new()));
+                log.complete(op, &edited.map(|edited| numbers(&edited.edited)));
             }
             14..=16 => cancel(options, &db, &log, &mut random),
             17..=18 => {
@@ -66,19 +74,35 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 };
                 let op = log.invoke(Operation::Priority, &[], &[id]);
                 let set = db.admin().set_priority(JobId::new(id), random.i16(-3..=3));
-                log.complete(op, &set.map(|_| Vec::new()));
+                log.complete(op, &set.map(|is_set| Vec::from_iter(is_set.then_some(id))));
             }
             // It ends without the operator, who may be killed.
             19 => {
                 let op = log.invoke(Operation::Pause, &[], &[]);
                 let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
                 let paused = Queue::new(&db, QUEUE).and_then(|queue| queue.pause(end, &operator));
-                log.complete(op, &paused.map(|()| Vec::new()));
+                log.complete(op, &paused.map(|()| vec![1]));
             }
             20 => {
                 let op = log.invoke(Operation::Resume, &[], &[]);
                 let resumed = Queue::new(&db, QUEUE).and_then(|queue| queue.resume(&operator));
-                log.complete(op, &resumed.map(|_| Vec::new()));
+                log.complete(
+                    op,
+                    &resumed.map(|was_paused| Vec::from_iter(was_paused.then_some(1))),
+                );
+            }
+            21..=26 => capture(&db, &log, &mut random),
+            27..=28 => {
+                let op = log.invoke(Operation::Deliver, &[], &[]);
+                let few = LetterFilter::new().queue(QUEUE).limit(random.u64(1..4));
+                let delivered = db.dlq().deliver(&few, &Outside, &operator);
+                log.complete(op, &delivered.map(|_| Vec::new()));
+            }
+            29 => {
+                let op = log.invoke(Operation::OpenBreaker, &[], &[]);
+                let lasting = Duration::from_millis(random.u64(50..1500));
+                let opened = db.admin().open_breaker(QUEUE, Some(lasting), &operator);
+                log.complete(op, &opened.map(|()| vec![1]));
             }
             _ => {
                 let op = log.invoke(Operation::Prune, &[], &[]);
@@ -86,11 +110,41 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     op,
                     &db.dlq()
                         .prune(Duration::from_secs(1), &operator)
-                        .map(|_| Vec::new()),
+                        .map(|pruned| {
+                            Vec::from_iter(i64::try_from(pruned).ok().filter(|pruned| *pruned > 0))
+                        }),
                 );
             }
         }
     }
+}
+
+/// A system that takes letters.
+struct Outside;
+
+impl Sink for Outside {
+    fn send(&self, letter: &Letter) -> std::result::Result<(), Failure> {
+        match letter.id.get() % 5 {
+            0 => Err(Failure::retry("the other system is down")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Captures the failure of one of 40 positions, which other captures may have stored.
+fn capture(db: &Database, log: &ClientLog, random: &mut fastrand::Rng) {
+    let position = random.i64(0..POSITIONS);
+    let work = serde_json::to_vec(&Work::instant(CAPTURED_KEYS + position));
+    let failure = ForeignFailure::new(
+        "chaos",
+        position.to_string(),
+        QUEUE,
+        Work::KIND,
+        work.expect("a payload is JSON"),
+    );
+    let op = log.invoke(Operation::Capture, &[position], &[]);
+    let captured = db.dlq().capture(&failure.error("Foreign", "captured"));
+    log.complete(op, &captured.map(|outcome| vec![outcome.id().get()]));
 }
 
 fn cancel(options: &Options, db: &Database, log: &ClientLog, random: &mut fastrand::Rng) {
@@ -103,6 +157,8 @@ fn cancel(options: &Options, db: &Database, log: &ClientLog, random: &mut fastra
         .cancel(JobId::new(id))
         .map(|cancelled| match cancelled {
             Cancelled::Dead => vec![id],
+            // The job runs.
+            Cancelled::Asked => vec![-id],
             _ => Vec::new(),
         });
     log.complete(op, &cancelled);

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use redrive::{Backoff, Failure, Job, Payload as _, Queue, Worker};
+use redrive::{Backoff, Failure, Job, NewJob, Payload as _, Queue, Worker};
 
 use crate::clock;
 use crate::gate;
 use crate::history::{ClientEvent, HandlerEvent, JsonLines, Phase};
-use crate::role::{Gateway, Options, Plan, QUEUE, TransactionalWork, Work, connect};
+use crate::role::{
+    BACKOFF_STEP, Gateway, Options, Plan, QUEUE, SNOOZE, TransactionalWork, Work, connect,
+};
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.log();
@@ -30,16 +32,16 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let start = || {
         let (plain, transactional) = (Arc::clone(&handlers), Arc::clone(&handlers));
         Worker::builder(&queue)
-            .slots(4)
+            .slots(options.slots)
             .lease(Duration::from_millis(options.lease))
             .poll_interval(Duration::from_millis(200))
-            .backoff(Backoff::fixed(Duration::from_millis(150)))
+            .backoff(Backoff::linear(BACKOFF_STEP))
             .deadline(Duration::from_mins(5))
             .breaker_threshold(1000)
             .handle(move |job: &Job<Work>| {
                 let attempt = RunningAttempt::of(job);
                 plain.write(&attempt, Phase::Begin);
-                plain.finish(&attempt, job.payload())
+                plain.finish(job, &attempt, job.payload())
             })
             .handle_in_transaction(move |job: &Job<TransactionalWork>, transaction| {
                 let attempt = RunningAttempt::of(job);
@@ -49,10 +51,11 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     &[&attempt.job, &attempt.generation],
                 );
                 if let Err(error) = written {
-                    transactional.write(&attempt, Phase::Retry);
-                    return Err(Failure::retry(error.to_string()));
+                    let error = error.to_string();
+                    transactional.write_failed(&attempt, Phase::Retry, Some(error.clone()));
+                    return Err(Failure::retry(error));
                 }
-                transactional.finish(&attempt, &job.payload().0)
+                transactional.finish(job, &attempt, &job.payload().0)
             })
             .start()
     };
@@ -83,6 +86,8 @@ struct RunningAttempt {
     generation: i32,
     number: i32,
     is_transactional: bool,
+    /// The checkpoint with which it began.
+    checkpoint: Option<u64>,
 }
 
 impl RunningAttempt {
@@ -92,6 +97,7 @@ impl RunningAttempt {
             generation: job.generation().cast_signed(),
             number: job.attempt().cast_signed(),
             is_transactional: job.kind() == TransactionalWork::KIND,
+            checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
         }
     }
 }
@@ -102,6 +108,7 @@ struct Handlers {
     process: String,
     folder: PathBuf,
     gateway: Gateway,
+    longest_run: u64,
     /// The jobs that this process attempted.
     seen: Mutex<HashSet<i64>>,
 }
@@ -113,12 +120,24 @@ impl Handlers {
             process: options.name.clone(),
             folder: options.folder.clone(),
             gateway: options.gateway,
+            longest_run: options.longest_run,
             seen: Mutex::default(),
         }
     }
 
     fn write(&self, attempt: &RunningAttempt, phase: Phase) {
+        self.write_failed(attempt, phase, None);
+    }
+
+    fn write_failed(&self, attempt: &RunningAttempt, phase: Phase, error: Option<String>) {
         self.log.write(&HandlerEvent {
+            error,
+            ..self.event(attempt, phase)
+        });
+    }
+
+    fn event(&self, attempt: &RunningAttempt, phase: Phase) -> HandlerEvent {
+        HandlerEvent {
             at: clock::now(),
             process: self.process.clone(),
             job: attempt.job,
@@ -126,7 +145,9 @@ impl Handlers {
             attempt: attempt.number,
             is_transactional: attempt.is_transactional,
             phase,
-        });
+            error: None,
+            checkpoint: attempt.checkpoint.filter(|_| phase == Phase::Begin),
+        }
     }
 
     fn is_first_in_process(&self, job: i64) -> bool {
@@ -136,8 +157,35 @@ impl Handlers {
             .insert(job)
     }
 
-    fn finish(&self, attempt: &RunningAttempt, work: &Work) -> Result<(), Failure> {
-        thread::sleep(Duration::from_millis(work.ms));
+    /// Writes the checkpoints of an attempt, each greater than the one before.
+    fn write_checkpoints<P>(
+        &self,
+        job: &Job<P>,
+        attempt: &RunningAttempt,
+        steps: u32,
+    ) -> redrive::Result<()> {
+        for _ in 0..steps {
+            let value = job.last_checkpoint()?.unwrap_or(0_u64) + 1;
+            self.log.write(&HandlerEvent {
+                checkpoint: Some(value),
+                ..self.event(attempt, Phase::Checkpoint)
+            });
+            job.checkpoint(&value)?;
+        }
+        Ok(())
+    }
+
+    fn finish<P>(
+        &self,
+        job: &Job<P>,
+        attempt: &RunningAttempt,
+        work: &Work,
+    ) -> Result<(), Failure> {
+        self.write_checkpoints(job, attempt, work.steps)?;
+        if work.follow_ups > 0 {
+            job.then(NewJob::new(&work.follow_up(attempt.generation))?)?;
+        }
+        thread::sleep(Duration::from_millis(work.ms.min(self.longest_run)));
         let is_redriven = attempt.generation > 0;
         let fails = attempt.number.cast_unsigned() <= work.times && !is_redriven;
         let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
@@ -147,17 +195,20 @@ impl Handlers {
                 Err(Failure::retry(format!("cannot process {}", work.key))),
             ),
             Plan::Panic if fails => {
-                self.write(attempt, Phase::Retry);
-                std::panic::panic_any(format!("panicked at {}", work.key));
+                let message = format!("panicked at {}", work.key);
+                self.write_failed(attempt, Phase::Retry, Some(message.clone()));
+                std::panic::panic_any(message);
             }
             Plan::Reject if attempt.generation.cast_unsigned() < work.times => (
                 Phase::Reject,
                 Err(Failure::reject(format!("{} is invalid", work.key))),
             ),
-            Plan::Snooze if is_first => (
-                Phase::Snooze,
-                Err(Failure::snooze(Duration::from_millis(200))),
-            ),
+            Plan::RejectAlways => (Phase::Reject, Err(Failure::reject("always invalid"))),
+            Plan::HoldThenRetry if attempt.number == 1 => {
+                gate::wait(&self.folder, &self.process);
+                (Phase::Retry, Err(Failure::retry("held attempt")))
+            }
+            Plan::Snooze if is_first => (Phase::Snooze, Err(Failure::snooze(SNOOZE))),
             Plan::Outage if is_first && self.gateway == Gateway::Shaky => {
                 let failure =
                     Failure::outage("the gateway is down").after(Duration::from_millis(200));
@@ -173,7 +224,11 @@ impl Handlers {
             }
             _ => (Phase::Done, Ok(())),
         };
-        self.write(attempt, phase);
+        let error = result
+            .as_ref()
+            .err()
+            .map(|error| error.message().to_owned());
+        self.write_failed(attempt, phase, error);
         result
     }
 }

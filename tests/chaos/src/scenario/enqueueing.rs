@@ -49,7 +49,7 @@ pub(super) fn ring(env: &mut Environment, flaw: ClientFlaw) {
     });
 }
 
-fn turn(turning: &mut Connection, times: usize) {
+pub(super) fn turn(turning: &mut Connection, times: usize) {
     for _ in 0..times {
         // A limit of 0 bytes turns the ring at any size.
         turning

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{IN_FLIGHT, Replay};
-use crate::checker::Rule;
 use crate::checker::job_history::LeaseEnd;
+use crate::checker::{Path, Rule};
 use crate::db_trace::RowChange;
 
 impl Replay<'_, '_> {
@@ -29,7 +29,10 @@ impl Replay<'_, '_> {
         match (entered, died) {
             (Some(entered), None) => self.returned(left, entered, is_reap),
             (None, Some(letter)) => self.dead_lettered(left, letter, is_reap),
-            (None, None) => self.succeeded(left, letter, first.at),
+            (None, None) => {
+                self.history.succeeded_in.push((left.generation, first.tx));
+                self.succeeded(left, letter, first.at)
+            }
             (Some(_), Some(_)) => {
                 self.violation(Rule::OnePlace, first.at, "it returned and died at once");
                 LeaseEnd::Held
@@ -67,9 +70,13 @@ impl Replay<'_, '_> {
         match (is_reap, left.attempt - entered.attempt) {
             (true, 1) => {
                 self.findings.totals.reaped += 1;
+                self.findings.paths.take(Path::Reaped);
                 LeaseEnd::Reaped
             }
-            (false, 0) => LeaseEnd::Charged { refunds },
+            (false, 0) => {
+                self.findings.paths.take(Path::Retried);
+                LeaseEnd::Charged { refunds }
+            }
             (false, 1) => {
                 self.findings.totals.released += 1;
                 LeaseEnd::Refunded { refunds }
@@ -113,6 +120,13 @@ impl Replay<'_, '_> {
             );
             self.violation(Rule::Attempts, at, text);
         }
+        let path = match &*cause {
+            "manual" => Path::CancelledRunning,
+            "rejected" => Path::Rejected,
+            "worker_lost" => Path::ReapedDead,
+            _ => Path::Exhausted,
+        };
+        self.findings.paths.take(path);
         if is_reap {
             LeaseEnd::ReapedDead
         } else {
@@ -123,6 +137,7 @@ impl Replay<'_, '_> {
     /// Checks a job that ends without a letter.
     fn succeeded(&mut self, left: &RowChange, letter: Option<&RowChange>, at: i64) -> LeaseEnd {
         self.findings.totals.done += 1;
+        self.findings.paths.take(Path::Succeeded);
         if self.now.done == Some(left.generation) {
             let text = format!("generation {} had succeeded before", left.generation);
             self.violation(Rule::OneSuccess, at, text);
@@ -133,6 +148,9 @@ impl Replay<'_, '_> {
             letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
         // Its letter may have been discarded, and a job that was never redriven has none.
         let is_awaited = matches!(&self.now.letter, Some((state, _)) if &**state == "redriving");
+        if is_recovered {
+            self.findings.paths.take(Path::Recovered);
+        }
         if is_awaited != is_recovered {
             let text = if is_awaited {
                 "its letter is still redriving"

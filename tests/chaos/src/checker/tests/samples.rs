@@ -6,11 +6,14 @@ use uuid::Uuid;
 
 use crate::checker::{FinalRow, Records, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
+use crate::facts::Facts;
 use crate::history::{ClientEvent, HandlerEvent, HistoryLine, Operation, Phase};
 
 /// A job that is enqueued at 0, claimed at 10 and ended at 30, with a lease of a second.
 pub(super) const JOB: i64 = 7;
 const KEY: i64 = 70;
+/// When its retry is due: one step of the backoff after its first attempt.
+pub(super) const DUE: i64 = 150_031;
 
 pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange {
     RowChange {
@@ -35,7 +38,31 @@ pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange 
         key: None,
         unique_key: None,
         due: None,
+        is_partial: false,
+        facts: (kind != Change::Out).then(|| Arc::new(facts(None))),
     }
+}
+
+/// What the job carries, with this history.
+pub(super) fn facts(history: Option<&str>) -> Facts {
+    Facts {
+        kind: Arc::from("work"),
+        priority: 3,
+        payload: Arc::from(r#"{"key": 70}"#),
+        enqueued: 0,
+        headers: Some(Arc::from(r#"{"a": "b"}"#)),
+        group_key: Some(Arc::from("g")),
+        unique_key: None,
+        history: history.map(Arc::from),
+        error: None,
+        died_at: None,
+        position: None,
+    }
+}
+
+/// The history after its first attempt ended like this.
+pub(super) fn history(outcome: &str) -> String {
+    format!(r#"[{{"generation": 0, "attempt": 1, "outcome": "{outcome}", "error_message": "no"}}]"#)
 }
 
 pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
@@ -47,6 +74,8 @@ pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
         attempt: 1,
         is_transactional: false,
         phase,
+        checkpoint: None,
+        error: (phase != Phase::Begin).then(|| "no".to_owned()),
     }
 }
 
@@ -109,12 +138,14 @@ pub(super) fn retried() -> Records {
     let mut records = succeeded();
     records.handlers[1].phase = Phase::Retry;
     let mut back = change(3, 31, Place::Delayed, Change::In);
-    (back.attempt, back.due) = (1, Some(90));
+    (back.attempt, back.due) = (1, Some(DUE));
     let (mut out, mut ready) = (
-        change(4, 95, Place::Delayed, Change::Out),
-        change(4, 95, Place::Ready, Change::In),
+        change(4, DUE + 5, Place::Delayed, Change::Out),
+        change(4, DUE + 5, Place::Ready, Change::In),
     );
-    (out.attempt, out.due, ready.attempt) = (1, Some(90), 1);
+    (out.attempt, out.due, ready.attempt) = (1, Some(DUE), 1);
+    let failed = Arc::new(facts(Some(&history("failed"))));
+    (back.facts, ready.facts) = (Some(Arc::clone(&failed)), Some(failed));
     records.trace.extend([back, out, ready]);
     records.final_rows.push(FinalRow {
         job: JOB,
@@ -131,6 +162,10 @@ pub(super) fn rejected() -> Records {
     letter.attempt = 1;
     letter.state = Some(Arc::from("open"));
     letter.cause = Some(Arc::from("rejected"));
+    letter.facts = Some(Arc::new(Facts {
+        error: Some(Arc::from("no")),
+        ..facts(Some("[]"))
+    }));
     records.trace.push(letter);
     records.final_rows.push(FinalRow {
         job: JOB,
@@ -145,6 +180,7 @@ pub(super) fn cancelled() -> Records {
     records.handlers.clear();
     records.trace[4].attempt = 0;
     records.trace[4].cause = Some(Arc::from("manual"));
+    records.trace[4].facts = Some(Arc::new(facts(Some("[]"))));
     let invoked = ClientEvent::Invoked {
         operation: Operation::Cancel,
         keys: Vec::new(),
@@ -162,11 +198,20 @@ pub(super) fn cancelled_before_it_began() -> Records {
     records
 }
 
+/// Gives the job a unique key.
+pub(super) fn give_key(change: &mut RowChange) {
+    let key: Option<Arc<str>> = Some(Arc::from("k"));
+    change.unique_key.clone_from(&key);
+    if let Some(facts) = &mut change.facts {
+        Arc::make_mut(facts).unique_key = key;
+    }
+}
+
 /// It has a unique key, and its end commits so slowly that another enqueue still sees it live.
 pub(super) fn slowly_committed() -> Records {
     let mut records = succeeded();
     for change in &mut records.trace {
-        change.unique_key = Some(Arc::from("k"));
+        give_key(change);
     }
     records.trace[3].committed = 900_000;
     let invoked = ClientEvent::Invoked {
@@ -196,6 +241,7 @@ pub(super) fn reaped(at: i64) -> Records {
     let mut back = change(3, at, Place::Ready, Change::In);
     back.process = Arc::from("worker-2.1");
     back.crashes = 1;
+    back.facts = Some(Arc::new(facts(Some(&history("worker_lost")))));
     records.trace.push(back);
     records.final_rows.push(FinalRow {
         job: JOB,

@@ -1,0 +1,118 @@
+//! The history of a job, entry by entry, read without the library.
+
+use serde_json::Value;
+
+/// How many entries a job or letter keeps.
+const MOST: usize = 20;
+/// How many of them are the oldest ones.
+const OLDEST: usize = 5;
+
+/// An attempt in a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) generation: i64,
+    pub(crate) attempt: i64,
+    pub(crate) outcome: String,
+    pub(crate) message: Option<String>,
+    pub(crate) ended_at: Option<String>,
+}
+
+/// Returns the entries of a stored history. `last` follows them: an entry omits the values that it
+/// shares with the next one. `None`: the text is no history.
+pub(crate) fn entries(history: Option<&str>, last: Option<&Entry>) -> Option<Vec<Entry>> {
+    let Some(history) = history else {
+        return Some(Vec::new());
+    };
+    let stored: Vec<Value> = serde_json::from_str(history).ok()?;
+    let mut next = last.cloned().unwrap_or_default();
+    let mut entries = Vec::with_capacity(stored.len());
+    for value in stored.iter().rev() {
+        let get = |key: &str, place: usize| match value {
+            Value::Array(values) => values.get(place),
+            _ => value.get(key),
+        };
+        // No place in the short form, so that the next entry's value counts.
+        let (no_place, text) = (usize::MAX, |value: &Value| {
+            value.as_str().map(str::to_owned)
+        });
+        if let Some(generation) = get("generation", no_place) {
+            next.generation = generation.as_i64()?;
+        }
+        if let Some(outcome) = get("outcome", 3) {
+            next.outcome = text(outcome)?;
+        }
+        if let Some(message) = get("error_message", no_place) {
+            next.message = text(message);
+        }
+        next.attempt = get("attempt", 0)?.as_i64()?;
+        next.ended_at = get("ended_at", 2).and_then(Value::as_str).map(milliseconds);
+        entries.push(next.clone());
+    }
+    entries.reverse();
+    Some(entries)
+}
+
+/// Returns a time in UTC up to its milliseconds. The short form of an entry keeps no more.
+fn milliseconds(time: &str) -> String {
+    time.replace("+00:00", "")
+        .replace('Z', "")
+        .chars()
+        .take(23)
+        .collect()
+}
+
+/// Returns these entries, without those from the middle that a history of the maximum length drops.
+pub(crate) fn cut(mut entries: Vec<Entry>) -> Vec<Entry> {
+    while entries.len() > MOST {
+        entries.remove(OLDEST);
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(attempt: i64, outcome: &str, message: Option<&str>) -> Entry {
+        Entry {
+            generation: 1,
+            attempt,
+            outcome: outcome.to_owned(),
+            message: message.map(str::to_owned),
+            ended_at: Some("2026-11-22T10:00:00.123".to_owned()),
+        }
+    }
+
+    #[test]
+    fn an_entry_has_the_values_that_it_shares_with_the_next_one() {
+        let text = r#"[
+            {"attempt": 1, "error_message": null, "outcome": "worker_lost", "ended_at": "2026-11-22T10:00:00.123456+00:00"},
+            [2, 5, "2026-11-22T10:00:00.123Z"],
+            [3, 5, "2026-11-22T10:00:00.123Z", "outage"],
+            {"attempt": 4, "generation": 1, "outcome": "failed", "error_message": "no",
+             "ended_at": "2026-11-22T10:00:00.123999+00:00"}]"#;
+        let read = entries(Some(text), None).expect("a history");
+        let expected = [
+            entry(1, "worker_lost", None),
+            entry(2, "outage", Some("no")),
+            entry(3, "outage", Some("no")),
+            entry(4, "failed", Some("no")),
+        ];
+        assert_eq!(read, expected);
+        let last = entry(9, "exhausted", Some("last"));
+        let short = entries(Some(r#"[[1, 5, "2026-11-22T10:00:00.123Z"]]"#), Some(&last));
+        assert_eq!(short, Some(vec![entry(1, "exhausted", Some("last"))]));
+        assert_eq!(entries(None, None), Some(Vec::new()));
+        assert_eq!(entries(Some("{}"), None), None);
+    }
+
+    #[test]
+    fn a_long_history_keeps_the_oldest_and_the_newest_entries() {
+        let long = (1..=23)
+            .map(|attempt| entry(attempt, "failed", None))
+            .collect();
+        let kept: Vec<i64> = cut(long).iter().map(|entry| entry.attempt).collect();
+        let expected: Vec<i64> = (1..=5).chain(9..=23).collect();
+        assert_eq!(kept, expected);
+    }
+}

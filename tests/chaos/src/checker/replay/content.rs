@@ -1,0 +1,290 @@
+//! Checks that a job keeps what it carries, and that its history grows entry by entry.
+
+use super::Replay;
+use crate::checker::entries::{Entry, cut, entries};
+use crate::checker::{Path, Rule};
+use crate::db_trace::{Change, Place, RowChange};
+use crate::facts::{Fact, Facts};
+
+/// The cause and the outcome of a failure outside redrive.
+const CAPTURED: &str = "captured";
+
+/// What a job or its letter carries at present.
+#[derive(Debug, Default)]
+pub(super) struct Content<'a> {
+    facts: Option<&'a Facts>,
+    entries: Vec<Entry>,
+}
+
+impl<'a> Content<'a> {
+    fn of(row: &'a RowChange) -> Option<Content<'a>> {
+        let facts = row.facts.as_deref()?;
+        let fatal = fatal_entry(row, facts);
+        let mut entries = entries(facts.history.as_deref(), fatal.as_ref())?;
+        // A failure that was captured again is in the history already.
+        let is_known = entries.last().is_some_and(|last| {
+            let of = |entry: &Entry| (entry.generation, entry.outcome.clone());
+            last.outcome == CAPTURED && fatal.as_ref().map(of) == Some(of(last))
+        });
+        entries.extend(fatal.filter(|_| !is_known));
+        Some(Content {
+            facts: Some(facts),
+            entries,
+        })
+    }
+}
+
+/// Returns the entry of the attempt that made a letter, which the letter has in columns.
+fn fatal_entry(row: &RowChange, facts: &Facts) -> Option<Entry> {
+    let message = facts.error.as_deref()?;
+    let outcome = row.cause.as_deref().unwrap_or_default();
+    Some(Entry {
+        generation: i64::from(row.generation),
+        attempt: match outcome {
+            CAPTURED => 0,
+            _ => i64::from(row.attempt),
+        },
+        outcome: outcome.to_owned(),
+        message: Some(message.to_owned()),
+        ended_at: facts.died_at.as_deref().map(str::to_owned),
+    })
+}
+
+impl<'a> Replay<'a, '_> {
+    /// Checks a change of content in the place where the job is.
+    pub(super) fn edited(&mut self, change: &'a RowChange) {
+        let (at, by) = (change.at, change.process.clone());
+        let is_letter = change.place == Place::Letter;
+        let expected = match is_letter {
+            true => &self.now.letter_content,
+            false => &self.now.content,
+        };
+        let (Some(before), Some(content)) = (expected.facts, Content::of(change)) else {
+            return self.violation(Rule::Content, at, "its content cannot be read");
+        };
+        let entries = expected.entries.clone();
+        for fact in content
+            .facts
+            .map_or(Vec::new(), |facts| before.differences(facts))
+        {
+            match (change.place, fact) {
+                (Place::Letter, Fact::Payload) => self.history.edited.push((at, by.clone())),
+                (Place::Delayed, Fact::Priority) => self.history.reordered.push((at, by.clone())),
+                (Place::Leased, Fact::Headers) => {
+                    self.findings.paths.take(Path::CheckpointStored);
+                    if let Some(span) = self.history.leases.last_mut() {
+                        span.stored
+                            .push((at, content.facts.and_then(Facts::checkpoint)));
+                    }
+                }
+                _ => {
+                    let text = format!("{by} changed its {fact:?} in {:?}", change.place);
+                    self.violation(Rule::Content, at, text);
+                }
+            }
+        }
+        if entries != content.entries {
+            let text = format!("{by} changed its history in {:?}", change.place);
+            self.violation(Rule::History, at, text);
+        }
+        match is_letter {
+            true => self.now.letter_content = content,
+            false => self.now.content = content,
+        }
+    }
+
+    /// Checks the content of a job or letter that entered a place. Returns the new entry of its
+    /// history.
+    pub(super) fn carried(
+        &mut self,
+        left: Option<&RowChange>,
+        entered: Option<&'a RowChange>,
+        letter: Option<&'a RowChange>,
+    ) -> Option<Entry> {
+        let live = entered.map(|row| (row, Content::of(row)));
+        let kept = letter
+            .filter(|letter| letter.change != Change::Out)
+            .map(|row| (row, Content::of(row)));
+        for (row, content) in live.iter().chain(&kept) {
+            if content.is_none() {
+                self.violation(Rule::Content, row.at, "its content cannot be read");
+                return None;
+            }
+        }
+        let live = live.and_then(|(row, content)| Some((row, content?)));
+        let kept = kept.and_then(|(row, content)| Some((row, content?)));
+        let entry = match (left, &live, &kept) {
+            (Some(left), Some((row, content)), _) => self.moved(left, row, content),
+            (None, Some((row, content)), Some((_, letter))) => {
+                self.sent_back(row, content, letter);
+                None
+            }
+            (None, Some((row, content)), None) if !content.entries.is_empty() => {
+                self.violation(Rule::History, row.at, "it was enqueued with a history");
+                None
+            }
+            (Some(left), None, Some((row, content))) if is_death(row) => {
+                self.buried(left, row, content)
+            }
+            _ => None,
+        };
+        if let Some((row, content)) = &kept
+            && !(left.is_some() && entered.is_none() && is_death(row))
+            && self.now.letter_content.facts.is_some()
+            && !is_captured_again(
+                row,
+                self.now.letter.as_ref().map(|(_, generation)| *generation),
+            )
+        {
+            self.kept_by_letter(row, content);
+        }
+        if left.is_some() || live.is_some() {
+            self.now.content = live.map(|(_, content)| content).unwrap_or_default();
+        }
+        if letter.is_some() {
+            self.now.letter_content = kept.map(|(_, content)| content).unwrap_or_default();
+        }
+        entry
+    }
+
+    /// Reports what differs, except for these facts.
+    fn compare(
+        &mut self,
+        before: Option<&Facts>,
+        after: &Content<'_>,
+        at: i64,
+        what: &str,
+    ) -> Vec<Fact> {
+        let (Some(before), Some(after)) = (before, after.facts) else {
+            return Vec::new();
+        };
+        let differences = before.differences(after);
+        for fact in differences.iter().filter(|fact| **fact != Fact::Priority) {
+            self.violation(Rule::Content, at, format!("{what} changed its {fact:?}"));
+        }
+        differences
+    }
+
+    /// Checks a job that moved from one place to another one.
+    fn moved(&mut self, left: &RowChange, row: &RowChange, content: &Content<'a>) -> Option<Entry> {
+        let what = format!("a move from {:?} to {:?}", left.place, row.place);
+        let before = self.now.content.facts;
+        let differences = self.compare(before, content, row.at, &what);
+        let texts = (before, content.facts);
+        if let (Some(before), Some(after)) = texts
+            && before.payload != after.payload
+        {
+            self.violation(Rule::Content, row.at, format!("{what} rewrote its payload"));
+        }
+        if differences.contains(&Fact::Priority) {
+            if row.place == Place::Ready && left.place == Place::Ready {
+                self.history.reordered.push((row.at, row.process.clone()));
+            } else {
+                self.violation(
+                    Rule::Content,
+                    row.at,
+                    format!("{what} changed its Priority"),
+                );
+            }
+        }
+        self.grown(left, content, row.at, &what)
+    }
+
+    /// Checks a letter that was sent back.
+    fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
+        let kept = letter.facts;
+        // The job of a captured failure gets two more headers.
+        let captured = letter.facts.filter(|facts| facts.position.is_some());
+        let letter = captured.map(|facts| Facts {
+            headers: content.facts.and_then(|facts| facts.headers.clone()),
+            ..facts.clone()
+        });
+        let expected = letter.as_ref().or(kept);
+        let differences = self.compare(expected, content, row.at, "a redrive");
+        if differences.contains(&Fact::Priority) {
+            self.violation(Rule::Content, row.at, "a redrive changed its Priority");
+        }
+        if !content.entries.is_empty() {
+            self.violation(Rule::History, row.at, "it was redriven with a history");
+        }
+    }
+
+    /// Checks a job that became a letter. The letter has the history of the earlier generations, too.
+    fn buried(
+        &mut self,
+        left: &RowChange,
+        row: &RowChange,
+        content: &Content<'a>,
+    ) -> Option<Entry> {
+        let before = self.now.content.facts;
+        let differences = self.compare(before, content, row.at, "its death");
+        if differences.contains(&Fact::Priority) {
+            self.violation(Rule::Content, row.at, "its death changed its Priority");
+        }
+        let mut all = std::mem::take(&mut self.now.letter_content.entries);
+        all.append(&mut self.now.content.entries);
+        self.now.content.entries = cut(all);
+        self.grown(left, content, row.at, "its death")
+    }
+
+    /// Checks a letter that changed its state, with or without its job.
+    fn kept_by_letter(&mut self, row: &RowChange, content: &Content<'a>) {
+        let before = self.now.letter_content.facts;
+        let what = format!("the state {}", row.state.as_deref().unwrap_or_default());
+        let differences = self.compare(before, content, row.at, &what);
+        if differences.contains(&Fact::Priority) {
+            self.violation(
+                Rule::Content,
+                row.at,
+                format!("{what} changed its Priority"),
+            );
+        }
+        if self.now.letter_content.entries != content.entries {
+            self.violation(Rule::History, row.at, format!("{what} changed its history"));
+        }
+    }
+
+    /// Checks that a history has at most one new entry, of the attempt that ended.
+    fn grown(
+        &mut self,
+        left: &RowChange,
+        after: &Content<'a>,
+        at: i64,
+        what: &str,
+    ) -> Option<Entry> {
+        let before = std::mem::take(&mut self.now.content.entries);
+        let last = after.entries.last();
+        if after.entries == before {
+            return None;
+        }
+        let mut longer = before;
+        longer.extend(last.cloned());
+        let Some(last) = last.filter(|_| cut(longer) == after.entries) else {
+            let text = format!("{what} changed earlier entries of its history");
+            self.violation(Rule::History, at, text);
+            return None;
+        };
+        let attempt = (i64::from(left.generation), i64::from(left.attempt));
+        if left.place != Place::Leased {
+            self.violation(
+                Rule::History,
+                at,
+                format!("{what} added an entry to its history"),
+            );
+        } else if (last.generation, last.attempt) != attempt {
+            let text =
+                format!("{what} added {last:?} to its history, but that was another attempt");
+            self.violation(Rule::History, at, text);
+        }
+        Some(last.clone())
+    }
+}
+
+/// Whether a capture opened a letter again, which replaces its content.
+fn is_captured_again(letter: &RowChange, generation: Option<i32>) -> bool {
+    letter.cause.as_deref() == Some(CAPTURED) && generation != Some(letter.generation)
+}
+
+fn is_death(letter: &RowChange) -> bool {
+    ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
+}

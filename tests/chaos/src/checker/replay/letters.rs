@@ -1,0 +1,69 @@
+//! Checks changes of a letter without its job.
+
+use std::sync::Arc;
+
+use super::Replay;
+use crate::checker::{Path, Rule};
+use crate::db_trace::{Change, RowChange};
+
+impl Replay<'_, '_> {
+    /// Checks a change of only the letter.
+    pub(super) fn letter_changes(&mut self, letter: Option<&RowChange>, at: i64) {
+        let Some(letter) = letter else { return };
+        let state = self.now.letter.as_ref().map(|(state, _)| Arc::clone(state));
+        let before = state.as_deref();
+        let after = match letter.change {
+            Change::Out => None,
+            _ => letter.state.as_deref(),
+        };
+        if letter.cause.as_deref() == Some("captured") && self.is_captured(letter, before) {
+            return;
+        }
+        if letter.change == Change::Out {
+            self.history.gone = Some((letter.seq, letter.at));
+        }
+        match (before, after) {
+            (Some("open"), Some("recovered")) => {
+                self.findings.paths.take(Path::Delivered);
+                let by = Arc::clone(&letter.process);
+                self.history.delivered.push((at, by));
+            }
+            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined"))
+            | (Some("discarded"), Some("open" | "quarantined")) => {}
+            (Some("recovered" | "discarded"), None) => {}
+            (Some(state), None) => {
+                let text = format!("its letter was deleted while {state}");
+                self.violation(Rule::LawfulPrune, at, text);
+            }
+            (before, after) => {
+                let text =
+                    format!("its letter changed from {before:?} to {after:?} without its job");
+                self.violation(Rule::Lineage, at, text);
+            }
+        }
+    }
+
+    /// Whether a capture stored the letter, or opened it again.
+    fn is_captured(&mut self, letter: &RowChange, before: Option<&str>) -> bool {
+        let generation = self.now.letter.as_ref().map(|(_, generation)| *generation);
+        let is_open =
+            ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default());
+        match (before, letter.change) {
+            (None, Change::In) => {
+                let facts = letter.facts.as_deref();
+                self.history.position = facts.and_then(|facts| facts.position.clone());
+                self.history.captured = (letter.seq, letter.at);
+                self.findings.totals.deaths += 1;
+                true
+            }
+            (Some("recovered" | "discarded"), Change::Updated)
+                if is_open && Some(letter.generation - 1) == generation =>
+            {
+                self.findings.totals.deaths += 1;
+                self.findings.paths.take(Path::CapturedAgain);
+                true
+            }
+            _ => false,
+        }
+    }
+}
