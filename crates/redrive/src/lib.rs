@@ -28,7 +28,7 @@ pub use job::backoff::Backoff;
 pub use job::duration::parse_duration;
 pub use job::failure::Failure;
 pub use job::job::{Job, JobId};
-pub use job::new_job::NewJob;
+pub use job::new_job::{NewJob, Replace};
 pub use job::operator::Operator;
 pub use job::payload::Payload;
 pub use pipeline::insert::Enqueued;

@@ -155,6 +155,7 @@ fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
 fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
+free_started_keys        invoker volatile  pinned any       -
 full_history             invoker stable    pinned any       -
 grant_metric_slots       invoker volatile  pinned any       -
 grant_metrics            invoker volatile  pinned any       -
@@ -254,6 +255,8 @@ reopen                   invoker volatile  pinned any       -
 reopen_captured          invoker volatile  pinned any       -
 reopen_discarded         invoker volatile  pinned any       -
 reopen_letters           invoker volatile  pinned any       -
+replace_keys             invoker volatile  pinned any       -
+replace_waiting          definer volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 require_read_committed   invoker volatile  pinned any       -
 restore_archived         definer volatile  pinned rows      -
 restore_letter           invoker volatile  pinned any       -
@@ -331,15 +334,11 @@ const ASK_FUNCTIONS: &str = r#"
 #[track_caller]
 fn compare(test: &TestDatabase, asked: &str, decided: &str) {
     let rows = test.client().query(asked, &[]).unwrap();
-    let there: Vec<String> = rows
-        .iter()
-        .map(|row| row.get::<_, &str>(0).trim_end().to_owned())
-        .collect();
+    let line = |row: &postgres::Row| row.get::<_, &str>(0).trim_end().to_owned();
+    let there: Vec<String> = rows.iter().map(line).collect();
     let decided: Vec<&str> = decided.trim().lines().collect();
-    let undecided: Vec<&String> = there
-        .iter()
-        .filter(|line| !decided.contains(&line.as_str()))
-        .collect();
+    let is_new = |line: &&String| !decided.contains(&line.as_str());
+    let undecided: Vec<&String> = there.iter().filter(is_new).collect();
     let gone: Vec<&&str> = decided
         .iter()
         .filter(|line| !there.iter().any(|there| there == *line))

@@ -64,7 +64,7 @@ pub(crate) struct Signal {
     pub(crate) replaced: AtomicBool,
     /// What the handler saved for a later attempt.
     pub(crate) checkpoints: Checkpoints,
-    /// What the handler of a batch said about the job.
+    /// The decision of the handler of a batch about the job.
     pub(crate) decision: LastDecision,
 }
 

@@ -288,7 +288,7 @@ impl WorkerBuilder {
     /// bad job does not fail the others again. A job whose worker died always runs alone. A batch
     /// occupies one slot, and each of its jobs counts its share of the run time. Each outage
     /// ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other kinds share
-    /// the queue, give the batches a worker of their own.
+    /// the queue, run the batches in a separate worker.
     #[must_use]
     pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> WorkerBuilder
     where

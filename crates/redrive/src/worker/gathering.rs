@@ -1,7 +1,7 @@
 //! Decides which jobs run together, and when a batch starts. Pure.
 //!
 //! A batch starts when it is full, when its payloads are large enough, or when its first job has
-//! waited for the linger time. A job that may fail or crash because of itself runs alone.
+//! waited for the linger time. A job that may be the cause of a failure or a crash runs alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct BatchRule {
     pub(crate) on_failure: OnFailure,
 }
 
-/// What the worker knows about a claimed job that may make it run alone.
+/// The facts about a claimed job that may make it run alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) attempt: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Record {
 }
 
 impl BatchRule {
-    /// Whether a job runs in a batch of its own: a suspect, so that it can crash only itself; a
+    /// Whether a job runs without others: a suspect, so that it can crash only itself; a
     /// probe, because its breaker lets nothing else run; and after a failed attempt, if failures
     /// split batches.
     pub(crate) fn runs_alone(&self, job: Record) -> bool {
@@ -53,7 +53,7 @@ struct OpenBatch<T> {
     starts_at: Instant,
 }
 
-/// What became of a gathered job.
+/// The effect of adding a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gathered<T> {
     /// It is the first job of a batch.

@@ -19,7 +19,7 @@ pub(crate) enum Chunk {
     Together(Vec<ClaimedJob>),
 }
 
-/// What a slot runs at a time.
+/// The next work of a slot.
 pub(crate) enum NextRun {
     Job(ClaimedJob),
     Batch(Vec<ClaimedJob>),

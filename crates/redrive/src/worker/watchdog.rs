@@ -158,7 +158,7 @@ fn running(context: &SlotContext) -> Vec<RunningSlot> {
 /// A slot with its running job, or with the jobs of its batch.
 struct RunningSlot {
     slot_state: Arc<SlotState>,
-    /// The first job, which stands for the batch: all have the same deadline.
+    /// The first job of the batch. All have the same deadline.
     first: Arc<RunningJob>,
     jobs: Vec<Arc<RunningJob>>,
 }

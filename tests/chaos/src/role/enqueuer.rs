@@ -207,7 +207,7 @@ impl Enqueuer<'_> {
             .and_then(|job| self.queue.enqueue_job(job.unique(key)))
             .map(|enqueued| match enqueued {
                 Enqueued::New(id) => vec![id.get()],
-                Enqueued::Existing(id) => vec![-id.get()],
+                Enqueued::Existing(id) | Enqueued::Replaced(id) => vec![-id.get()],
             });
         self.log.complete(op, &result);
         1

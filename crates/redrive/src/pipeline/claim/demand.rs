@@ -38,7 +38,7 @@ pub(crate) fn demand(wanted: usize, in_hand: usize) -> usize {
 /// each batch counted as one job.
 ///
 /// `missing` jobs would fill the batches that are being gathered. `size` is the size of the batches
-/// of the last claim, because whatever is free may be for another one.
+/// of the last claim: a free slot may take another one.
 pub(crate) fn with_batches(demand: usize, missing: usize, size: usize) -> usize {
     let opened = match demand {
         0 => 0,

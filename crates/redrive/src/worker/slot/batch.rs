@@ -13,7 +13,7 @@ use crate::worker::latch::lock;
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
 
-/// Whether a slot goes on after a batch.
+/// Whether a slot continues after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEnd {
     Kept,
@@ -90,7 +90,7 @@ fn startable(
     jobs.into_iter().filter(may_start).collect()
 }
 
-/// Settles the jobs that nobody took meanwhile. Returns how many these are.
+/// Settles the jobs, except those that the watchdog or a stop has taken. Returns how many it settled.
 fn settle(
     context: &SlotContext,
     slot_state: &SlotState,
