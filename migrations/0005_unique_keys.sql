@@ -3,7 +3,7 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- A job holds its key from enqueue until it is done, dead, discarded or cancelled. The row is written
+-- A job holds its key from enqueue until it is done, dead, discarded or cancelled, or only until it starts. The row is written
 -- and deleted in the statement that creates or ends the job, so no key is left behind.
 CREATE TABLE redrive.unique_keys (
     queue  redrive.name NOT NULL,
@@ -49,6 +49,163 @@ BEGIN
             FROM redrive.unique_keys k
             WHERE k.queue = take_keys.queue AND k.key = wanted.key;
             EXIT WHEN FOUND;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Frees the keys of claimed jobs that hold them only until they start. Returns the keys that the jobs still hold, in
+-- the order of the jobs. The statement of the claim calls it, so no session sees a started job with such a key.
+CREATE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    started CONSTANT bigint[] := ARRAY(
+        SELECT j.id FROM unnest(ids, headers) AS j (id, headers) WHERE j.headers ->> 'redrive-unique-until' = 'started');
+BEGIN
+    IF started = '{}' THEN
+        RETURN keys;
+    END IF;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (started);
+    RETURN ARRAY(
+        SELECT CASE WHEN j.id <> ALL (started) THEN j.key END
+        FROM unnest(ids, keys) WITH ORDINALITY AS j (id, key, place)
+        ORDER BY j.place);
+END
+$$;
+
+-- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
+-- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
+--
+-- It runs with the rights of the owner, because an enqueuer may not change jobs in any other way. It waits for a
+-- session that holds the row of the job: a claim, a promotion, an operator or another replacing enqueue. None of
+-- these waits for an enqueue, because they skip locked rows or hold no other.
+CREATE FUNCTION redrive.replace_waiting(
+    queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    -- A search by rank and id, regardless of the planner's estimates.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    held  bigint;
+    moved bigint;
+    -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
+    ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
+BEGIN
+    IF replace_waiting.change <> ALL ('{payload,time,both}') THEN
+        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', replace_waiting.change
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT k.job_id INTO held
+    FROM redrive.unique_keys k
+    WHERE k.queue = replace_waiting.queue AND k.key = replace_waiting.key;
+    IF held IS NULL THEN
+        RETURN 'gone';
+    END IF;
+    UPDATE redrive.jobs_delayed d
+    SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
+        run_at = CASE replace_waiting.change WHEN 'payload' THEN d.run_at
+            ELSE clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond' END
+    WHERE d.id = held AND d.kind = replace_waiting.kind;
+    IF FOUND THEN
+        RETURN 'replaced';
+    END IF;
+    LOOP
+        WITH gone AS (
+            DELETE FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind = replace_waiting.kind
+            RETURNING j.*
+        ),
+        changed AS (
+            SELECT g.*, CASE replace_waiting.change WHEN 'time' THEN g.payload ELSE replace_waiting.payload END AS new_payload,
+                   replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0 AS is_delayed
+            FROM gone g
+        ),
+        ready AS (
+            INSERT INTO redrive.jobs
+                (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            SELECT (SELECT r.segment FROM redrive.ring r), c.id, c.ready_at, c.enqueued_at, c.attempt, c.max_attempts,
+                   c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
+                   c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE NOT c.is_delayed
+        ),
+        delayed AS (
+            INSERT INTO redrive.jobs_delayed
+                (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            SELECT c.id, clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond', c.enqueued_at, c.attempt,
+                   c.max_attempts, c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload,
+                   c.history, c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE c.is_delayed
+        )
+        SELECT count(*) INTO moved FROM gone;
+        IF moved > 0 THEN
+            RETURN 'replaced';
+        END IF;
+        IF cardinality(ranks) > 2 THEN
+            EXIT;
+        END IF;
+        IF EXISTS (SELECT FROM redrive.leases l WHERE held = ANY (l.ids) AND held <> ALL (l.done)) THEN
+            RETURN 'kept';
+        END IF;
+        ranks := ARRAY(SELECT generate_series(-2000, 2001));
+    END LOOP;
+    IF EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
+        OR EXISTS (
+            SELECT FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind <> replace_waiting.kind)
+    THEN
+        RETURN 'kept';
+    END IF;
+    RETURN 'gone';
+END
+$$;
+
+-- Takes keys for new jobs, as `take_keys` does, and applies `changes` to the waiting jobs that hold keys.
+-- Returns each key with the live job that holds it, and whether that job was changed.
+CREATE FUNCTION redrive.replace_keys(
+    queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[],
+    priorities integer[]
+) RETURNS TABLE (key text, job_id bigint, replaced boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+    answer text;
+BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.*
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities)
+            AS n (key, id, kind, change, payload, delay_ms, priority)
+        WHERE n.key IS NOT NULL
+        ORDER BY n.key COLLATE "C", n.id
+    LOOP
+        replace_keys.key := wanted.key;
+        -- A job may move or end between two looks. One that moves a hundred times counts as running.
+        FOR look IN 1..100 LOOP
+            SELECT k.job_id INTO replace_keys.job_id
+            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id]) k;
+            replace_keys.replaced := false;
+            EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
+            answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
+                                              wanted.delay_ms, wanted.priority);
+            replace_keys.replaced := answer = 'replaced';
+            EXIT WHEN answer <> 'gone';
         END LOOP;
         RETURN NEXT;
     END LOOP;

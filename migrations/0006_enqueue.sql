@@ -7,6 +7,9 @@
 -- holds `unique_key`, nothing is stored and the id of that job is returned. The call waits for a
 -- transaction that is storing a job with the same key.
 --
+-- With `until_started`, the job holds the key only until a worker takes it. With `replace`, which is `payload`, `time` or
+-- `both`, the call changes the job that holds the key if it still waits and has the same kind.
+--
 -- `headers` is an object of strings. A job that does not start within `expires_in` of this call becomes a letter of
 -- the cause `expired` instead of running.
 CREATE FUNCTION redrive.enqueue(
@@ -18,7 +21,9 @@ CREATE FUNCTION redrive.enqueue(
     max_attempts integer  DEFAULT 5,
     unique_key   text     DEFAULT NULL,
     headers      jsonb    DEFAULT NULL,
-    expires_in   interval DEFAULT NULL
+    expires_in   interval DEFAULT NULL,
+    until_started boolean DEFAULT false,
+    replace      text     DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -26,6 +31,7 @@ AS $$
 DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
+    changed boolean := false;
     -- The stored text.
     body text := enqueue.payload::text;
 BEGIN
@@ -73,9 +79,31 @@ BEGIN
             'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
     END IF;
 
+    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: until_started and replace need a unique key'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.replace <> ALL ('{payload,time,both}') THEN
+        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', enqueue.replace
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.until_started THEN
+        enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';
+    END IF;
     IF enqueue.unique_key IS NOT NULL THEN
-        SELECT k.job_id INTO held_by
-        FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        IF enqueue.replace IS NULL THEN
+            SELECT k.job_id INTO held_by
+            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        ELSE
+            SELECT k.job_id, k.replaced INTO held_by, changed
+            FROM redrive.replace_keys(
+                enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
+                ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
+                ARRAY[enqueue.priority]) k;
+        END IF;
+        IF changed THEN
+            PERFORM redrive.wake(enqueue.queue);
+        END IF;
         IF held_by <> new_id THEN
             INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
             SELECT m.segment, enqueue.queue, '{duplicates}', '{1}' FROM redrive.metric_ring m;

@@ -34,7 +34,8 @@ DECLARE
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
         'SELECT ON redrive.ring, redrive.metric_ring',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
-        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.check_name, redrive.wake'];
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
+            'redrive.check_name, redrive.wake'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
@@ -77,7 +78,7 @@ DECLARE
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule'];
+            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];

@@ -62,6 +62,9 @@ BEGIN
             ARRAY[job.generation::integer], ARRAY[job.crashes::smallint], ARRAY[job.refunds::smallint],
             ARRAY[job.history], ARRAY[job.unique_key], ARRAY[job.outage_since], ARRAY[job.headers::jsonb],
             ARRAY[job.group_key::text]);
+    IF job.unique_key IS NOT NULL AND job.headers IS NOT NULL THEN
+        PERFORM redrive.free_started_keys(ARRAY[job.id], ARRAY[job.unique_key], ARRAY[job.headers::jsonb]);
+    END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, job.queue, '{claimed}', '{1}' FROM redrive.metric_ring m;
     RETURN true;

@@ -1457,6 +1457,9 @@ BEGIN
             ARRAY[job.generation::integer], ARRAY[job.crashes::smallint], ARRAY[job.refunds::smallint],
             ARRAY[job.history], ARRAY[job.unique_key], ARRAY[job.outage_since], ARRAY[job.headers::jsonb],
             ARRAY[job.group_key::text]);
+    IF job.unique_key IS NOT NULL AND job.headers IS NOT NULL THEN
+        PERFORM redrive.free_started_keys(ARRAY[job.id], ARRAY[job.unique_key], ARRAY[job.headers::jsonb]);
+    END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, job.queue, '{claimed}', '{1}' FROM redrive.metric_ring m;
     RETURN true;
@@ -2668,15 +2671,16 @@ BEGIN
 END
 $$;
 
--- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval, boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval, until_started boolean DEFAULT false, replace text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
+    changed boolean := false;
     -- The stored text.
     body text := enqueue.payload::text;
 BEGIN
@@ -2724,9 +2728,31 @@ BEGIN
             'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
     END IF;
 
+    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: until_started and replace need a unique key'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.replace <> ALL ('{payload,time,both}') THEN
+        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', enqueue.replace
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.until_started THEN
+        enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';
+    END IF;
     IF enqueue.unique_key IS NOT NULL THEN
-        SELECT k.job_id INTO held_by
-        FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        IF enqueue.replace IS NULL THEN
+            SELECT k.job_id INTO held_by
+            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+        ELSE
+            SELECT k.job_id, k.replaced INTO held_by, changed
+            FROM redrive.replace_keys(
+                enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
+                ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
+                ARRAY[enqueue.priority]) k;
+        END IF;
+        IF changed THEN
+            PERFORM redrive.wake(enqueue.queue);
+        END IF;
         IF held_by <> new_id THEN
             INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
             SELECT m.segment, enqueue.queue, '{duplicates}', '{1}' FROM redrive.metric_ring m;
@@ -3390,6 +3416,27 @@ BEGIN
 END
 $$;
 
+-- Name: free_started_keys(bigint[], text[], jsonb[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    started CONSTANT bigint[] := ARRAY(
+        SELECT j.id FROM unnest(ids, headers) AS j (id, headers) WHERE j.headers ->> 'redrive-unique-until' = 'started');
+BEGIN
+    IF started = '{}' THEN
+        RETURN keys;
+    END IF;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (started);
+    RETURN ARRAY(
+        SELECT CASE WHEN j.id <> ALL (started) THEN j.key END
+        FROM unnest(ids, keys) WITH ORDINALITY AS j (id, key, place)
+        ORDER BY j.place);
+END
+$$;
+
 -- Name: full_history(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.full_history(letter redrive.dead_letters) RETURNS jsonb
@@ -3510,7 +3557,8 @@ DECLARE
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
         'SELECT ON redrive.ring, redrive.metric_ring',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
-        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.check_name, redrive.wake'];
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
+            'redrive.check_name, redrive.wake'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
@@ -3553,7 +3601,7 @@ DECLARE
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule'];
+            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
@@ -7027,6 +7075,132 @@ BEGIN
         events = redrive.add_event(l.events, event)
     WHERE l.id = ANY (chosen);
     RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
+END
+$$;
+
+-- Name: replace_keys(text, text[], bigint[], text[], text[], json[], bigint[], integer[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.replace_keys(queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[], priorities integer[]) RETURNS TABLE(key text, job_id bigint, replaced boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+    answer text;
+BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.*
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities)
+            AS n (key, id, kind, change, payload, delay_ms, priority)
+        WHERE n.key IS NOT NULL
+        ORDER BY n.key COLLATE "C", n.id
+    LOOP
+        replace_keys.key := wanted.key;
+        -- A job may move or end between two looks. One that moves a hundred times counts as running.
+        FOR look IN 1..100 LOOP
+            SELECT k.job_id INTO replace_keys.job_id
+            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id]) k;
+            replace_keys.replaced := false;
+            EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
+            answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
+                                              wanted.delay_ms, wanted.priority);
+            replace_keys.replaced := answer = 'replaced';
+            EXIT WHEN answer <> 'gone';
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Name: replace_waiting(text, text, text, text, json, bigint, integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.replace_waiting(queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    held  bigint;
+    moved bigint;
+    -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
+    ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
+BEGIN
+    IF replace_waiting.change <> ALL ('{payload,time,both}') THEN
+        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', replace_waiting.change
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT k.job_id INTO held
+    FROM redrive.unique_keys k
+    WHERE k.queue = replace_waiting.queue AND k.key = replace_waiting.key;
+    IF held IS NULL THEN
+        RETURN 'gone';
+    END IF;
+    UPDATE redrive.jobs_delayed d
+    SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
+        run_at = CASE replace_waiting.change WHEN 'payload' THEN d.run_at
+            ELSE clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond' END
+    WHERE d.id = held AND d.kind = replace_waiting.kind;
+    IF FOUND THEN
+        RETURN 'replaced';
+    END IF;
+    LOOP
+        WITH gone AS (
+            DELETE FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind = replace_waiting.kind
+            RETURNING j.*
+        ),
+        changed AS (
+            SELECT g.*, CASE replace_waiting.change WHEN 'time' THEN g.payload ELSE replace_waiting.payload END AS new_payload,
+                   replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0 AS is_delayed
+            FROM gone g
+        ),
+        ready AS (
+            INSERT INTO redrive.jobs
+                (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            SELECT (SELECT r.segment FROM redrive.ring r), c.id, c.ready_at, c.enqueued_at, c.attempt, c.max_attempts,
+                   c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
+                   c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE NOT c.is_delayed
+        ),
+        delayed AS (
+            INSERT INTO redrive.jobs_delayed
+                (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            SELECT c.id, clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond', c.enqueued_at, c.attempt,
+                   c.max_attempts, c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload,
+                   c.history, c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE c.is_delayed
+        )
+        SELECT count(*) INTO moved FROM gone;
+        IF moved > 0 THEN
+            RETURN 'replaced';
+        END IF;
+        IF cardinality(ranks) > 2 THEN
+            EXIT;
+        END IF;
+        IF EXISTS (SELECT FROM redrive.leases l WHERE held = ANY (l.ids) AND held <> ALL (l.done)) THEN
+            RETURN 'kept';
+        END IF;
+        ranks := ARRAY(SELECT generate_series(-2000, 2001));
+    END LOOP;
+    IF EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
+        OR EXISTS (
+            SELECT FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind <> replace_waiting.kind)
+    THEN
+        RETURN 'kept';
+    END IF;
+    RETURN 'gone';
 END
 $$;
 

@@ -1,6 +1,7 @@
 //! The worker: running handlers, waking up, shutting down.
 
 mod ageing;
+mod batch;
 mod checkpoints;
 mod chores;
 mod deadline;

@@ -35,7 +35,7 @@ pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within}
 pub use exporter::{Asked, Exporter};
 pub use gate::Gate;
 pub use logged::Logged;
-pub use payload::{Abort, Finish, Hold, HoldTransaction, Order};
+pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
 pub use proxy::Proxy;
 pub use published::{Published, changed, fold, no_drift, published};
 pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};

@@ -45,6 +45,17 @@ impl Payload for Abort {
     const KIND: &'static str = "abort";
 }
 
+/// A job of a batch of up to 20 that the test worker runs together.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct AbortBatch {
+    /// Whether it aborts the test worker.
+    pub kills: bool,
+}
+
+impl Payload for AbortBatch {
+    const KIND: &'static str = "abort_batch";
+}
+
 /// A job that the test worker starts in a transaction and never finishes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum HoldTransaction {

@@ -10,6 +10,7 @@ pub(crate) mod headers;
 pub(crate) mod milliseconds;
 pub(crate) mod new_job;
 pub(crate) mod follow_up;
+pub(crate) mod decision;
 pub(crate) mod checkpoint;
 #[allow(
     clippy::module_inception,

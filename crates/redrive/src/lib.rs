@@ -28,7 +28,7 @@ pub use job::backoff::Backoff;
 pub use job::duration::parse_duration;
 pub use job::failure::Failure;
 pub use job::job::{Job, JobId};
-pub use job::new_job::NewJob;
+pub use job::new_job::{NewJob, Replace};
 pub use job::operator::Operator;
 pub use job::payload::Payload;
 pub use pipeline::insert::Enqueued;
@@ -36,7 +36,7 @@ pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
 pub use pipeline::rate_limit::{RateLimit, RateLimited};
 pub use worker::registry::Handlers;
-pub use worker::{HandlerOptions, Worker, WorkerBuilder};
+pub use worker::{Batch, BatchJob, BatchOptions, HandlerOptions, OnFailure, Worker, WorkerBuilder};
 
 pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
 

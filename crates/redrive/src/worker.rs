@@ -11,6 +11,10 @@ mod recovery_bounds;
 mod flood;
 mod breaker_state;
 mod handlers;
+mod batch;
+mod gathering;
+mod batch_handler;
+mod handler_table;
 mod slot_state;
 mod lease_trust;
 mod stats;
@@ -21,8 +25,10 @@ mod lapses;
 mod wake_mode;
 mod breaker_reports;
 mod ledger;
+mod conclusion;
 mod settler;
 mod slot;
+mod gatherer;
 mod watchdog;
 mod claimer;
 mod second_fetcher;
@@ -39,7 +45,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use batch::{Batch, BatchJob, BatchOptions, OnFailure};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
+use conclusion::{EndedAttempt, conclude, share};
 pub use handlers::HandlerOptions;
 use latch::{Latch, LatchReceiver, lock};
 pub use recovery_bounds::RecoveryBounds;
@@ -51,6 +59,7 @@ pub use stats::WorkerStats;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::pipeline::queue::Queue;
+use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -185,7 +194,7 @@ impl Worker {
         let deadline = Instant::now() + grace;
         self.state.stopping.set();
         self.wait_until_quiet(deadline);
-        let running = self.cut_off();
+        let (decided, running) = self.conclude_decided(&self.cut_off());
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
         let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
@@ -196,6 +205,7 @@ impl Worker {
             settlements: slots
                 .iter()
                 .flat_map(|slot_state| slot_state.take_verdicts())
+                .chain(decided)
                 .collect(),
             started: running.iter().map(|running| running.meta.id).collect(),
             transactions: running
@@ -240,6 +250,27 @@ impl Worker {
         }
     }
 
+    /// Judges the jobs of batches that their handlers have decided about. Returns the settlements, and
+    /// the other jobs.
+    fn conclude_decided(
+        &self,
+        running: &[Arc<RunningJob>],
+    ) -> (Vec<Settlement>, Vec<Arc<RunningJob>>) {
+        let now = Instant::now();
+        let (mut decided, mut undecided) = (Vec::new(), Vec::new());
+        for batch in running.chunk_by(|job, next| job.started == next.started) {
+            for running in batch {
+                let run_time = share(running.started, batch.len(), now);
+                match EndedAttempt::decided(&running.signal, run_time, now) {
+                    // A breaker that this opens would not be stored by a worker that stops.
+                    Some(ended) => decided.push(conclude(&self.state, running, ended).0),
+                    None => undecided.push(Arc::clone(running)),
+                }
+            }
+        }
+        (decided, undecided)
+    }
+
     fn wait_until_quiet(&self, deadline: Instant) {
         while self.state.has_busy_slots() && self.left.recv_deadline(deadline).is_ok() {}
     }
@@ -250,7 +281,7 @@ impl Worker {
         let running = || {
             slots
                 .iter()
-                .filter_map(|slot_state| lock(&slot_state.running).clone())
+                .flat_map(|slot_state| lock(&slot_state.running).clone())
         };
         if running().next().is_none() {
             return Vec::new();

@@ -121,7 +121,7 @@ impl Client {
             .and_then(|job| self.queue.enqueue_job(job))
             .map(|enqueued| match enqueued {
                 Enqueued::New(id) => vec![id.get()],
-                Enqueued::Existing(id) => vec![-id.get()],
+                Enqueued::Existing(id) | Enqueued::Replaced(id) => vec![-id.get()],
             });
         self.log.complete(op, &result);
         result.expect("enqueue")[0]

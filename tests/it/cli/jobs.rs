@@ -260,6 +260,29 @@ fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
     assert_eq!(ready(&db.queue("orders")), 1);
 }
 
+#[test]
+fn an_enqueue_replaces_the_waiting_job_with_its_key() {
+    fn enqueue<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["enqueue", "orders", "order", "[1]"], more].concat()
+    }
+    let db = TestDatabase::migrated();
+    let key = ["--unique", "today", "--until-started"];
+    let first = redrive(&db, &enqueue(&key)).exits_with(0);
+    let mut replace = enqueue(&["--unique", "today", "--replace", "both", "--delay", "1h"]);
+    let again = redrive(&db, &replace).exits_with(0);
+    assert_eq!(again.out, first.out);
+    assert!(again.err.contains("was changed"), "{}", again.err);
+    assert_eq!(ready(&db.queue("orders")), 0, "it is delayed");
+    replace.push("--json");
+    let output = redrive(&db, &replace).exits_with(0).lines();
+    let flags = (&output[0]["stored"], &output[0]["replaced"]);
+    assert_eq!(flags, (&Value::Bool(false), &Value::Bool(true)));
+    for bad in [&["--replace", "both"][..], &["--until-started"]] {
+        redrive(&db, &enqueue(bad)).exits_with(2);
+    }
+    redrive(&db, &enqueue(&["--unique", "today", "--replace", "all"])).exits_with(2);
+}
+
 /// Enqueues a payload from stdin in a process.
 fn enqueue_from_stdin(db: &TestDatabase, payload: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_test_cli"))

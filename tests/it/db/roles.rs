@@ -253,6 +253,7 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "metrics_tables",
             "prune_audit",
             "remove_gameday",
+            "replace_waiting",
             "restore_archived",
             "tick_schedule",
             "turn_ring"

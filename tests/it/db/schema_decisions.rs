@@ -98,15 +98,11 @@ const ASK_FUNCTIONS: &str = r#"
 #[track_caller]
 fn compare(test: &TestDatabase, asked: &str, decided: &str) {
     let rows = test.client().query(asked, &[]).unwrap();
-    let there: Vec<String> = rows
-        .iter()
-        .map(|row| row.get::<_, &str>(0).trim_end().to_owned())
-        .collect();
+    let line = |row: &postgres::Row| row.get::<_, &str>(0).trim_end().to_owned();
+    let there: Vec<String> = rows.iter().map(line).collect();
     let decided: Vec<&str> = decided.trim().lines().collect();
-    let undecided: Vec<&String> = there
-        .iter()
-        .filter(|line| !decided.contains(&line.as_str()))
-        .collect();
+    let is_new = |line: &&String| !decided.contains(&line.as_str());
+    let undecided: Vec<&String> = there.iter().filter(is_new).collect();
     let gone: Vec<&&str> = decided
         .iter()
         .filter(|line| !there.iter().any(|there| there == *line))

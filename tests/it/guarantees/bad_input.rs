@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
+use redrive::{Batch, BatchOptions, Database, Failure, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
 
 #[test]
@@ -323,6 +323,7 @@ fn a_misconfigured_worker_does_not_start() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
+    let batch = |options| worker(&queue).handle_batch(options, |_: &Batch<Order>| Ok(()));
     let few = Database::builder(test.url())
         .connections(WORKER_CONNECTIONS - 1)
         .open()
@@ -337,6 +338,16 @@ fn a_misconfigured_worker_does_not_start() {
         ),
         (one().slots(0), "0 slots"),
         (one().slots(10_001), "10001 slots"),
+        (batch(BatchOptions::new(0)), "batches of 0 jobs"),
+        (batch(BatchOptions::new(1001)), "batches of 1001 jobs"),
+        (
+            batch(BatchOptions::new(9).linger(Duration::from_secs(61))),
+            "linger for 61s",
+        ),
+        (
+            batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(())),
+            "kind `order` has two handlers",
+        ),
         (one().lease(Duration::from_secs(1)), "lease of 1s"),
         (one().lease(Duration::MAX), "lease of"),
         (one().poll_interval(Duration::ZERO), "poll interval of 0ns"),

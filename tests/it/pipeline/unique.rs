@@ -2,6 +2,8 @@
 
 mod enqueue;
 mod release;
+mod replace;
+mod until_started;
 
 use redrive::{Enqueued, JobId, NewJob};
 use redrive_tests::{Order, TestDatabase};
@@ -23,6 +25,6 @@ fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
 fn inserted(added: Enqueued) -> JobId {
     match added {
         Enqueued::New(id) => id,
-        Enqueued::Existing(id) => panic!("job {id} has the key"),
+        Enqueued::Existing(id) | Enqueued::Replaced(id) => panic!("job {id} has the key"),
     }
 }

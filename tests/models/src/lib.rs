@@ -45,6 +45,7 @@ mod library {
         pub(crate) mod milliseconds;
         pub(crate) mod new_job;
         pub(crate) mod follow_up;
+        pub(crate) mod decision;
         pub(crate) mod checkpoint;
         pub(crate) mod job;
         pub(crate) mod operator;

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, NoTls, Transaction};
-use redrive::{Failure, Job, JobId, Queue, Worker};
-use redrive_tests::{Abort, Finish, Hold, HoldTransaction};
+use redrive::{Batch, BatchOptions, Failure, Job, JobId, Queue, Worker};
+use redrive_tests::{Abort, AbortBatch, Finish, Hold, HoldTransaction};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -24,7 +24,7 @@ fn main() {
     let queue = Queue::new(&db, &queue).expect("a valid name");
 
     let (hold, transaction) = (Arc::clone(&url), Arc::clone(&url));
-    let (finish, abort) = (Arc::clone(&url), url);
+    let (finish, batch, abort) = (Arc::clone(&url), Arc::clone(&url), url);
     let worker = Worker::builder(&queue)
         .slots(4)
         .poll_interval(Duration::from_millis(20))
@@ -53,6 +53,21 @@ fn main() {
             note(&abort, "begun", job.id());
             std::process::abort()
         })
+        .handle_batch(
+            BatchOptions::new(20).linger(Duration::from_millis(20)),
+            move |together: &Batch<AbortBatch>| {
+                for job in together {
+                    note(&batch, "begun", job.id());
+                    if job.payload().kills {
+                        std::process::abort();
+                    }
+                }
+                for job in together {
+                    note(&batch, "finished", job.id());
+                }
+                Ok(())
+            },
+        )
         .start()
         .expect("start the worker");
     worker.run_until_signal(Duration::ZERO).expect("stop");

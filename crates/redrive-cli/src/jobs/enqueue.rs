@@ -7,9 +7,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
-use redrive::{Enqueued, NewJob};
+use redrive::{Enqueued, NewJob, Replace};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
@@ -32,6 +32,7 @@ Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
   redrive enqueue reports report.day '{}' --unique 2027-03-01
+  redrive enqueue index document '{\"id\": 7}' --unique 7 --delay 1m --replace both
   redrive enqueue mails mail.code '{\"code\": 7}' --expires-in 10m --header trace=4bf92f35
   generate | redrive enqueue orders order.placed --file -
 ",
@@ -67,9 +68,33 @@ pub(crate) struct Enqueue {
     /// Otherwise print the id of that job and exit with 1.
     #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
     unique: Option<String>,
+    /// Free the key when a worker takes the job, instead of when the job is done.
+    #[arg(long, requires = "unique")]
+    until_started: bool,
+    /// Change the job with this key if it still waits: its payload, its time or both.
+    #[arg(long, value_name = "WHAT", requires = "unique")]
+    replace: Option<Replaced>,
     /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
+}
+
+/// The value of `--replace`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Replaced {
+    Payload,
+    Time,
+    Both,
+}
+
+impl Replaced {
+    fn change(self) -> Replace {
+        match self {
+            Replaced::Payload => Replace::Payload,
+            Replaced::Time => Replace::Time,
+            Replaced::Both => Replace::Both,
+        }
+    }
 }
 
 fn unique_key(text: &str) -> Result<String, String> {
@@ -118,32 +143,48 @@ impl Enqueue {
             payload => NewJob::raw(&self.kind, payload)?,
         };
         let job = match &self.unique {
-            Some(key) => self.with_options(job).unique(key),
+            Some(key) => self.with_key(self.with_options(job).unique(key)),
             None => self.with_options(job),
         };
         let queue = cx.queue(&self.queue)?;
         let enqueued = queue.enqueue_job(job)?;
         let id = enqueued.id();
-        let (ending, is_new) = match enqueued {
-            Enqueued::New(_) => (Ending::Done, true),
-            Enqueued::Existing(_) => (Ending::NothingMatched, false),
+        let ending = match enqueued {
+            Enqueued::New(_) | Enqueued::Replaced(_) => Ending::Done,
+            Enqueued::Existing(_) => Ending::NothingMatched,
         };
         if cx.global.json {
             let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
             if let Some(key) = &self.unique {
                 line["unique"] = json!(key);
-                line["stored"] = json!(is_new);
+                line["stored"] = json!(matches!(enqueued, Enqueued::New(_)));
+                line["replaced"] = json!(matches!(enqueued, Enqueued::Replaced(_)));
             }
             json_line(cx.out, &line)?;
         } else {
             writeln!(cx.out, "{id}")?;
         }
-        if !is_new {
-            cx.say(format!(
+        match enqueued {
+            Enqueued::New(_) => {}
+            Enqueued::Existing(_) => cx.say(format!(
                 "nothing was enqueued: job {id} has this unique key"
-            ));
+            )),
+            Enqueued::Replaced(_) => {
+                cx.say(format!("job {id} has this unique key and was changed"));
+            }
         }
         Ok(ending)
+    }
+
+    fn with_key(&self, job: NewJob) -> NewJob {
+        let job = match self.until_started {
+            true => job.until_started(),
+            false => job,
+        };
+        match self.replace {
+            Some(replaced) => job.replace(replaced.change()),
+            None => job,
+        }
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {

@@ -14,7 +14,8 @@
 --               (rank, id) and ending before a rank; see pipeline/claim/mark.rs
 -- $12 text[]    kinds to skip because a breaker is open; NULL: none
 -- $13 integer   crashes from which a suspect is the only suspect of its claim
--- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped.
+-- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped. The keys of
+--        jobs that hold them until they start.
 -- Index relied on: jobs_for_claim, as range scans merged over the segments. Sequential scans must
 --                  be off: a plan cached on an empty table is far too slow on a full one.
 -- Rows: one per lease: its arrays, of which a NULL array means that all jobs have the default; see
@@ -113,6 +114,10 @@ counted AS (
     WHERE c.jobs > 0
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+       l.generations, l.crashes,
+       -- Only a lease with headers and keys calls the function.
+       CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
+           THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
+       l.outages_since, l.headers,
        statement_timestamp() AS claimed_at
 FROM leased l

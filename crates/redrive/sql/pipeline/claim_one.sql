@@ -8,7 +8,8 @@
 -- $4 smallint segment to search: the one that receives new jobs, or did until a moment ago
 -- $5 uuid     id of the lease, chosen by the client for this call
 -- $6 uuid     worker
--- Locks: the row of the job; rows locked by other sessions are skipped.
+-- Locks: the row of the job; rows locked by other sessions are skipped. The keys of
+--        jobs that hold them until they start.
 -- Index relied on: jobs_for_claim, of this segment only.
 -- Rows: the lease, with the columns of claim.sql. Zero rows: this segment has no ready job for the
 --       worker, apart from suspects. claim.sql finds suspects and jobs in other segments.
@@ -59,6 +60,10 @@ counted AS (
     CROSS JOIN redrive.metric_ring m
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+       l.generations, l.crashes,
+       -- Only a lease with headers and keys calls the function.
+       CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
+           THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
+       l.outages_since, l.headers,
        statement_timestamp() AS claimed_at
 FROM leased l

@@ -55,6 +55,7 @@ statements! {
     ENQUEUE = "pipeline" / "enqueue";
     ENQUEUE_ONE = "pipeline" / "enqueue_one";
     ENQUEUE_UNIQUE = "pipeline" / "enqueue_unique";
+    ENQUEUE_REPLACE = "pipeline" / "enqueue_replace";
     RESERVE_IDS = "pipeline" / "reserve_ids";
     COPY_JOBS = "pipeline" / "copy_jobs";
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";

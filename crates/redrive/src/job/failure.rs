@@ -29,7 +29,7 @@ use crate::job::name;
 /// ```
 ///
 /// Like `anyhow::Error`, it does not implement `Error`, so that this conversion can exist.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub(crate) disposition: Disposition,
     pub(crate) report: ErrorReport,

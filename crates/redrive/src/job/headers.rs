@@ -15,6 +15,8 @@ pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
 const RESERVED: &str = "redrive-";
 /// The header of a job that expires: milliseconds from its first enqueue. A redrive removes it.
 const EXPIRES_IN: &str = "redrive-expires-in-ms";
+/// The header of a job that holds its unique key only until it starts, and its value.
+const UNIQUE_UNTIL: (&str, &str) = ("redrive-unique-until", "started");
 /// The headers of the job of a schedule: its name, and the time of the tick in RFC 3339.
 const SCHEDULE: &str = "redrive-schedule";
 const SCHEDULED_FOR: &str = "redrive-scheduled-for";
@@ -24,6 +26,15 @@ pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
 pub(crate) const PROGRESS: &str = "redrive-progress";
 /// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
 const RESERVED_BYTES: usize = 512;
+
+/// How long a job holds its unique key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyHeld {
+    /// Until it is done, dead or cancelled.
+    UntilDone,
+    /// Until a worker takes it.
+    UntilStarted,
+}
 
 /// The headers of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,12 +56,21 @@ impl Headers {
         ))
     }
 
-    /// Returns the headers as stored for a job that expires after `expires_in`; `None`: none.
-    pub(crate) fn stored(&self, expires_in: Option<Duration>) -> Result<Option<Json>> {
-        if self.0.is_empty() && expires_in.is_none() {
+    /// Returns the headers as stored for a job that expires after `expires_in`, and that holds its key
+    /// for this long; `None`: none.
+    pub(crate) fn stored(
+        &self,
+        expires_in: Option<Duration>,
+        key_held: KeyHeld,
+    ) -> Result<Option<Json>> {
+        if self.0.is_empty() && expires_in.is_none() && key_held == KeyHeld::UntilDone {
             return Ok(None);
         }
         let mut all = self.0.clone();
+        if key_held == KeyHeld::UntilStarted {
+            let (name, value) = UNIQUE_UNTIL;
+            all.insert(name.to_owned(), value.to_owned());
+        }
         if let Some(time) = expires_in {
             // Rounded up, so that no job expires early.
             let ms = time.as_nanos().div_ceil(1_000_000);
@@ -161,12 +181,15 @@ mod tests {
     fn headers_are_read_as_they_were_stored() {
         let few = headers(&[("a", "1"), ("b", "x \"y\"")]);
         assert_eq!(
-            few.stored(None)
+            few.stored(None, KeyHeld::UntilDone)
                 .unwrap()
                 .map(|json| read(json.as_str()).unwrap()),
             Some(few)
         );
-        assert_eq!(Headers::default().stored(None).unwrap(), None);
+        assert_eq!(
+            Headers::default().stored(None, KeyHeld::UntilDone).unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -185,7 +208,7 @@ mod tests {
     fn the_time_to_start_is_a_header_in_whole_milliseconds() {
         let minute = Duration::from_mins(1);
         let stored = headers(&[("a", "1")])
-            .stored(Some(minute))
+            .stored(Some(minute), KeyHeld::UntilDone)
             .unwrap()
             .unwrap();
         assert_eq!(read(stored.as_str()).unwrap().expires_in(), Some(minute));
@@ -193,6 +216,16 @@ mod tests {
         for bad in ["", "x", "-1", "1.5"] {
             assert_eq!(headers(&[(EXPIRES_IN, bad)]).expires_in(), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_key_held_until_the_start_is_a_header() {
+        let stored = headers(&[("a", "1")])
+            .stored(None, KeyHeld::UntilStarted)
+            .unwrap()
+            .unwrap();
+        let expected = headers(&[("a", "1"), UNIQUE_UNTIL]);
+        assert_eq!(read(stored.as_str()).unwrap(), expected);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
+use crate::job::decision::LastDecision;
 use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
 use crate::job::new_job::NewJob;
@@ -63,6 +64,8 @@ pub(crate) struct Signal {
     pub(crate) replaced: AtomicBool,
     /// What the handler saved for a later attempt.
     pub(crate) checkpoints: Checkpoints,
+    /// The decision of the handler of a batch about the job.
+    pub(crate) decision: LastDecision,
 }
 
 /// A job, as its handler receives it.

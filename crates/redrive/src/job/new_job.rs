@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::headers::Headers;
+use crate::job::headers::{Headers, KeyHeld};
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
@@ -18,6 +18,27 @@ pub const MAX_UNIQUE_KEY_BYTES: usize = 200;
 /// The longest delay of a job: ten years.
 pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
+/// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// The payload. The job keeps its time.
+    Payload,
+    /// The time: the delay counts from this enqueue. The job keeps its payload.
+    Time,
+    /// The payload and the time.
+    Both,
+}
+
+impl Replace {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Replace::Payload => "payload",
+            Replace::Time => "time",
+            Replace::Both => "both",
+        }
+    }
+}
+
 /// A job to enqueue: a kind, a payload and options.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -27,6 +48,8 @@ pub struct NewJob {
     pub(crate) priority: i16,
     pub(crate) max_attempts: u32,
     pub(crate) unique_key: Option<String>,
+    pub(crate) key_held: KeyHeld,
+    pub(crate) replace: Option<Replace>,
     pub(crate) headers: Headers,
     pub(crate) expires_in: Option<Duration>,
 }
@@ -58,6 +81,8 @@ impl NewJob {
             priority: 0,
             max_attempts: DEFAULT_ATTEMPTS,
             unique_key: None,
+            key_held: KeyHeld::UntilDone,
+            replace: None,
             headers: Headers::default(),
             expires_in: None,
         })
@@ -103,6 +128,53 @@ impl NewJob {
         self
     }
 
+    /// Lets the job hold its unique key only until a worker takes it, instead of until it is done.
+    ///
+    /// A second enqueue then stores a job while the first one runs, so a change that the first one may
+    /// have missed is processed. The key stays free if the job is retried or released, and a redrive
+    /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
+    #[must_use]
+    pub fn until_started(mut self) -> NewJob {
+        self.key_held = KeyHeld::UntilStarted;
+        self
+    }
+
+    /// Changes the job that holds the unique key, if it still waits.
+    ///
+    /// The enqueue then returns [`Enqueued::Replaced`](crate::Enqueued::Replaced). The job keeps its id,
+    /// priority, attempts and headers. A job that a worker has taken is never changed, and neither
+    /// is one of another kind: the enqueue returns
+    /// [`Enqueued::Existing`](crate::Enqueued::Existing). With a delay and [`Replace::Both`], a burst
+    /// of changes becomes one job that runs when they stop; with [`Replace::Payload`], it runs a
+    /// fixed time after the first one. Needs [`unique`](NewJob::unique).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redrive::{Enqueued, Queue};
+    /// use redrive::{NewJob, Replace};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let index = Queue::new(&db, "index-documents")?;
+    /// let changed = |text: &str| -> redrive::Result<NewJob> {
+    ///     let job = NewJob::raw("index", text)?.delay(Duration::from_secs(60));
+    ///     Ok(job.unique("document 7").replace(Replace::Both))
+    /// };
+    /// let first = index.enqueue_job(changed(r#""a""#)?)?.id();
+    /// assert_eq!(index.enqueue_job(changed(r#""b""#)?)?, Enqueued::Replaced(first));
+    /// # db.admin().cancel(first)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// In your own transaction, no worker takes the changed job before you commit. Of several jobs of
+    /// one call with the same key, the first one decides.
+    #[must_use]
+    pub fn replace(mut self, replace: Replace) -> NewJob {
+        self.replace = Some(replace);
+        self
+    }
+
     /// Adds a header: metadata such as a trace id, which travels with the job through retries, death
     /// and redrive. Names that start with `redrive-` are reserved. All headers of a job have at most
     /// 64 KiB.
@@ -137,8 +209,14 @@ impl NewJob {
         if let Some(time) = self.expires_in {
             check_expiry(time, self.delay)?;
         }
-        if let Some(key) = &self.unique_key {
-            check_key(key)?;
+        match &self.unique_key {
+            Some(key) => check_key(key)?,
+            None if self.key_held != KeyHeld::UntilDone || self.replace.is_some() => {
+                return Err(Error::invalid(
+                    "the job has no unique key; `until_started` and `replace` need one",
+                ));
+            }
+            None => {}
         }
         if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
             return Err(Error::invalid(format!(
@@ -156,11 +234,13 @@ impl NewJob {
 
     /// Whether anything is stored in the headers.
     pub(crate) fn has_headers(&self) -> bool {
-        !self.headers.0.is_empty() || self.expires_in.is_some()
+        !self.headers.0.is_empty()
+            || self.expires_in.is_some()
+            || self.key_held != KeyHeld::UntilDone
     }
 
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
-        self.headers.stored(self.expires_in)
+        self.headers.stored(self.expires_in, self.key_held)
     }
 
     pub(crate) fn delay_ms(&self) -> i64 {
@@ -227,6 +307,8 @@ mod tests {
                 job().delay(MAX_DELAY).expires_in(MAX_DELAY),
                 "before its delay",
             ),
+            (job().until_started(), "no unique key"),
+            (job().replace(Replace::Time), "no unique key"),
             (job().unique(""), "0 bytes"),
             (job().unique("x".repeat(201)), "201 bytes"),
             (job().unique("a\0b"), "NUL"),

@@ -15,20 +15,22 @@ use crate::sync::Row;
 pub(crate) const MAX_INSERTED_JOBS: usize = 1000;
 
 /// The result of enqueueing a job that may have a [unique key](NewJob::unique).
-// Exhaustive: a job is stored or it is not, and callers should handle both.
+// Exhaustive: a job is stored, it is not, or another one is changed. Callers should handle all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
     /// The job was stored under this id.
     New(JobId),
     /// Nothing was stored: this live job holds the key.
     Existing(JobId),
+    /// This waiting job holds the key and was changed, as [`NewJob::replace`] asked.
+    Replaced(JobId),
 }
 
 impl Enqueued {
     /// Returns the id of the stored job, or of the job that holds the key.
     pub fn id(self) -> JobId {
         match self {
-            Enqueued::New(id) | Enqueued::Existing(id) => id,
+            Enqueued::New(id) | Enqueued::Existing(id) | Enqueued::Replaced(id) => id,
         }
     }
 }
@@ -68,6 +70,17 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     let headers: Vec<Option<Json>> = jobs().map(NewJob::stored_headers).collect::<Result<_>>()?;
     values.push(&keys);
     values.push(&headers);
+    if jobs().any(|job| job.replace.is_some()) {
+        let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
+        values.push(&changes);
+        let rows = run(&sql::ENQUEUE_REPLACE, &values)?;
+        let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
+            (true, _) => Enqueued::New(id(row)),
+            (false, true) => Enqueued::Replaced(id(row)),
+            (false, false) => Enqueued::Existing(id(row)),
+        };
+        return Ok(rows.iter().map(enqueued).collect());
+    }
     let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
     let enqueued = |row: &Row| match row.get("is_new") {
         true => Enqueued::New(id(row)),

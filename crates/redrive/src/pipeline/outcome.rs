@@ -8,7 +8,7 @@ use crate::job::failure::{Disposition, Failure};
 use crate::pipeline::failure_cause::FailureCause;
 
 /// The result of an attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// The handler succeeded.
     Done,

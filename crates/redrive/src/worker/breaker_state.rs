@@ -118,6 +118,11 @@ impl LocalBreakers {
             || !known.probes.contains_key(&lease) && known.open.iter().any(concerned)
     }
 
+    /// Returns whether this lease is a probe of an open breaker.
+    pub(crate) fn is_probe(&self, lease: LeaseId) -> bool {
+        !self.quiet.load(Ordering::Relaxed) && lock(&self.known).probes.contains_key(&lease)
+    }
+
     /// Returns how long a job of this kind waits in an outage: as long as its breaker, once that is
     /// open.
     pub(crate) fn park(&self, kind: &str, dependency: Option<&str>) -> Duration {

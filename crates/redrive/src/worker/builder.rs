@@ -18,7 +18,10 @@ use crate::job::payload::Payload;
 use crate::pipeline::queue::Queue;
 use crate::sync::Transaction;
 use crate::sync::thread;
-use crate::worker::handlers::{self, HandlerOptions, HandlerTable};
+use crate::worker::batch::{Batch, BatchOptions};
+use crate::worker::batch_handler;
+use crate::worker::handler_table::HandlerTable;
+use crate::worker::handlers::{self, HandlerOptions};
 use crate::worker::limits;
 use crate::worker::recovery_bounds::RecoveryBounds;
 use crate::worker::state::Redact;
@@ -240,6 +243,64 @@ impl WorkerBuilder {
         self.add(P::KIND, handlers::typed(options, handler))
     }
 
+    /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
+    ///
+    /// A batch starts when it is full or when its first job has waited for the linger time, which
+    /// defaults to 100 milliseconds. Each job has its own verdict: what the handler says with
+    /// [`BatchJob::done`](crate::BatchJob::done) or [`BatchJob::fail`](crate::BatchJob::fail), or else
+    /// what it returns. If it returns an error, panics or exceeds the deadline, only the jobs without a
+    /// decision are charged.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redrive::{Batch, BatchOptions, Failure, Payload};
+    /// # use redrive::{Queue, Worker};
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Reading { celsius: f64 }
+    /// # impl Payload for Reading { const KIND: &'static str = "reading"; }
+    ///
+    /// fn store(batch: &Batch<Reading>) -> Result<(), Failure> {
+    ///     for job in batch {
+    ///         if job.payload().celsius < -273.15 {
+    ///             job.fail(Failure::reject("colder than possible")); // only this job
+    ///         }
+    ///     }
+    ///     // … insert the others with one statement; `?` fails all of them.
+    ///     Ok(())
+    /// }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let queue = Queue::new(&db, "batches")?;
+    /// # for celsius in [21.5, -300.0, 22.0] { queue.enqueue(&Reading { celsius })?; }
+    ///
+    /// let options = BatchOptions::new(100).linger(Duration::from_millis(50));
+    /// let worker = Worker::builder(&queue).handle_batch(options, store).start()?;
+    /// # assert!(worker.drain(Duration::from_mins(1))?);
+    /// # let stats = worker.stop(Duration::from_mins(1))?.stats;
+    /// # assert_eq!((stats.done, stats.dead), (2, 1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// After a failed attempt, a job runs alone ([`OnFailure::Split`](crate::OnFailure::Split)), so a
+    /// bad job does not fail the others again. A job whose worker died always runs alone. A batch
+    /// occupies one slot, and each of its jobs counts its share of the run time. Each outage
+    /// ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other kinds share
+    /// the queue, run the batches in a separate worker.
+    #[must_use]
+    pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> WorkerBuilder
+    where
+        P: Payload + 'static,
+        F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        let handler = batch_handler::batch(options, handler);
+        let is_new = self.handlers.add_batch(P::KIND, handler);
+        self.registered(P::KIND, is_new);
+        self
+    }
+
     /// Registers a handler that runs inside a transaction that also completes the job.
     ///
     /// The handler's writes and the completion commit together or roll back together, so effects in
@@ -284,13 +345,19 @@ impl WorkerBuilder {
     }
 
     fn add(mut self, kind: &str, handler: handlers::Handler) -> WorkerBuilder {
+        let is_new = self.handlers.add(kind, handler);
+        self.registered(kind, is_new);
+        self
+    }
+
+    /// Checks the kind of a handler.
+    fn registered(&mut self, kind: &str, is_new: bool) {
         if let Err(error) = name::check("kind", kind) {
             self.first_error.get_or_insert(error);
         }
-        if !self.handlers.add(kind, handler) {
+        if !is_new {
             self.reject(&format!("kind `{kind}` has two handlers"));
         }
-        self
     }
 
     fn reject(&mut self, why: &str) {

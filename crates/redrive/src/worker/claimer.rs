@@ -14,6 +14,7 @@ use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim, c
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
+use crate::worker::slot_state::Chunk;
 use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the search.
@@ -267,7 +268,9 @@ pub(crate) fn places(claimed: &[ClaimedJob]) -> impl Iterator<Item = (i32, i64)>
 /// Sends claimed jobs to the slots.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
-    pub(crate) jobs: Sender<Vec<ClaimedJob>>,
+    pub(crate) jobs: Sender<Chunk>,
+    /// Takes the jobs of batch handlers to the gatherer. `None`: the worker has no such handler.
+    pub(crate) gather: Option<Sender<Vec<ClaimedJob>>>,
 }
 
 /// The worker was dropped: its slots are gone.
@@ -281,13 +284,36 @@ impl Dispatcher {
         claimed: Vec<ClaimedJob>,
     ) -> Result<(), Disconnected> {
         state.count_claimed(claimed.len());
+        let claimed = match &self.gather {
+            None => claimed,
+            Some(gather) => Self::gather(state, gather, claimed)?,
+        };
         let size = state.chunk(claimed.len());
         let mut claimed = claimed.into_iter();
         while !claimed.as_slice().is_empty() {
             let chunk = claimed.by_ref().take(size).collect();
+            let chunk = Chunk::OneByOne(chunk);
             self.jobs.send(chunk).map_err(|_| Disconnected)?;
         }
         state.wake_watchdog();
         Ok(())
+    }
+
+    /// Sends the jobs of batch handlers to the gatherer. Returns the others.
+    fn gather(
+        state: &State,
+        gather: &Sender<Vec<ClaimedJob>>,
+        claimed: Vec<ClaimedJob>,
+    ) -> Result<Vec<ClaimedJob>, Disconnected> {
+        let handlers = &state.config.handlers;
+        let handler = |job: &ClaimedJob| handlers.batch(&job.meta.kind);
+        let size = claimed.iter().filter_map(handler).map(|it| it.rule.size);
+        state.set_batch_size(size.max().unwrap_or(0));
+        let (batched, single): (Vec<_>, Vec<_>) =
+            claimed.into_iter().partition(|job| handler(job).is_some());
+        if !batched.is_empty() {
+            gather.send(batched).map_err(|_| Disconnected)?;
+        }
+        Ok(single)
     }
 }

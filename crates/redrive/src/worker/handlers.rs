@@ -1,6 +1,5 @@
-//! Maps kinds to handlers and erases their payload types.
+//! Handlers of single jobs. Erases their payload types.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,9 +28,9 @@ const DATABASE_SNOOZE: Duration = Duration::from_secs(5);
 /// Settings for the jobs of one kind. Each defaults to the worker's.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
-    backoff: Option<Backoff>,
-    deadline: Option<Duration>,
-    dependency: Option<String>,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) deadline: Option<Duration>,
+    pub(super) dependency: Option<String>,
 }
 
 impl HandlerOptions {
@@ -94,9 +93,7 @@ type HandlerFn = Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> AttemptResult + Send + S
 #[derive(Clone)]
 pub(crate) struct Handler {
     call: HandlerFn,
-    backoff: Option<Backoff>,
-    deadline: Option<Duration>,
-    dependency: Option<String>,
+    options: HandlerOptions,
     in_transaction: bool,
 }
 
@@ -110,77 +107,16 @@ impl Handler {
         self.in_transaction
     }
 
+    pub(super) fn options(&self) -> &HandlerOptions {
+        &self.options
+    }
+
     pub(crate) fn backoff<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
-        self.backoff.as_ref().unwrap_or(default)
+        self.options.backoff.as_ref().unwrap_or(default)
     }
 
     pub(crate) fn deadline(&self, default: Duration) -> Duration {
-        self.deadline.unwrap_or(default)
-    }
-}
-
-/// The handlers of a worker.
-#[derive(Clone, Default)]
-pub(crate) struct HandlerTable {
-    by_kind: HashMap<String, Handler>,
-    any: Option<Handler>,
-}
-
-impl HandlerTable {
-    /// Adds the handler of a kind. Returns `false` if there was one.
-    pub(crate) fn add(&mut self, kind: &str, handler: Handler) -> bool {
-        self.by_kind.insert(kind.to_owned(), handler).is_none()
-    }
-
-    /// Sets the handler of all other kinds. Returns `false` if there was one.
-    pub(crate) fn add_any(&mut self, handler: Handler) -> bool {
-        self.any.replace(handler).is_none()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_kind.is_empty() && self.any.is_none()
-    }
-
-    pub(crate) fn of(&self, kind: &str) -> Option<&Handler> {
-        self.by_kind.get(kind).or(self.any.as_ref())
-    }
-
-    /// The kinds to claim. `None`: all.
-    pub(crate) fn kinds(&self) -> Option<Arc<[String]>> {
-        match self.any {
-            Some(_) => None,
-            None => {
-                let mut kinds: Vec<String> = self.by_kind.keys().cloned().collect();
-                kinds.sort_unstable();
-                Some(kinds.into())
-            }
-        }
-    }
-
-    /// The kinds whose jobs need their own lease, because the handler's transaction ends it.
-    pub(crate) fn kinds_in_transactions(&self) -> Arc<[String]> {
-        let with = self
-            .by_kind
-            .iter()
-            .filter(|(_, handler)| handler.in_transaction);
-        with.map(|(kind, _)| kind.clone()).collect()
-    }
-
-    /// The dependencies by kind.
-    pub(crate) fn dependencies(&self) -> HashMap<String, String> {
-        let with = self.by_kind.iter().filter_map(|(kind, handler)| {
-            let dependency = handler.dependency.clone()?;
-            Some((kind.clone(), dependency))
-        });
-        with.collect()
-    }
-
-    /// All deadlines, for the check at start.
-    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Duration> {
-        self.by_kind
-            .values()
-            .chain(&self.any)
-            .filter_map(|handler| handler.deadline)
+        self.options.deadline.unwrap_or(default)
     }
 }
 
@@ -319,14 +255,12 @@ fn database_failure(error: Error) -> Failure {
 fn handler(options: HandlerOptions, call: HandlerFn, in_transaction: bool) -> Handler {
     Handler {
         call,
-        backoff: options.backoff,
-        deadline: options.deadline,
-        dependency: options.dependency,
+        options,
         in_transaction,
     }
 }
 
-fn decode<P: DeserializeOwned>(
+pub(super) fn decode<P: DeserializeOwned>(
     claimed: ClaimedJob,
     signal: Arc<Signal>,
 ) -> Result<Job<P>, ErrorReport> {

@@ -42,6 +42,13 @@ pub(crate) const MAX_AGEING_TIME: Duration = Duration::from_hours(30 * 24);
 pub(crate) const DEFAULT_BREAKER_THRESHOLD: u32 = 5;
 pub(crate) const MAX_BREAKER_THRESHOLD: u32 = 1000;
 
+/// The maximum number of jobs of a batch: as many as a claim returns.
+pub(crate) const MAX_BATCH_SIZE: usize = 1000;
+
+/// How long the first job of a batch waits for more jobs.
+pub(crate) const DEFAULT_LINGER: Duration = Duration::from_millis(100);
+pub(crate) const MAX_LINGER: Duration = Duration::from_mins(1);
+
 /// The maximum number of slots.
 pub(crate) const MAX_SLOTS: usize = 10_000;
 

@@ -8,7 +8,7 @@ use crate::sync::Transaction;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::payload::Payload;
-use crate::worker::{HandlerOptions, WorkerBuilder};
+use crate::worker::{Batch, BatchOptions, HandlerOptions, WorkerBuilder};
 
 type Register = Arc<dyn Fn(WorkerBuilder) -> WorkerBuilder + Send + Sync>;
 
@@ -66,6 +66,22 @@ impl Handlers {
             builder.handle_in_transaction(move |job: &Job<P>, transaction: &mut Transaction<'_>| {
                 handler(job, transaction)
             })
+        };
+        self.all.push((P::KIND, Arc::new(register)));
+        self
+    }
+
+    /// Adds a handler of batches; see [`WorkerBuilder::handle_batch`].
+    #[must_use]
+    pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> Handlers
+    where
+        P: Payload + 'static,
+        F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        let register = move |builder: WorkerBuilder| {
+            let handler = Arc::clone(&handler);
+            builder.handle_batch(options.clone(), move |batch: &Batch<P>| handler(batch))
         };
         self.all.push((P::KIND, Arc::new(register)));
         self

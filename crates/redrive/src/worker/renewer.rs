@@ -24,7 +24,7 @@ use crate::worker::breaker_reports::learn_gates;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
-use crate::worker::slot_state::Overrun;
+use crate::worker::slot_state::{Overrun, RunningJob};
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
 
@@ -128,9 +128,9 @@ impl Renewer<'_> {
             return;
         }
         for slot_state in &*lock(&self.state.slots) {
-            if let Some(running) = &*lock(&slot_state.running)
-                && cancelled.contains(&running.meta.id.get())
-            {
+            let is_cancelled =
+                |running: &&Arc<RunningJob>| cancelled.contains(&running.meta.id.get());
+            for running in lock(&slot_state.running).iter().filter(is_cancelled) {
                 running.signal.by_operator.store(true, Ordering::Relaxed);
                 running.signal.cancelled.store(true, Ordering::Relaxed);
             }
@@ -141,12 +141,13 @@ impl Renewer<'_> {
     fn store_checkpoints(&mut self) {
         let mut unstored = Vec::new();
         for slot_state in &*lock(&self.state.slots) {
-            if let Some(running) = &*lock(&slot_state.running)
+            for running in &*lock(&slot_state.running) {
                 // A handler's transaction holds its lease.
-                && running.overrun == Overrun::GiveAway
-                && let Ok(Some(new)) = running.signal.checkpoints.unstored()
-            {
-                unstored.push((Arc::clone(running), new));
+                if running.overrun == Overrun::GiveAway
+                    && let Ok(Some(new)) = running.signal.checkpoints.unstored()
+                {
+                    unstored.push((Arc::clone(running), new));
+                }
             }
         }
         if unstored.is_empty() {

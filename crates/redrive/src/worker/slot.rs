@@ -3,32 +3,31 @@
 //! Slots take jobs from one channel: slow jobs one by one, so that none waits behind another while a
 //! slot is free, and fast ones in chunks. Their verdicts go to the settler in chunks, too, because
 //! waking a thread for each fast job costs more than the job. If a job of a chunk turns out to be slow,
-//! the watchdog displaces the jobs behind it to the other slots.
+//! the watchdog displaces the jobs behind it to the other slots. The jobs of a batch run together.
+
+mod batch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::death_cause::DeathCause;
 use crate::job::error_report::ErrorReport;
-use crate::job::follow_up::FollowUp;
-use crate::job::payload::Json;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
-use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
-use crate::pipeline::settlement::Settlement;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, Sender, TrySendError, select};
 use crate::sync::{Instant, thread};
-use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
+use crate::worker::breaker_state::AttemptEnd;
+use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::handlers::AttemptResult;
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
-use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, NextRun, Overrun, RunningJob, SlotState};
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
 use crate::worker::wake_mode::Wake;
+use batch::{SlotEnd, run_batch};
 
 /// The maximum number of verdicts of a chunk. A job that runs for [`SLOW`] ends its chunk, so that a
 /// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
@@ -39,10 +38,10 @@ const VERDICTS_IN_CHUNK: usize = 32;
 pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
     /// Receives chunks of claimed jobs. Closed at a stop.
-    pub(crate) jobs: Receiver<Vec<ClaimedJob>>,
+    pub(crate) jobs: Receiver<Chunk>,
     /// Takes jobs from a slot that runs a slow one.
-    pub(crate) displace: Sender<Vec<ClaimedJob>>,
-    pub(crate) displaced: Receiver<Vec<ClaimedJob>>,
+    pub(crate) displace: Sender<Chunk>,
+    pub(crate) displaced: Receiver<Chunk>,
     pub(crate) settle: Sender<Message>,
     pub(crate) wake: Sender<Wake>,
     /// Receives a message from each slot that ends.
@@ -79,7 +78,14 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(context: &SlotContext, slot_state: &SlotState) {
     let state = &context.state;
-    while let Some(claimed) = next_job(context, slot_state) {
+    while let Some(next) = next_run(context, slot_state) {
+        let claimed = match next {
+            NextRun::Job(claimed) => claimed,
+            NextRun::Batch(jobs) => match run_batch(context, slot_state, jobs) {
+                SlotEnd::Kept => continue,
+                SlotEnd::Replaced => return,
+            },
+        };
         let started = Instant::now();
         // Start nothing if the worker stops, its leases may be lost, a breaker is open, the queue is
         // paused, or the token of the job is lost.
@@ -88,20 +94,18 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             .stops(claimed.lease, &claimed.meta.kind, started);
         let is_late = claimed.start_by.is_some_and(|by| started >= by);
         if is_blocked || is_late || state.stopping.is_set() || !state.trust.holds(started) {
-            _ = context.settle.send(Message::Unrun {
-                lease: claimed.lease,
-            });
-            let (lease, kind) = (claimed.lease, &claimed.meta.kind);
-            record_end(context, lease, kind, AttemptEnd::Unrun, started);
+            leave_unrun(context, &claimed, started);
             state.count_finished(None);
             continue;
         }
         if let Some(limit) = claimed.meta.expired(started) {
             end_unrun(context, slot_state, &claimed, expired(limit), started);
+            state.count_finished(Some(Duration::ZERO));
             continue;
         }
         let Some(handler) = state.config.handlers.of(&claimed.meta.kind) else {
             end_unrun(context, slot_state, &claimed, unhandled(&claimed), started);
+            state.count_finished(Some(Duration::ZERO));
             continue;
         };
         let running = Arc::new(RunningJob {
@@ -118,9 +122,9 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             signal: Arc::default(),
         });
         let signal = Arc::clone(&running.signal);
-        *lock(&slot_state.running) = Some(Arc::clone(&running));
+        lock(&slot_state.running).push(Arc::clone(&running));
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
-        *lock(&slot_state.running) = None;
+        lock(&slot_state.running).clear();
         if signal.given_away.swap(true, Ordering::AcqRel) {
             note_late(state, &running, &attempted);
             return;
@@ -128,7 +132,15 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         let now = Instant::now();
         match attempted {
             AttemptResult::Judge(outcome, follow_ups) => {
-                conclude(context, slot_state, &running, outcome, follow_ups, now);
+                let run_time = now.saturating_duration_since(running.started);
+                let ended = EndedAttempt {
+                    outcome,
+                    follow_ups,
+                    run_time,
+                    now,
+                };
+                conclude(context, slot_state, &running, ended);
+                state.count_finished(Some(run_time));
             }
             AttemptResult::Settled => {
                 state.counts.done.fetch_add(1, Ordering::Relaxed);
@@ -164,12 +176,12 @@ fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
     }
 }
 
-/// Returns the next job, or `None` after the last one. Sends the verdicts before it waits for one.
-fn next_job(context: &SlotContext, slot_state: &SlotState) -> Option<ClaimedJob> {
+/// Returns what to run next, or `None` after the last job. Sends the verdicts before it waits.
+fn next_run(context: &SlotContext, slot_state: &SlotState) -> Option<NextRun> {
     let SlotContext {
         jobs, displaced, ..
     } = context;
-    slot_state.next_job().or_else(|| {
+    slot_state.next_job().map(NextRun::Job).or_else(|| {
         let mut chunk = displaced.try_recv().or_else(|_| jobs.try_recv()).ok();
         if chunk.is_none() {
             send_verdicts(slot_state, &context.settle);
@@ -180,7 +192,7 @@ fn next_job(context: &SlotContext, slot_state: &SlotState) -> Option<ClaimedJob>
         }
         // The channel of the fetcher is closed. Displaced jobs are left to report.
         let chunk = chunk.or_else(|| displaced.try_recv().ok());
-        slot_state.first_job(chunk?)
+        slot_state.first_run(chunk?)
     })
 }
 
@@ -189,7 +201,7 @@ pub(crate) fn displace(context: &SlotContext, slot_state: &SlotState) {
     let waiting = slot_state.take_chunk();
     for claimed in waiting {
         // One by one, because the next one may be slow, too. The channel cannot be closed.
-        _ = context.displace.send(vec![claimed]);
+        _ = context.displace.send(Chunk::OneByOne(vec![claimed]));
     }
 }
 
@@ -226,6 +238,13 @@ fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, n
     state.count_finished(Some(now.saturating_duration_since(running.started)));
 }
 
+/// Leaves a job to the release at the end of its lease.
+fn leave_unrun(context: &SlotContext, claimed: &ClaimedJob, now: Instant) {
+    let (lease, kind) = (claimed.lease, &claimed.meta.kind);
+    _ = context.settle.send(Message::Unrun { lease });
+    record_end(context, lease, kind, AttemptEnd::Unrun, now);
+}
+
 /// Returns a job that no slot started, before its lease ends.
 pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
     let (lease, kind) = (claimed.lease, &claimed.meta.kind);
@@ -234,80 +253,17 @@ pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
         job: claimed.meta.id,
     });
     record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
-    context.state.count_finished(None);
 }
 
-/// Judges the outcome of a job that ended at `now`, and adds the verdict to the chunk of its slot.
-/// Only a success has follow-ups.
+/// Judges the end of an attempt, and adds the verdict to the chunk of its slot.
 pub(crate) fn conclude(
     context: &SlotContext,
     slot_state: &SlotState,
     running: &RunningJob,
-    outcome: Outcome,
-    follow_ups: Vec<FollowUp>,
-    now: Instant,
+    ended: EndedAttempt,
 ) {
-    let (lease, kind) = (running.lease, &running.meta.kind);
-    let failed = outcome.classify();
-    let breakers = &context.state.breakers;
-    let attempt = match &failed {
-        None => AttemptEnd::Done,
-        Some(failed) if failed.is_outage() => AttemptEnd::Outage {
-            dependency: failed.dependency.as_deref(),
-            message: &failed.report.message,
-        },
-        Some(_) => AttemptEnd::Other,
-    };
-    let reports = breakers.note(lease, kind, attempt, now);
-    let outage = failed.as_ref().filter(|failed| failed.is_outage());
-    let park = outage.map_or(Duration::ZERO, |failed| {
-        breakers.park(kind, failed.dependency.as_deref())
-    });
-    let in_outage = outage.is_some();
-    let cause = failed.as_ref().and_then(|failed| failed.cause);
-    let verdict = judge(
-        failed,
-        &JudgeContext {
-            attempt: running.meta.attempt,
-            max_attempts: running.meta.max_attempts,
-            cancelled: running.signal.by_operator.load(Ordering::Relaxed),
-            backoff: &running.backoff,
-            outage_age: running.meta.outage_age,
-            park,
-            random: fastrand::f64(),
-        },
-    );
-    let flooded = match &verdict {
-        Verdict::Dead { cause, .. } if counts_as_flood(*cause) => flood(&context.state, now),
-        Verdict::Dead { .. }
-        | Verdict::Done
-        | Verdict::Retry { .. }
-        | Verdict::Snooze { .. }
-        | Verdict::Outage { .. } => None,
-    };
-    let run_time = now.saturating_duration_since(running.started);
-    let checkpoint = match &verdict {
-        Verdict::Done => None,
-        Verdict::Retry { .. }
-        | Verdict::Snooze { .. }
-        | Verdict::Outage { .. }
-        | Verdict::Dead { .. } => unstored(running),
-    };
-    let settlement = Settlement {
-        lease: running.lease,
-        meta: Arc::clone(&running.meta),
-        run_time,
-        verdict: match &context.state.config.redact {
-            Some(redact) => verdict.redacted(&**redact),
-            None => verdict,
-        },
-        in_outage,
-        cause,
-        age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
-        follow_ups,
-        checkpoint,
-    };
-    let reports: Vec<BreakerReport> = reports.into_iter().chain(flooded).collect();
+    let run_time = ended.run_time;
+    let (settlement, reports) = conclusion::conclude(&context.state, running, ended);
     let verdicts = slot_state.add_verdicts([settlement]);
     if verdicts >= VERDICTS_IN_CHUNK || run_time >= SLOW || !reports.is_empty() {
         send_verdicts(slot_state, &context.settle);
@@ -315,28 +271,6 @@ pub(crate) fn conclude(
     for report in reports {
         _ = context.settle.send(Message::Breaker(report));
     }
-    context.state.count_finished(Some(run_time));
-}
-
-/// Returns the headers of the last checkpoint, unless they are stored.
-fn unstored(running: &RunningJob) -> Option<Json> {
-    // Headers are strings, so they are valid JSON.
-    let unstored = running.signal.checkpoints.unstored().ok().flatten();
-    unstored.map(|unstored| unstored.headers)
-}
-
-/// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an
-/// operator cancelled or that was too late.
-fn counts_as_flood(cause: DeathCause) -> bool {
-    !matches!(cause, DeathCause::Manual | DeathCause::Expired)
-}
-
-/// Counts a letter. Opens the queue's breaker if the flood guard trips.
-fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
-    let mut guard = lock(&state.flood);
-    let guard = guard.as_mut()?;
-    let message = guard.is_over(now).then(|| guard.message())?;
-    state.breakers.flood(&message, now)
 }
 
 /// Records the end of an attempt without a verdict.
@@ -382,5 +316,6 @@ fn end_unrun(
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
-    conclude(context, slot_state, &running, outcome, Vec::new(), now);
+    let ended = EndedAttempt::of(outcome, Duration::ZERO, now);
+    conclude(context, slot_state, &running, ended);
 }

@@ -11,10 +11,25 @@ use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
 
-/// A slot, its job, the jobs that it runs next, and the verdicts that it has not sent yet.
+/// Jobs that one slot takes.
+pub(crate) enum Chunk {
+    /// They run one after the other, and others may take those that wait.
+    OneByOne(Vec<ClaimedJob>),
+    /// They run as one batch.
+    Together(Vec<ClaimedJob>),
+}
+
+/// The next work of a slot.
+pub(crate) enum NextRun {
+    Job(ClaimedJob),
+    Batch(Vec<ClaimedJob>),
+}
+
+/// A slot, its job or its batch, the jobs that it runs next, and the verdicts that it has not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct SlotState {
-    pub(crate) running: Mutex<Option<Arc<RunningJob>>>,
+    /// The running job, or all jobs of the running batch. Empty while the slot is free.
+    pub(crate) running: Mutex<Vec<Arc<RunningJob>>>,
     chunk: Mutex<VecDeque<ClaimedJob>>,
     verdicts: Mutex<Vec<Settlement>>,
 }
@@ -25,11 +40,21 @@ impl SlotState {
         lock(&self.chunk).pop_front()
     }
 
-    /// Stores a new chunk and takes its first job.
-    pub(crate) fn first_job(&self, new_chunk: Vec<ClaimedJob>) -> Option<ClaimedJob> {
-        let mut chunk = lock(&self.chunk);
-        chunk.extend(new_chunk);
-        chunk.pop_front()
+    /// Stores a new chunk and takes its first job, or the whole batch.
+    pub(crate) fn first_run(&self, new_chunk: Chunk) -> Option<NextRun> {
+        match new_chunk {
+            Chunk::OneByOne(jobs) => {
+                let mut chunk = lock(&self.chunk);
+                chunk.extend(jobs);
+                chunk.pop_front().map(NextRun::Job)
+            }
+            Chunk::Together(jobs) => Some(NextRun::Batch(jobs)),
+        }
+    }
+
+    /// When the running job or batch started. `None`: the slot is free.
+    pub(crate) fn running_since(&self) -> Option<Instant> {
+        lock(&self.running).first().map(|running| running.started)
     }
 
     /// Takes the jobs of the chunk, to run them elsewhere.

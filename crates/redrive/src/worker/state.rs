@@ -1,5 +1,7 @@
 //! Holds the state that the threads of a worker share.
 
+mod held;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,8 +9,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::backoff::Backoff;
-use crate::pipeline::claim::demand::{chunk, demand, wanted};
-use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::claim::demand::{chunk, demand, wanted, with_batches};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
@@ -16,11 +18,12 @@ use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsi
 use crate::sync::channel::{Receiver, Sender, bounded};
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::flood::FloodGuard;
-use crate::worker::handlers::HandlerTable;
+use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::slot_state::SlotState;
 use crate::worker::stats::Counters;
+use held::HeldLease;
 
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
@@ -81,8 +84,12 @@ pub(crate) struct State {
     other_workers: AtomicI64,
     /// The number of notifications received.
     notifications: AtomicU64,
-    /// Jobs claimed and not finished.
+    /// Jobs claimed and not finished. A batch counts as one job.
     in_flight: AtomicUsize,
+    /// The jobs that would fill the batches that are being gathered.
+    missing: AtomicUsize,
+    /// The size of the largest batches of the kinds in the last claim. 0: it had no such job.
+    batch_size: AtomicUsize,
     /// Jobs being claimed.
     requested: AtomicUsize,
     /// The average run time in nanoseconds, or [`UNKNOWN`].
@@ -119,6 +126,12 @@ impl State {
             config.handlers.dependencies(),
         );
         let flood = Mutex::new(config.flood.take());
+        // With other handlers, the first claim shows whether the queue has jobs for batches.
+        let batch_size = match config.handlers.is_batches_only() {
+            true => config.handlers.rules().map(|(_, rule)| rule.size).max(),
+            false => None,
+        };
+        let batch_size = batch_size.unwrap_or(0);
         let state = State {
             config,
             identity,
@@ -136,6 +149,8 @@ impl State {
             other_workers: AtomicI64::new(0),
             notifications: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
+            missing: AtomicUsize::new(0),
+            batch_size: AtomicUsize::new(batch_size),
             requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),
             room,
@@ -162,7 +177,31 @@ impl State {
     /// Returns how many jobs to claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
         let coming = self.in_flight() + self.requested();
-        demand(wanted(self.config.slots, self.run_time()), coming)
+        let free = demand(wanted(self.config.slots, self.run_time()), coming);
+        // Both are 0, and never written, in a worker without batch handlers.
+        match (
+            self.missing.load(Ordering::Relaxed),
+            self.batch_size.load(Ordering::Relaxed),
+        ) {
+            (0, 0) => free,
+            (missing, size) => with_batches(free, missing.saturating_sub(self.requested()), size),
+        }
+    }
+
+    /// Records how many jobs would fill the batches that are being gathered.
+    pub(crate) fn set_missing(&self, jobs: usize) {
+        self.missing.store(jobs, Ordering::Relaxed);
+        self.wake_fetcher();
+    }
+
+    /// Records the size of the largest batches of the kinds in a claim.
+    pub(crate) fn set_batch_size(&self, size: usize) {
+        self.batch_size.store(size, Ordering::Relaxed);
+    }
+
+    /// Counts a claimed job that runs together with another one.
+    pub(crate) fn count_joined(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns how many of these claimed jobs a slot takes at a time.
@@ -258,7 +297,7 @@ impl State {
         rests
     }
 
-    /// Counts a job that left the slots, with its run time if it ran.
+    /// Counts a job or a batch that left the slots, with its run time if it ran.
     pub(crate) fn count_finished(&self, ran: Option<Duration>) {
         if let Some(ran) = ran {
             // A moving average with a weight of an eighth. Slots may overwrite each other; it is an
@@ -271,6 +310,11 @@ impl State {
             self.run_time.store(average, Ordering::Relaxed);
         }
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.wake_fetcher();
+    }
+
+    /// Wakes the fetcher if there is room for jobs.
+    fn wake_fetcher(&self) {
         if self.demand() > 0 {
             // A full channel means that the fetcher is awake.
             _ = self.room.try_send(());
@@ -284,41 +328,6 @@ impl State {
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Records the leases of claimed jobs, before the next claim and before their verdicts.
-    pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
-        let mut held = lock(&self.held);
-        for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
-            let [first, ..] = jobs else { continue };
-            let lease = held.entry(first.lease).or_default();
-            lease.jobs += jobs.len();
-            // Each suspect has a separate lease.
-            lease.suspicion = first.suspicion();
-        }
-    }
-
-    /// Returns the number of jobs that a held lease was claimed with.
-    pub(crate) fn jobs_of(&self, lease: LeaseId) -> Option<usize> {
-        lock(&self.held).get(&lease).map(|held| held.jobs)
-    }
-
-    /// Returns the suspects that may be claimed next to those held. Those held count until their
-    /// outcomes are stored, because a crash counts against them until then.
-    pub(crate) fn suspects(&self) -> Suspects {
-        match highest(&lock(&self.held)) {
-            Suspicion::None => Suspects::Any,
-            Suspicion::Suspect => Suspects::Several,
-            Suspicion::LastChance => Suspects::Leave,
-        }
-    }
-
-    /// Forgets leases. Returns whether the last suspect was among them.
-    pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
-        let mut held = lock(&self.held);
-        let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
-        let forgotten = forgotten.map(|lease| lease.suspicion).max();
-        forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
-    }
-
     /// Wakes the chores. A full channel means that they will look anyway.
     pub(crate) fn look_for_schedules(&self) {
         _ = self.schedules.try_send(());
@@ -328,8 +337,8 @@ impl State {
     pub(crate) fn has_busy_slots(&self) -> bool {
         let replaced = |slot_state: &SlotState| {
             lock(&slot_state.running)
-                .as_ref()
-                .is_some_and(|running| running.signal.replaced.load(Ordering::Relaxed))
+                .iter()
+                .any(|running| running.signal.replaced.load(Ordering::Relaxed))
         };
         lock(&self.slots)
             .iter()
@@ -354,20 +363,6 @@ impl State {
         _ = self.failure.set(cause);
         self.stopping.set();
     }
-}
-
-/// A lease that this process holds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HeldLease {
-    /// The number of jobs that were claimed with it.
-    jobs: usize,
-    suspicion: Suspicion,
-}
-
-/// Returns the highest suspicion against a held lease.
-fn highest(held: &HashMap<LeaseId, HeldLease>) -> Suspicion {
-    let suspicions = held.values().map(|lease| lease.suspicion);
-    suspicions.max().unwrap_or_default()
 }
 
 /// The prefix of a worker's log lines: `queue=orders worker=4f2a`.

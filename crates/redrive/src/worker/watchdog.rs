@@ -12,9 +12,10 @@ use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
+use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::slot::{self, SlotContext};
-use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, Overrun, RunningJob, SlotState};
 
 /// The check interval, and so how late a deadline may be noticed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,34 +59,37 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
             );
         }
         trusted = trusts;
-        for (slot_state, running) in running(context) {
-            slot::offer_verdicts(context, &slot_state);
-            if now.saturating_duration_since(running.started) >= SLOW {
-                slot::displace(context, &slot_state);
+        for slot in running(context) {
+            let (first, ran) = (
+                &slot.first,
+                now.saturating_duration_since(slot.first.started),
+            );
+            slot::offer_verdicts(context, &slot.slot_state);
+            if ran >= SLOW {
+                slot::displace(context, &slot.slot_state);
             }
             if !trusts {
-                running.signal.cancelled.store(true, Ordering::Relaxed);
+                slot.cancel();
             }
-            if now.saturating_duration_since(running.started) < running.deadline {
+            if ran < first.deadline {
                 continue;
             }
-            running.signal.cancelled.store(true, Ordering::Relaxed);
-            if running.signal.replaced.swap(true, Ordering::AcqRel) {
+            slot.cancel();
+            if slot.replace() {
                 continue;
             }
             log::error!(
-                "{state} job={}: exceeded its deadline of {:?}",
-                running.meta.id,
-                running.deadline
+                "{state} job={}: exceeded its deadline of {:?}{}",
+                first.meta.id,
+                first.deadline,
+                match slot.jobs.len() {
+                    1 => String::new(),
+                    jobs => format!(", with a batch of {jobs} jobs"),
+                }
             );
-            // The thread cannot be stopped. Its job is judged without it, unless it just ended or
-            // its transaction holds the lease, and a new thread takes over the slot.
-            if running.overrun == Overrun::GiveAway
-                && !running.signal.given_away.swap(true, Ordering::AcqRel)
-            {
-                let outcome = Outcome::TimedOut(running.deadline);
-                slot::conclude(context, &slot_state, &running, outcome, Vec::new(), now);
-            }
+            // The thread cannot be stopped. Its jobs are judged without it, unless they just ended or
+            // a transaction holds the lease, and a new thread takes over the slot.
+            slot.conclude(context, now);
             overrun_slots += 1;
             if overrun_slots > state.config.slots {
                 state.fail(format!(
@@ -106,12 +110,11 @@ fn give_back(context: &SlotContext, now: Instant) {
     if context.jobs.is_empty() && context.displaced.is_empty() {
         return;
     }
-    let runs_for = |running: &Arc<RunningJob>| now.saturating_duration_since(running.started);
     let slots = lock(&context.state.slots).clone();
     // `None`: a slot is free and takes the waiting jobs.
     let slow: Option<Vec<Duration>> = slots
         .iter()
-        .map(|slot_state| lock(&slot_state.running).as_ref().map(runs_for))
+        .map(|slot_state| Some(now.saturating_duration_since(slot_state.running_since()?)))
         .collect();
     let Some(least) = slow.and_then(|slow| slow.into_iter().min()) else {
         return;
@@ -122,25 +125,88 @@ fn give_back(context: &SlotContext, now: Instant) {
     // First, or the fetcher claims them again.
     context.state.raise_run_time(least);
     let waiting = context.displaced.try_iter().chain(context.jobs.try_iter());
-    for claimed in waiting.flatten() {
-        slot::return_unstarted(context, &claimed);
+    for chunk in waiting {
+        let (jobs, counted) = match chunk {
+            Chunk::OneByOne(jobs) => {
+                let counted = jobs.len();
+                (jobs, counted)
+            }
+            // A batch counts as one job.
+            Chunk::Together(jobs) => (jobs, 1),
+        };
+        for claimed in &jobs {
+            slot::return_unstarted(context, claimed);
+        }
+        (0..counted).for_each(|_| context.state.count_finished(None));
     }
 }
 
-/// Returns the slots that run a job, so that no lock is held while they are handled.
-fn running(context: &SlotContext) -> Vec<(Arc<SlotState>, Arc<RunningJob>)> {
+/// Returns the slots that run something, so that no lock is held while they are handled.
+fn running(context: &SlotContext) -> Vec<RunningSlot> {
     let slots = lock(&context.state.slots);
-    let with_job = |slot_state: &Arc<SlotState>| {
-        let running = lock(&slot_state.running).clone()?;
-        Some((Arc::clone(slot_state), running))
+    let with_jobs = |slot_state: &Arc<SlotState>| {
+        let jobs = lock(&slot_state.running).clone();
+        Some(RunningSlot {
+            first: Arc::clone(jobs.first()?),
+            jobs,
+            slot_state: Arc::clone(slot_state),
+        })
     };
-    slots.iter().filter_map(with_job).collect()
+    slots.iter().filter_map(with_jobs).collect()
+}
+
+/// A slot with its running job, or with the jobs of its batch.
+struct RunningSlot {
+    slot_state: Arc<SlotState>,
+    /// The first job of the batch. All have the same deadline.
+    first: Arc<RunningJob>,
+    jobs: Vec<Arc<RunningJob>>,
+}
+
+impl RunningSlot {
+    fn cancel(&self) {
+        for running in &self.jobs {
+            running.signal.cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks the slot as replaced. Returns whether it was.
+    fn replace(&self) -> bool {
+        let (first, others) = (&self.first, self.jobs.iter().skip(1));
+        for running in others {
+            running.signal.replaced.store(true, Ordering::Release);
+        }
+        first.signal.replaced.swap(true, Ordering::AcqRel)
+    }
+
+    /// Judges the jobs that have not ended. What a handler has decided about a job of a batch stands.
+    fn conclude(&self, context: &SlotContext, now: Instant) {
+        let run_time = share(self.first.started, self.jobs.len(), now);
+        let mut counted = None;
+        for running in &self.jobs {
+            let is_ours = running.overrun == Overrun::GiveAway
+                && !running.signal.given_away.swap(true, Ordering::AcqRel);
+            // The one who takes the first job counts the end of the batch.
+            counted.get_or_insert(is_ours);
+            if is_ours {
+                let ended = EndedAttempt::decided(&running.signal, run_time, now);
+                let ended = ended.unwrap_or_else(|| {
+                    EndedAttempt::of(Outcome::TimedOut(running.deadline), run_time, now)
+                });
+                slot::conclude(context, &self.slot_state, running, ended);
+            }
+        }
+        if counted == Some(true) {
+            let ran = now.saturating_duration_since(self.first.started);
+            context.state.count_finished(Some(ran));
+        }
+    }
 }
 
 /// Returns how many handlers still run in replaced slots.
 fn overdue(context: &SlotContext) -> usize {
     running(context)
         .iter()
-        .filter(|(_, running)| running.signal.replaced.load(Ordering::Relaxed))
+        .filter(|slot| slot.first.signal.replaced.load(Ordering::Relaxed))
         .count()
 }

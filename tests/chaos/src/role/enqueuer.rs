@@ -352,7 +352,7 @@ impl Enqueuer<'_> {
 fn answer(enqueued: Enqueued) -> i64 {
     match enqueued {
         Enqueued::New(id) => id.get(),
-        Enqueued::Existing(id) => -id.get(),
+        Enqueued::Existing(id) | Enqueued::Replaced(id) => -id.get(),
     }
 }
 

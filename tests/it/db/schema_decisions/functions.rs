@@ -91,6 +91,7 @@ fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
 fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
+free_started_keys        invoker volatile  pinned any       -
 full_history             invoker stable    pinned any       -
 grant_metric_slots       invoker volatile  pinned any       -
 grant_metrics            invoker volatile  pinned any       -
@@ -191,6 +192,8 @@ reopen                   invoker volatile  pinned any       -
 reopen_captured          invoker volatile  pinned any       -
 reopen_discarded         invoker volatile  pinned any       -
 reopen_letters           invoker volatile  pinned any       -
+replace_keys             invoker volatile  pinned any       -
+replace_waiting          definer volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 require_read_committed   invoker volatile  pinned any       -
 restore_archived         definer volatile  pinned rows      -
 restore_letter           invoker volatile  pinned any       -

@@ -34,6 +34,19 @@ pub(crate) fn demand(wanted: usize, in_hand: usize) -> usize {
     }
 }
 
+/// Returns how many jobs to claim if some of them run in batches, where `demand` is the demand with
+/// each batch counted as one job.
+///
+/// `missing` jobs would fill the batches that are being gathered. `size` is the size of the batches
+/// of the last claim: a free slot may take another one.
+pub(crate) fn with_batches(demand: usize, missing: usize, size: usize) -> usize {
+    let opened = match demand {
+        0 => 0,
+        _ => demand.max(size),
+    };
+    missing.max(opened).min(MAX_BATCH)
+}
+
 /// The maximum number of jobs of a chunk.
 const MAX_CHUNK: usize = 32;
 /// Jobs that run at least this long reach the slots one by one.
@@ -100,6 +113,24 @@ mod tests {
         assert_eq!(demand(1, 1), 0);
         assert_eq!(demand(8, 9), 0);
         assert_eq!(demand(1008, 8), MAX_BATCH);
+    }
+
+    #[test]
+    fn a_batch_is_filled_even_if_no_slot_is_free() {
+        for (demand, missing, size, expected) in [
+            (0, 0, 100, 0),
+            (1, 0, 100, 100),
+            (1, 0, 0, 1),
+            (0, 30, 100, 30),
+            (0, 30, 0, 30),
+            (2, 30, 100, 100),
+            (200, 30, 100, 200),
+            (1, 0, 5000, MAX_BATCH),
+            (0, 5000, 0, MAX_BATCH),
+        ] {
+            let claimed = with_batches(demand, missing, size);
+            assert_eq!(claimed, expected, "{demand} {missing} {size}");
+        }
     }
 
     #[test]

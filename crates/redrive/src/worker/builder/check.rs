@@ -25,6 +25,9 @@ impl WorkerBuilder {
         if self.handlers.is_empty() {
             return reject("has no handler".to_owned());
         }
+        if let Some(problem) = self.batch_problem() {
+            return reject(problem);
+        }
         if !(1..=limits::MAX_SLOTS).contains(&self.slots) {
             return reject(format!(
                 "has {} slots; it must have 1 to 10,000",
@@ -107,5 +110,23 @@ impl WorkerBuilder {
             ));
         }
         Ok(())
+    }
+
+    /// Returns what is wrong with the rule of a batch handler.
+    fn batch_problem(&self) -> Option<String> {
+        self.handlers.rules().find_map(|(kind, rule)| {
+            if !(1..=limits::MAX_BATCH_SIZE).contains(&rule.size) {
+                return Some(format!(
+                    "has batches of {} jobs of kind `{kind}`; they must have 1 to 1,000",
+                    rule.size
+                ));
+            }
+            (rule.linger > limits::MAX_LINGER).then(|| {
+                format!(
+                    "lets batches of kind `{kind}` linger for {:?}; it must be 0 to 1 min",
+                    rule.linger
+                )
+            })
+        })
     }
 }

@@ -9,15 +9,18 @@ use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
 use crate::pipeline::claim::search::Search;
-use crate::pipeline::claim::{Suspects, WorkerId};
+use crate::pipeline::claim::{ClaimedJob, Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
-use crate::sync::channel::bounded;
+use crate::sync::channel::{Sender, bounded};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::flood::FloodGuard;
+use crate::worker::gatherer::{self, GathererContext};
 use crate::worker::latch::Latch;
 use crate::worker::second_fetcher::SecondFetcher;
+use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext};
+use crate::worker::slot_state::Chunk;
 use crate::worker::state::{Config, State};
 use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
@@ -55,16 +58,7 @@ impl WorkerBuilder {
         #[cfg(panic = "abort")]
         log::error!("this program is built with panic=abort: a panicking handler ends the process");
 
-        let identity = WorkerIdentity {
-            id: WorkerId(Uuid::new_v4()),
-            host: host().into(),
-            version: self
-                .version
-                .take()
-                .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
-                .into(),
-            pid: std::process::id().cast_signed(),
-        };
+        let identity = self.identity();
         let config = Config {
             poll: self.poll_every(),
             queue: self.queue,
@@ -107,9 +101,10 @@ impl WorkerBuilder {
         for _ in 0..state.config.slots {
             slot::start(&context)?;
         }
-        let dispatcher = Dispatcher { jobs };
+        let (gather, gatherer) = gathering(&state, &jobs, &settle).unzip();
+        let dispatcher = Dispatcher { jobs, gather };
         let (claimer, second) = claimers(&state, &db, fetcher_db, &dispatcher)?;
-        let threads = vec![
+        let mut started = vec![
             threads::start(&state, "settler", {
                 let (state, wake) = (Arc::clone(&state), wake.clone());
                 move || settler::work(&state, settler_db, &messages, &wake)
@@ -132,6 +127,11 @@ impl WorkerBuilder {
                 }
             })?,
         ];
+        if let Some(gatherer) = gatherer {
+            let shared = Arc::clone(&state);
+            let gather = move || gatherer::work(&shared, &gatherer);
+            started.push(threads::start(&state, "gatherer", gather)?);
+        }
         // Not joined: it ends at its next check.
         threads::start(&state, "watchdog", move || {
             watchdog::work(&context, &over, &wakers.busy);
@@ -147,9 +147,41 @@ impl WorkerBuilder {
             left,
             over: Arc::new(end),
             claimed_last,
-            threads,
+            threads: started,
         })
     }
+}
+
+impl WorkerBuilder {
+    /// Returns the identity of a new worker.
+    fn identity(&mut self) -> WorkerIdentity {
+        WorkerIdentity {
+            id: WorkerId(Uuid::new_v4()),
+            host: host().into(),
+            version: self
+                .version
+                .take()
+                .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
+                .into(),
+            pid: std::process::id().cast_signed(),
+        }
+    }
+}
+
+/// Returns the channels of the gatherer, if there are batch handlers.
+fn gathering(
+    state: &State,
+    jobs: &Sender<Chunk>,
+    settle: &Sender<Message>,
+) -> Option<(Sender<Vec<ClaimedJob>>, GathererContext)> {
+    state.config.handlers.rules().next()?;
+    let (gather, claimed) = bounded(JOBS_IN_CHANNEL);
+    let gatherer = GathererContext {
+        claimed,
+        jobs: jobs.clone(),
+        settle: settle.clone(),
+    };
+    Some((gather, gatherer))
 }
 
 /// Returns the claimers of both fetchers. The second connects when it first claims.

@@ -1,0 +1,43 @@
+//! Decisions: what the handler of a batch says about one of its jobs, kept until the batch ends.
+
+use std::sync::PoisonError;
+
+use crate::job::failure::Failure;
+use crate::job::follow_up::FollowUp;
+use crate::sync::Mutex;
+
+/// How the handler of a batch ended one of its jobs.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// The job is done, with the follow-ups that it had by then.
+    Done(Vec<FollowUp>),
+    /// The attempt failed.
+    Failed(Failure),
+}
+
+/// The last decision about a job. The handler may change it until the batch ends.
+#[derive(Debug, Default)]
+pub(crate) struct LastDecision(Mutex<Option<Box<Decision>>>);
+
+impl LastDecision {
+    /// Records that the attempt failed.
+    pub(crate) fn failed(&self, failure: Failure) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Box::new(Decision::Failed(failure)));
+    }
+
+    /// Records that the job is done. Repeated calls add follow-ups.
+    pub(crate) fn done(&self, added: Vec<FollowUp>) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_deref_mut() {
+            Some(Decision::Done(follow_ups)) => follow_ups.extend(added),
+            Some(Decision::Failed(_)) | None => *last = Some(Box::new(Decision::Done(added))),
+        }
+    }
+
+    /// Takes the decision.
+    pub(crate) fn take(&self) -> Option<Decision> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take().map(|decision| *decision)
+    }
+}

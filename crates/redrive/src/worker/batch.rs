@@ -1,0 +1,145 @@
+//! Batches, as their handlers receive them, and their settings.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::job::failure::Failure;
+use crate::job::job::Job;
+use crate::worker::handlers::HandlerOptions;
+use crate::worker::limits;
+
+/// Settings for the batches of one kind; see [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
+#[derive(Clone, Debug)]
+pub struct BatchOptions {
+    pub(super) size: usize,
+    pub(super) linger: Duration,
+    pub(super) on_failure: OnFailure,
+    pub(super) handler: HandlerOptions,
+}
+
+impl BatchOptions {
+    /// Returns options for batches of up to `size` jobs.
+    ///
+    /// Accepts 1 to 1,000 jobs. A batch also starts when its payloads have 8 MiB together.
+    pub fn new(size: usize) -> BatchOptions {
+        BatchOptions {
+            size,
+            linger: limits::DEFAULT_LINGER,
+            on_failure: OnFailure::Split,
+            handler: HandlerOptions::new(),
+        }
+    }
+
+    /// Sets how long the first job of a batch waits for more jobs.
+    ///
+    /// Defaults to 100 milliseconds. Accepts 0 to 1 minute. With 0, a batch has the jobs of one
+    /// claim. The worker holds and renews the leases of the jobs that wait; a stop releases them
+    /// without charging an attempt.
+    #[must_use]
+    pub fn linger(mut self, linger: Duration) -> BatchOptions {
+        self.linger = linger;
+        self
+    }
+
+    /// Sets how the jobs of a failed batch run again. Defaults to [`OnFailure::Split`].
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> BatchOptions {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Sets the backoff, the deadline and the dependency. Each defaults to the worker's.
+    ///
+    /// The deadline applies to the whole batch.
+    #[must_use]
+    pub fn handler(mut self, options: HandlerOptions) -> BatchOptions {
+        self.handler = options;
+        self
+    }
+}
+
+/// How jobs run again after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Each alone, in a batch of one job. After the first failure of a batch, the next attempt
+    /// therefore separates a bad job from the others.
+    Split,
+    /// In batches, like new jobs.
+    Together,
+}
+
+/// The jobs of one kind that a handler receives together.
+#[derive(Debug)]
+pub struct Batch<P> {
+    pub(super) jobs: Vec<BatchJob<P>>,
+}
+
+impl<P> Batch<P> {
+    /// Returns a batch outside of any queue, for tests that call a handler directly.
+    ///
+    /// Each job is a [`Job::sample`].
+    pub fn sample(payloads: impl IntoIterator<Item = P>) -> Batch<P> {
+        let jobs = payloads.into_iter().map(Job::sample);
+        Batch {
+            jobs: jobs.map(BatchJob).collect(),
+        }
+    }
+
+    /// Returns the jobs, in the order of the claim. There is at least one.
+    pub fn jobs(&self) -> &[BatchJob<P>] {
+        &self.jobs
+    }
+
+    /// Returns an iterator over the jobs.
+    pub fn iter(&self) -> std::slice::Iter<'_, BatchJob<P>> {
+        self.jobs.iter()
+    }
+
+    /// Returns whether the handler should end soon: the deadline passed, the worker stops, its leases
+    /// may be lost, or an operator cancelled every job. See [`Job::is_cancelled`].
+    pub fn is_cancelled(&self) -> bool {
+        self.jobs.iter().all(|job| job.is_cancelled())
+    }
+}
+
+impl<'a, P> IntoIterator for &'a Batch<P> {
+    type Item = &'a BatchJob<P>;
+    type IntoIter = std::slice::Iter<'a, BatchJob<P>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// A job of a [`Batch`]: a [`Job`] whose handler may decide about it before the batch ends.
+///
+/// The last call of [`done`](BatchJob::done) or [`fail`](BatchJob::fail) decides. The end of the
+/// handler decides about the other jobs: they are done if it returns `Ok`, and fail with its error,
+/// its panic or its deadline otherwise. All verdicts are stored when the batch ends.
+#[derive(Debug)]
+pub struct BatchJob<P>(pub(super) Job<P>);
+
+impl<P> BatchJob<P> {
+    /// Decides that the job is done, also if the batch fails afterwards.
+    ///
+    /// Add its follow-ups before: if the batch exceeds its deadline, later ones are dropped.
+    pub fn done(&self) {
+        self.0.signal.decision.done(self.0.follow_ups.take());
+    }
+
+    /// Decides that the attempt of this job failed. The other jobs are not affected.
+    ///
+    /// Takes a [`Failure`] or any error, which asks for a retry.
+    pub fn fail(&self, failure: impl Into<Failure>) {
+        self.0.signal.decision.failed(failure.into());
+    }
+}
+
+impl<P> Deref for BatchJob<P> {
+    type Target = Job<P>;
+
+    fn deref(&self) -> &Job<P> {
+        &self.0
+    }
+}

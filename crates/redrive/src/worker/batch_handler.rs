@@ -1,0 +1,126 @@
+//! Runs the handler of a batch, and finds the outcome of each job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::job::backoff::Backoff;
+use crate::job::decision::Decision;
+use crate::job::failure::Failure;
+use crate::job::follow_up::FollowUp;
+use crate::job::job::Signal;
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::outcome::Outcome;
+use crate::worker::batch::{Batch, BatchJob, BatchOptions};
+use crate::worker::gathering::BatchRule;
+use crate::worker::handlers::{HandlerOptions, decode};
+
+/// How a job of a batch ended: its outcome, and the follow-ups of a success.
+pub(crate) type JobEnd = (Outcome, Vec<FollowUp>);
+
+type BatchFn = Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync>;
+
+/// The handler of the batches of a kind, and its settings.
+#[derive(Clone)]
+pub(crate) struct BatchHandler {
+    call: BatchFn,
+    pub(crate) rule: BatchRule,
+    pub(super) options: HandlerOptions,
+}
+
+impl BatchHandler {
+    /// Runs jobs together. Returns their ends in the same order.
+    pub(crate) fn attempt(&self, jobs: Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> {
+        (self.call)(jobs)
+    }
+
+    pub(crate) fn backoff<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
+        self.options.backoff.as_ref().unwrap_or(default)
+    }
+
+    pub(crate) fn deadline(&self, default: Duration) -> Duration {
+        self.options.deadline.unwrap_or(default)
+    }
+}
+
+/// Returns a handler of batches of decoded payloads.
+pub(crate) fn batch<P, F>(options: BatchOptions, function: F) -> BatchHandler
+where
+    P: DeserializeOwned + 'static,
+    F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    let call = move |jobs: Vec<(ClaimedJob, Arc<Signal>)>| {
+        let mut undecodable = Vec::with_capacity(jobs.len());
+        let mut batch = Batch { jobs: Vec::new() };
+        for (claimed, signal) in jobs {
+            undecodable.push(match decode::<P>(claimed, signal) {
+                Ok(job) => {
+                    batch.jobs.push(BatchJob(job));
+                    None
+                }
+                Err(report) => Some(Outcome::Undecodable(report)),
+            });
+        }
+        let mut ends = run(batch, &function).into_iter();
+        let end = |outcome: Option<Outcome>| match outcome {
+            Some(outcome) => Some((outcome, Vec::new())),
+            None => ends.next(),
+        };
+        undecodable.into_iter().filter_map(end).collect()
+    };
+    BatchHandler {
+        call: Arc::new(call),
+        rule: BatchRule {
+            size: options.size,
+            linger: options.linger,
+            on_failure: options.on_failure,
+        },
+        options: options.handler,
+    }
+}
+
+/// Runs the handler, unless no payload could be decoded.
+fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) -> Vec<JobEnd> {
+    if batch.jobs.is_empty() {
+        return Vec::new();
+    }
+    let ran = run_handler(|| function(&batch));
+    let of_jobs: Vec<_> = batch
+        .jobs
+        .iter()
+        .map(|job| (job.0.signal.decision.take(), job.0.follow_ups.take()))
+        .collect();
+    // A panic in Drop counts as a panic of the handler.
+    let dropped = run_handler(|| {
+        drop(batch);
+        Ok(())
+    });
+    let of_batch = match dropped {
+        panicked @ Outcome::Panicked(_) => panicked,
+        Outcome::Done
+        | Outcome::Failed(_)
+        | Outcome::Undecodable(_)
+        | Outcome::Unhandled(_)
+        | Outcome::Expired(_)
+        | Outcome::TimedOut(_) => ran,
+    };
+    of_jobs
+        .into_iter()
+        .map(|(decision, follow_ups)| end_of(decision, follow_ups, &of_batch))
+        .collect()
+}
+
+/// Returns the end of a job: what the handler said about it or, if it said nothing, how the batch ended.
+fn end_of(decision: Option<Decision>, added: Vec<FollowUp>, of_batch: &Outcome) -> JobEnd {
+    match (decision, of_batch) {
+        (Some(Decision::Failed(failure)), _) => (Outcome::Failed(failure), Vec::new()),
+        (Some(Decision::Done(mut follow_ups)), _) => {
+            follow_ups.extend(added);
+            (Outcome::Done, follow_ups)
+        }
+        (None, Outcome::Done) => (Outcome::Done, added),
+        (None, failed) => (failed.clone(), Vec::new()),
+    }
+}

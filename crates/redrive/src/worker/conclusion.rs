@@ -1,0 +1,156 @@
+//! Turns the end of an attempt into a settlement: the verdict, and what the breakers make of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::job::death_cause::DeathCause;
+use crate::job::decision::Decision;
+use crate::job::follow_up::FollowUp;
+use crate::job::job::Signal;
+use crate::job::payload::Json;
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::outcome::Outcome;
+use crate::pipeline::settlement::Settlement;
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
+use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
+use crate::worker::latch::lock;
+use crate::worker::slot_state::RunningJob;
+use crate::worker::state::State;
+
+/// The end of an attempt at `now`. Only a success has follow-ups.
+pub(crate) struct EndedAttempt {
+    pub(crate) outcome: Outcome,
+    pub(crate) follow_ups: Vec<FollowUp>,
+    pub(crate) run_time: Duration,
+    pub(crate) now: Instant,
+}
+
+impl EndedAttempt {
+    /// An end without follow-ups.
+    pub(crate) fn of(outcome: Outcome, run_time: Duration, now: Instant) -> EndedAttempt {
+        EndedAttempt {
+            outcome,
+            follow_ups: Vec::new(),
+            run_time,
+            now,
+        }
+    }
+
+    /// The end of a job of a running batch that the handler has decided about.
+    pub(crate) fn decided(
+        signal: &Signal,
+        run_time: Duration,
+        now: Instant,
+    ) -> Option<EndedAttempt> {
+        let (outcome, follow_ups) = match signal.decision.take()? {
+            Decision::Done(follow_ups) => (Outcome::Done, follow_ups),
+            Decision::Failed(failure) => (Outcome::Failed(failure), Vec::new()),
+        };
+        Some(EndedAttempt {
+            outcome,
+            follow_ups,
+            run_time,
+            now,
+        })
+    }
+}
+
+/// Returns the run time of each job of a batch: its share, so that the sum of all is the time of the
+/// slot.
+pub(crate) fn share(started: Instant, jobs: usize, now: Instant) -> Duration {
+    let ran = now.saturating_duration_since(started);
+    match u32::try_from(jobs) {
+        Ok(0 | 1) | Err(_) => ran,
+        Ok(jobs) => ran / jobs,
+    }
+}
+
+/// Judges the end of an attempt. Returns the settlement, and changes of breakers to send after it.
+pub(crate) fn conclude(
+    state: &State,
+    running: &RunningJob,
+    ended: EndedAttempt,
+) -> (Settlement, Vec<BreakerReport>) {
+    let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
+    let failed = ended.outcome.classify();
+    let breakers = &state.breakers;
+    let attempt = match &failed {
+        None => AttemptEnd::Done,
+        Some(failed) if failed.is_outage() => AttemptEnd::Outage {
+            dependency: failed.dependency.as_deref(),
+            message: &failed.report.message,
+        },
+        Some(_) => AttemptEnd::Other,
+    };
+    let reports = breakers.note(lease, kind, attempt, now);
+    let outage = failed.as_ref().filter(|failed| failed.is_outage());
+    let park = outage.map_or(Duration::ZERO, |failed| {
+        breakers.park(kind, failed.dependency.as_deref())
+    });
+    let in_outage = outage.is_some();
+    let cause = failed.as_ref().and_then(|failed| failed.cause);
+    let verdict = judge(
+        failed,
+        &JudgeContext {
+            attempt: running.meta.attempt,
+            max_attempts: running.meta.max_attempts,
+            cancelled: running.signal.by_operator.load(Ordering::Relaxed),
+            backoff: &running.backoff,
+            outage_age: running.meta.outage_age,
+            park,
+            random: fastrand::f64(),
+        },
+    );
+    let flooded = match &verdict {
+        Verdict::Dead { cause, .. } if counts_as_flood(*cause) => flood(state, now),
+        Verdict::Dead { .. }
+        | Verdict::Done
+        | Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Outage { .. } => None,
+    };
+    let checkpoint = match &verdict {
+        Verdict::Done => None,
+        Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Outage { .. }
+        | Verdict::Dead { .. } => unstored(running),
+    };
+    let settlement = Settlement {
+        lease: running.lease,
+        meta: Arc::clone(&running.meta),
+        run_time: ended.run_time,
+        verdict: match &state.config.redact {
+            Some(redact) => verdict.redacted(&**redact),
+            None => verdict,
+        },
+        in_outage,
+        cause,
+        age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
+        follow_ups: ended.follow_ups,
+        checkpoint,
+    };
+    (settlement, reports.into_iter().chain(flooded).collect())
+}
+
+/// Returns the headers of the last checkpoint, unless they are stored.
+fn unstored(running: &RunningJob) -> Option<Json> {
+    // Headers are strings, so they are valid JSON.
+    let unstored = running.signal.checkpoints.unstored().ok().flatten();
+    unstored.map(|unstored| unstored.headers)
+}
+
+/// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an
+/// operator cancelled or that was too late.
+fn counts_as_flood(cause: DeathCause) -> bool {
+    !matches!(cause, DeathCause::Manual | DeathCause::Expired)
+}
+
+/// Counts a letter. Opens the queue's breaker if the flood guard trips.
+fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
+    let mut guard = lock(&state.flood);
+    let guard = guard.as_mut()?;
+    let message = guard.is_over(now).then(|| guard.message())?;
+    state.breakers.flood(&message, now)
+}

@@ -1,0 +1,238 @@
+//! Decides which jobs run together, and when a batch starts. Pure.
+//!
+//! A batch starts when it is full, when its payloads are large enough, or when its first job has
+//! waited for the linger time. A job that may be the cause of a failure or a crash runs alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sync::Instant;
+use crate::worker::batch::OnFailure;
+
+/// A batch with this many bytes of payload is full, as is a claim.
+pub(crate) const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
+
+/// How the jobs of a kind are gathered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchRule {
+    pub(crate) size: usize,
+    pub(crate) linger: Duration,
+    pub(crate) on_failure: OnFailure,
+}
+
+/// The facts about a claimed job that may make it run alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) attempt: u32,
+    pub(crate) crashes: u32,
+    pub(crate) is_probe: bool,
+}
+
+impl BatchRule {
+    /// Whether a job runs without others: a suspect, so that it can crash only itself; a
+    /// probe, because its breaker lets nothing else run; and after a failed attempt, if failures
+    /// split batches.
+    pub(crate) fn runs_alone(&self, job: Record) -> bool {
+        let failed = job.attempt > 1 && self.on_failure == OnFailure::Split;
+        self.size == 1 || job.crashes > 0 || job.is_probe || failed
+    }
+
+    /// The rule for a job that must start soon, or its token of a rate limit is lost. Its batch starts with
+    /// the jobs that were claimed together.
+    pub(crate) fn without_linger(self) -> BatchRule {
+        BatchRule {
+            linger: Duration::ZERO,
+            ..self
+        }
+    }
+}
+
+/// The batches that are being gathered, by kind.
+#[derive(Debug)]
+pub(crate) struct Gathering<T> {
+    open: HashMap<Arc<str>, OpenBatch<T>>,
+}
+
+#[derive(Debug)]
+struct OpenBatch<T> {
+    jobs: Vec<T>,
+    bytes: usize,
+    size: usize,
+    starts_at: Instant,
+}
+
+/// The effect of adding a job.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Gathered<T> {
+    /// It is the first job of a batch.
+    Opened,
+    /// It waits with others.
+    Joined,
+    /// It completed a batch, which starts.
+    Filled(Vec<T>),
+}
+
+impl<T> Gathering<T> {
+    pub(crate) fn new() -> Gathering<T> {
+        Gathering {
+            open: HashMap::new(),
+        }
+    }
+
+    /// Adds a job with a payload of this many bytes.
+    pub(crate) fn add(
+        &mut self,
+        kind: &Arc<str>,
+        job: T,
+        bytes: usize,
+        rule: &BatchRule,
+        now: Instant,
+    ) -> Gathered<T> {
+        let batch = self
+            .open
+            .entry(Arc::clone(kind))
+            .or_insert_with(|| OpenBatch {
+                jobs: Vec::new(),
+                bytes: 0,
+                size: rule.size,
+                starts_at: now + rule.linger,
+            });
+        batch.starts_at = batch.starts_at.min(now + rule.linger);
+        batch.jobs.push(job);
+        batch.bytes = batch.bytes.saturating_add(bytes);
+        if batch.jobs.len() >= batch.size || batch.bytes >= MAX_BATCH_BYTES {
+            let filled = self.open.remove(kind);
+            return Gathered::Filled(filled.map(|batch| batch.jobs).unwrap_or_default());
+        }
+        match batch.jobs.len() {
+            1 => Gathered::Opened,
+            _ => Gathered::Joined,
+        }
+    }
+
+    /// When the next batch must start. `None`: none waits.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.open.values().map(|batch| batch.starts_at).min()
+    }
+
+    /// Takes the batches that have lingered long enough.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Vec<T>> {
+        let due = self.open.extract_if(|_, batch| batch.starts_at <= now);
+        due.map(|(_, batch)| batch.jobs).collect()
+    }
+
+    /// Takes all jobs, because the worker stops.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        let all = self.open.drain();
+        all.flat_map(|(_, batch)| batch.jobs).collect()
+    }
+
+    /// Returns how many jobs would fill all open batches.
+    pub(crate) fn missing(&self) -> usize {
+        let batches = self.open.values();
+        batches.map(|batch| batch.size - batch.jobs.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn rule(size: usize) -> BatchRule {
+        BatchRule {
+            size,
+            linger: SECOND,
+            on_failure: OnFailure::Split,
+        }
+    }
+
+    fn kind(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    #[test]
+    fn a_batch_starts_when_it_is_full() {
+        let (mut gathering, now) = (Gathering::new(), Instant::now());
+        let mut add = |job: u32| gathering.add(&kind("a"), job, 10, &rule(3), now);
+        assert_eq!(add(1), Gathered::Opened);
+        assert_eq!(add(2), Gathered::Joined);
+        assert_eq!(add(3), Gathered::Filled(vec![1, 2, 3]));
+        assert_eq!(add(4), Gathered::Opened);
+        assert_eq!(gathering.missing(), 2);
+        assert_eq!(gathering.take_all(), [4]);
+        assert_eq!((gathering.missing(), gathering.next_due()), (0, None));
+    }
+
+    #[test]
+    fn a_batch_starts_when_its_first_job_has_lingered() {
+        let (mut gathering, start) = (Gathering::new(), Instant::now());
+        gathering.add(&kind("a"), 1, 10, &rule(3), start);
+        gathering.add(&kind("a"), 2, 10, &rule(3), start + SECOND / 2);
+        gathering.add(&kind("b"), 3, 10, &rule(3), start + SECOND / 4);
+        assert_eq!(gathering.missing(), 1 + 2);
+        assert_eq!(gathering.next_due(), Some(start + SECOND));
+        let early = start + SECOND.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(gathering.take_due(early), [[0; 0]; 0]);
+        assert_eq!(gathering.take_due(start + SECOND), [[1, 2]]);
+        assert_eq!(gathering.next_due(), Some(start + SECOND * 5 / 4));
+        assert_eq!(gathering.take_due(start + SECOND * 2), [[3]]);
+        assert_eq!(gathering.next_due(), None);
+    }
+
+    #[test]
+    fn a_job_that_must_start_soon_lets_its_batch_start() {
+        let (mut gathering, now) = (Gathering::new(), Instant::now());
+        gathering.add(&kind("a"), 1, 10, &rule(3), now);
+        assert_eq!(gathering.take_due(now), [[0; 0]; 0]);
+        gathering.add(&kind("a"), 2, 10, &rule(3).without_linger(), now);
+        assert_eq!(gathering.take_due(now), [[1, 2]]);
+    }
+
+    #[test]
+    fn a_batch_starts_when_its_payloads_are_large() {
+        let (mut gathering, now) = (Gathering::new(), Instant::now());
+        let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, &rule(10), now);
+        assert_eq!(add(1, MAX_BATCH_BYTES - 1), Gathered::Opened);
+        assert_eq!(add(2, 1), Gathered::Filled(vec![1, 2]));
+        assert_eq!(add(3, usize::MAX), Gathered::Filled(vec![3]));
+    }
+
+    #[test]
+    fn suspects_probes_and_split_jobs_run_alone() {
+        let fresh = Record {
+            attempt: 1,
+            crashes: 0,
+            is_probe: false,
+        };
+        let retried = Record {
+            attempt: 2,
+            ..fresh
+        };
+        let suspect = Record {
+            crashes: 1,
+            ..fresh
+        };
+        let probe = Record {
+            is_probe: true,
+            ..fresh
+        };
+        let together = BatchRule {
+            on_failure: OnFailure::Together,
+            ..rule(9)
+        };
+        for (rule, job, alone) in [
+            (rule(9), fresh, false),
+            (rule(1), fresh, true),
+            (rule(9), retried, true),
+            (together, retried, false),
+            (together, suspect, true),
+            (together, probe, true),
+            (together, fresh, false),
+        ] {
+            assert_eq!(rule.runs_alone(job), alone, "{rule:?} {job:?}");
+        }
+    }
+}

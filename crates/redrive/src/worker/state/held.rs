@@ -1,0 +1,58 @@
+//! Tracks the leases that a worker holds, and the suspects among their jobs.
+
+use std::collections::HashMap;
+
+use super::State;
+use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
+use crate::worker::latch::lock;
+
+impl State {
+    /// Records the leases of claimed jobs, before the next claim and before their verdicts.
+    pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
+        let mut held = lock(&self.held);
+        for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
+            let [first, ..] = jobs else { continue };
+            let lease = held.entry(first.lease).or_default();
+            lease.jobs += jobs.len();
+            // Each suspect has a separate lease.
+            lease.suspicion = first.suspicion();
+        }
+    }
+
+    /// Returns the number of jobs that a held lease was claimed with.
+    pub(crate) fn jobs_of(&self, lease: LeaseId) -> Option<usize> {
+        lock(&self.held).get(&lease).map(|held| held.jobs)
+    }
+
+    /// Returns the suspects that may be claimed next to those held. Those held count until their
+    /// outcomes are stored, because a crash counts against them until then.
+    pub(crate) fn suspects(&self) -> Suspects {
+        match highest(&lock(&self.held)) {
+            Suspicion::None => Suspects::Any,
+            Suspicion::Suspect => Suspects::Several,
+            Suspicion::LastChance => Suspects::Leave,
+        }
+    }
+
+    /// Forgets leases. Returns whether the last suspect was among them.
+    pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
+        let mut held = lock(&self.held);
+        let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
+        let forgotten = forgotten.map(|lease| lease.suspicion).max();
+        forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
+    }
+}
+
+/// A lease that this process holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HeldLease {
+    /// The number of jobs that were claimed with it.
+    jobs: usize,
+    suspicion: Suspicion,
+}
+
+/// Returns the highest suspicion against a held lease.
+fn highest(held: &HashMap<LeaseId, HeldLease>) -> Suspicion {
+    let suspicions = held.values().map(|lease| lease.suspicion);
+    suspicions.max().unwrap_or_default()
+}

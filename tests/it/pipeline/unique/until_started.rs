@@ -1,0 +1,129 @@
+//! Keys that a job holds only until a worker takes it.
+
+use std::time::Duration;
+
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, Replace};
+use redrive_tests::{Gate, Order, TestDatabase, counted, drained, letters_in, stop, worker};
+
+use super::{held, inserted, order};
+
+fn until_started(number: i64) -> NewJob {
+    order(number).unique("a").until_started()
+}
+
+#[test]
+fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    // A claim reads the whole lease, so both jobs start together.
+    let first = queue
+        .enqueue_jobs(&[until_started(1), order(2).unique("b"), order(3)])
+        .unwrap();
+    assert_eq!(
+        queue.enqueue_job(until_started(4)).unwrap(),
+        Enqueued::Existing(first[0].id()),
+        "it waits"
+    );
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(3)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(3);
+    assert_eq!(held(&test), [("b".to_owned(), first[1].id())]);
+    let change = until_started(5).delay(Duration::from_hours(1));
+    let second = inserted(queue.enqueue_job(change.replace(Replace::Both)).unwrap());
+    let change = until_started(6).replace(Replace::Both);
+    assert_eq!(
+        queue.enqueue_job(change).unwrap(),
+        Enqueued::Replaced(second),
+        "the waiting job, not the running one"
+    );
+    gate.open();
+    counted(&worker, "all done", |counts| counts.done == 4);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!(held(&test), []);
+}
+
+#[test]
+fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let failing = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            let hour = Duration::from_hours(1);
+            match (job.payload().number, job.attempt()) {
+                (1, _) => Err(Failure::retry("once more").after(hour)),
+                _ => Err(Failure::reject("broken")),
+            }
+        })
+        .start()
+        .unwrap();
+    let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
+    counted(&failing, "a retry", |counts| counts.retried == 1);
+    assert_eq!(held(&test), [], "a retry");
+    let dead = inserted(queue.enqueue_job(until_started(2)).unwrap());
+    counted(&failing, "a letter", |counts| counts.dead == 1);
+    stop(failing);
+    assert_eq!(held(&test), []);
+
+    let of_queue = || LetterFilter::new().queue("orders");
+    let redriven = db.dlq().redrive(&of_queue(), &Operator::default()).unwrap();
+    assert_eq!(redriven.redriven, [dead]);
+    assert_eq!(
+        queue.enqueue_job(until_started(3)).unwrap(),
+        Enqueued::Existing(dead),
+        "the redriven job waits"
+    );
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    assert_eq!(held(&test), [], "the redriven job has started");
+    gate.open();
+    counted(&worker, "the redriven job to be done", |counts| {
+        counts.done == 1
+    });
+    stop(worker);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 0);
+    db.admin().cancel(retried).unwrap();
+    assert_eq!(held(&test), []);
+}
+
+#[test]
+fn a_consumer_of_letters_frees_the_key_with_its_claim() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    let dead = inserted(queue.enqueue_job(until_started(1)).unwrap());
+    counted(&worker, "a letter", |counts| counts.dead == 1);
+    stop(worker);
+    let of_queue = LetterFilter::new().queue("orders");
+    let dlq = queue.database().dlq();
+    dlq.redrive(&of_queue, &Operator::default()).unwrap();
+    assert_eq!(held(&test), [("a".to_owned(), dead)]);
+    let claim = "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id = $1";
+    let claimed = test.client().execute(claim, &[&dead.get()]).unwrap();
+    assert_eq!((claimed, held(&test)), (1, vec![]));
+}

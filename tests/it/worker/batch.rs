@@ -1,0 +1,219 @@
+//! Batches: jobs that a handler receives together, with a verdict for each.
+
+mod failures;
+mod interrupted;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue};
+use redrive_tests::{
+    Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until,
+    worker,
+};
+
+/// Longer than any test: a batch with this linger starts only when it is full.
+const LONG: Duration = Duration::from_mins(1);
+
+/// The numbers of the orders of each batch, in the order of their starts.
+#[derive(Clone, Default)]
+struct Batches(Arc<Mutex<Vec<Vec<i64>>>>);
+
+impl Batches {
+    fn note(&self, batch: &Batch<Order>) {
+        let numbers = batch.jobs().iter().map(|job| job.payload().number);
+        self.0.lock().unwrap().push(numbers.collect());
+    }
+
+    fn all(&self) -> Vec<Vec<i64>> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.all().iter().map(Vec::len).collect()
+    }
+
+    /// Returns a handler that notes its batches.
+    fn handler(&self) -> impl Fn(&Batch<Order>) -> Result<(), Failure> + Send + Sync + 'static {
+        let batches = self.clone();
+        move |batch| {
+            batches.note(batch);
+            Ok(())
+        }
+    }
+}
+
+/// Waits until the worker has claimed this many jobs.
+fn leased(queue: &Queue, jobs: u64) {
+    wait_until("the jobs to be leased", SOON, || {
+        stats(queue.database(), queue.name()).is_some_and(|stats| stats.leased == jobs)
+    });
+}
+
+#[test]
+fn full_batches_start_at_once_in_the_order_of_the_claim() {
+    // A worker with another handler first has to learn that the queue has jobs for batches.
+    for with_others in [false, true] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        queue.enqueue_many(&Order::up_to(300)).unwrap();
+        let batches = Batches::default();
+        let mut builder =
+            worker(&queue).handle_batch(BatchOptions::new(100).linger(LONG), batches.handler());
+        if with_others {
+            builder = builder.handle(|_: &Job<Finish>| Ok(()));
+        }
+        let worker = builder.start().unwrap();
+        counted(&worker, "300 done", |counts| counts.done == 300);
+        drained(&queue);
+        assert_eq!(stop(worker).stats.retried, 0);
+        let expected: Vec<Vec<i64>> = [1..=100, 101..=200, 201..=300].map(Vec::from_iter).into();
+        assert_eq!(batches.all(), expected, "with others: {with_others}");
+    }
+}
+
+#[test]
+fn a_batch_waits_for_jobs_that_are_enqueued_one_by_one() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let batches = Batches::default();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle_batch(BatchOptions::new(3).linger(LONG), batches.handler())
+        .start()
+        .unwrap();
+    for number in 1..=2 {
+        queue.enqueue(&Order { number }).unwrap();
+    }
+    leased(&queue, 2);
+    assert_eq!(batches.all(), [[0; 0]; 0]);
+    assert!(!worker.is_idle());
+    queue.enqueue(&Order { number: 3 }).unwrap();
+    counted(&worker, "3 done", |counts| counts.done == 3);
+    assert_eq!(batches.all(), [[1, 2, 3]]);
+    wait_until("the worker to be idle", SOON, || worker.is_idle());
+    stop(worker);
+}
+
+#[test]
+fn a_batch_that_is_not_full_starts_after_the_linger_time() {
+    for linger in [Duration::ZERO, Duration::from_millis(20)] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        queue.enqueue_many(&Order::up_to(7)).unwrap();
+        let batches = Batches::default();
+        let worker = worker(&queue)
+            .handle_batch(BatchOptions::new(1000).linger(linger), batches.handler())
+            .start()
+            .unwrap();
+        counted(&worker, "7 done", |counts| counts.done == 7);
+        stop(worker);
+        assert_eq!(batches.sizes(), [7], "{linger:?}");
+    }
+}
+
+#[test]
+fn a_batch_with_large_payloads_starts_before_it_is_full() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let text = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+    for _ in 0..8 {
+        queue
+            .enqueue_job(NewJob::raw("text", &text).unwrap())
+            .unwrap();
+    }
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(1000).linger(LONG), |_: &Batch<Text>| {
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "8 done", |counts| counts.done == 8);
+    stop(worker);
+}
+
+/// A payload that is a text.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+struct Text(String);
+
+impl redrive::Payload for Text {
+    const KIND: &'static str = "text";
+}
+
+#[test]
+fn single_jobs_run_beside_batches() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (batches, gate) = (Batches::default(), Gate::new());
+    let worker = worker(&queue)
+        .slots(3)
+        .handle_batch(
+            BatchOptions::new(10).linger(Duration::from_millis(20)),
+            batches.handler(),
+        )
+        .handle(|_: &Job<Finish>| Ok(()))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Hold>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    let mut jobs = Vec::new();
+    for number in 1..=50 {
+        jobs.push(NewJob::new(&Order { number }).unwrap());
+        jobs.push(NewJob::new(&Finish {}).unwrap());
+    }
+    queue.enqueue_jobs(&jobs).unwrap();
+    counted(&worker, "the others to be done", |counts| {
+        counts.done == 100
+    });
+    gate.open();
+    drained(&queue);
+    let stopped = stop(worker);
+    assert_eq!((stopped.stats.done, stopped.stats.lost), (101, 0));
+    let mut numbers: Vec<i64> = batches.all().concat();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(1..=50));
+    assert!(batches.sizes().iter().all(|size| *size <= 10));
+}
+
+#[test]
+fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(2)).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let worker = worker(&queue)
+        .handle(|_: &Job<Finish>| Ok(()))
+        .handle_batch(BatchOptions::new(2).linger(LONG), {
+            let seen = Arc::clone(&seen);
+            move |batch: &Batch<Order>| {
+                for job in batch {
+                    let number = job.payload().number;
+                    let last: Option<i64> = job.last_checkpoint()?;
+                    seen.lock().unwrap().push((number, job.attempt(), last));
+                    job.then(NewJob::new(&Finish {})?)?;
+                    if number == 2 && last.is_none() {
+                        job.checkpoint(&(10 * number))?;
+                        job.fail(Failure::retry("once more"));
+                    }
+                }
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "two orders and two follow-ups", |counts| {
+        counts.done == 4
+    });
+    drained(&queue);
+    assert_eq!(stop(worker).stats.retried, 1);
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen, [(1, 1, None), (2, 1, None), (2, 2, Some(20))]);
+}

@@ -1,0 +1,269 @@
+//! Failures in a batch: which jobs are charged, and how they run again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive::dlq::{DeathCause, LetterState};
+use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure, Payload};
+use redrive_tests::{
+    Gate, Order, SOON, Tally, TestDatabase, counted, drained, ids, letters_in, stop, wait_until,
+    worker,
+};
+
+use super::{Batches, LONG};
+
+/// Orders with these numbers and one attempt each.
+fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
+    numbers
+        .map(|number| NewJob::new(&Order { number }).unwrap().max_attempts(1))
+        .collect()
+}
+
+#[test]
+fn each_job_of_a_batch_has_its_own_verdict() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = ids(&queue.enqueue_jobs(&once(1..=6)).unwrap());
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(6).linger(LONG), |batch: &Batch<Order>| {
+            let [_, done, failed, rejected, snoozed, last] = batch.jobs() else {
+                // The snoozed job, again.
+                return Ok(());
+            };
+            done.done();
+            failed.fail("x".parse::<i64>().unwrap_err());
+            rejected.fail(Failure::reject("a duplicate"));
+            snoozed.fail(Failure::snooze(Duration::ZERO));
+            last.done();
+            last.fail(Failure::reject("the last decision"));
+            Ok(())
+        })
+        .start();
+    let worker = worker.unwrap();
+    counted(&worker, "all to end", |counts| {
+        (counts.done, counts.dead) == (2, 3)
+    });
+    let db = queue.database();
+    let died = |id: JobId| {
+        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        (letter.cause, letter.error_message)
+    };
+    assert_eq!(died(ids[2]).0, DeathCause::Exhausted);
+    assert!(died(ids[2]).1.contains("invalid digit"));
+    let rejected = |message: &str| (DeathCause::Rejected, message.to_owned());
+    assert_eq!(died(ids[3]), rejected("a duplicate"));
+    assert_eq!(died(ids[5]), rejected("the last decision"));
+    assert_eq!(stop(worker).stats.snoozed, 1);
+    // A snoozed job is not charged, so it waits for a batch again; the stop has released it.
+    let left = redrive_tests::stats(db, "orders").expect("a job");
+    assert_eq!((left.ready, left.leased, left.delayed), (1, 0, 0));
+}
+
+#[test]
+fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
+    for panics in [false, true] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        let ids = ids(&queue.enqueue_jobs(&once(1..=4)).unwrap());
+        let worker = worker(&queue)
+            .handle_batch(
+                BatchOptions::new(4).linger(LONG),
+                move |batch: &Batch<Order>| {
+                    for job in batch {
+                        assert!(!panics || job.payload().number != 3, "in the middle");
+                        if job.payload().number == 3 {
+                            return Err(Failure::retry("in the middle"));
+                        }
+                        job.done();
+                    }
+                    Ok(())
+                },
+            )
+            .start()
+            .unwrap();
+        counted(&worker, "all to end", |counts| {
+            (counts.done, counts.dead) == (2, 2)
+        });
+        drained(&queue);
+        stop(worker);
+        for id in &ids[2..] {
+            let letter = queue.database().dlq().get(*id).unwrap().expect("a letter");
+            assert!(letter.error_message.contains("in the middle"));
+            assert_eq!(letter.error_class == "panic", panics, "{letter:?}");
+        }
+    }
+}
+
+#[test]
+fn a_payload_that_cannot_be_decoded_dies_alone() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut jobs = once(1..=3);
+    jobs.insert(1, NewJob::raw(Order::KIND, r#""x""#).unwrap());
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    let batches = Batches::default();
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(4).linger(LONG), batches.handler())
+        .start()
+        .unwrap();
+    counted(&worker, "all to end", |counts| {
+        (counts.done, counts.dead) == (3, 1)
+    });
+    stop(worker);
+    assert_eq!(batches.all(), [[1, 2, 3]]);
+    let letter = queue.database().dlq().get(ids[1]).unwrap();
+    assert_eq!(letter.expect("a letter").cause, DeathCause::Undecodable);
+}
+
+#[test]
+fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let ids = queue.enqueue_many(&Order::up_to(1000)).unwrap();
+    let (batches, tally) = (Batches::default(), Tally::new());
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(1000).linger(LONG), {
+            let (batches, tally) = (batches.clone(), tally.clone());
+            move |batch: &Batch<Order>| {
+                batches.note(batch);
+                for job in batch {
+                    tally.count(job.id());
+                }
+                match batch.jobs().iter().any(|job| job.payload().number == 500) {
+                    true => Err(Failure::retry("one of them is bad")),
+                    false => Ok(()),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "all to end", |counts| {
+        (counts.done, counts.dead) == (999, 1)
+    });
+    drained(&queue);
+    stop(worker);
+    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
+    let sizes = batches.sizes();
+    assert_eq!(sizes.first(), Some(&1000));
+    assert!(sizes[1..].iter().all(|size| *size == 1), "{sizes:?}");
+    let bad = ids[499];
+    assert_eq!(tally.of(bad), 5, "each of its attempts is charged once");
+    let innocent = ids.iter().filter(|id| **id != bad);
+    assert!(innocent.clone().all(|id| tally.of(*id) == 2));
+}
+
+#[test]
+fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let batches = Batches::default();
+    let options = BatchOptions::new(3)
+        .linger(LONG)
+        .on_failure(OnFailure::Together);
+    let worker = worker(&queue)
+        .handle_batch(options, {
+            let batches = batches.clone();
+            move |batch: &Batch<Order>| {
+                batches.note(batch);
+                match batch.jobs()[0].attempt() {
+                    1 => Err(Failure::retry("once more")),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    counted(&worker, "3 done", |counts| counts.done == 3);
+    assert_eq!(stop(worker).stats.retried, 3);
+    assert_eq!(batches.sizes(), [3, 3]);
+}
+
+#[test]
+fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let options = BatchOptions::new(3)
+        .linger(LONG)
+        .handler(HandlerOptions::new().deadline(Duration::from_millis(10)));
+    let worker = worker(&queue)
+        .handle_batch(options, {
+            let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
+            move |batch: &Batch<Order>| {
+                let [first, second, _] = batch.jobs() else {
+                    return Ok(());
+                };
+                if first.payload().number != 1 {
+                    return Ok(());
+                }
+                first.then_in_queue("next", NewJob::new(&Order { number: 9 })?)?;
+                first.done();
+                second.fail(Failure::reject("before the deadline"));
+                gate.pass();
+                cancelled.store(batch.is_cancelled(), Ordering::Relaxed);
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
+    gate.wait_for(1);
+    counted(&worker, "all to end", |counts| {
+        (counts.done, counts.dead) == (1, 2)
+    });
+    let db = queue.database();
+    let cause = |id| db.dlq().get(id).unwrap().expect("a letter").cause;
+    assert_eq!(
+        (cause(ids[1]), cause(ids[2])),
+        (DeathCause::Rejected, DeathCause::Timeout)
+    );
+    let next = redrive_tests::stats(db, "next").expect("the follow-up");
+    assert_eq!(next.ready, 1);
+
+    // A new slot replaces the one that the handler occupies.
+    queue.enqueue_jobs(&once(4..=6)).unwrap();
+    counted(&worker, "the next batch to be done", |counts| {
+        counts.done == 4
+    });
+    gate.open();
+    wait_until("the handler to go on", SOON, || {
+        cancelled.load(Ordering::Relaxed)
+    });
+    let counts = stop(worker).stats;
+    assert_eq!(
+        (counts.done, counts.dead),
+        (4, 2),
+        "the late end is rejected"
+    );
+}
+
+#[test]
+fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let batches = Batches::default();
+    let worker = worker(&queue)
+        .breaker_threshold(1)
+        .handle_batch(BatchOptions::new(3).linger(LONG), {
+            let batches = batches.clone();
+            move |batch: &Batch<Order>| {
+                batches.note(batch);
+                if let [_, second, _] = batch.jobs() {
+                    second.fail(Failure::outage("the carrier is down"));
+                }
+                assert!(batch.jobs().iter().all(|job| job.attempt() == 1));
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    // The outage opens the breaker. Its probe waits for no other job.
+    counted(&worker, "3 done", |counts| counts.done == 3);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.retried, 0);
+    assert_eq!(batches.all(), [vec![1, 2, 3], vec![2]]);
+}

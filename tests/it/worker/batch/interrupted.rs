@@ -1,0 +1,172 @@
+//! Batches that a stop, a lost lease, an operator or a crash interrupts.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use redrive::dlq::{DeathCause, LetterState};
+use redrive::{Batch, BatchOptions, NewJob, Queue, Worker};
+use redrive_tests::{
+    AbortBatch, Gate, Order, SOON, TestDatabase, counted, drained, expire_leases, ids, letters_in,
+    scalar, stats, stop, wait_until, worker,
+};
+
+use super::{Batches, LONG, leased};
+use crate::worker_process::WorkerProcess;
+
+/// Starts a worker whose batches of three orders wait at the gate. The first job is done before.
+fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
+    let gate = gate.clone();
+    worker(queue)
+        .handle_batch(
+            BatchOptions::new(3).linger(LONG),
+            move |batch: &Batch<Order>| {
+                batch.jobs()[0].done();
+                gate.pass();
+                Ok(())
+            },
+        )
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let batches = Batches::default();
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(10).linger(LONG), batches.handler())
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    leased(&queue, 4);
+    let stopped = stop(worker);
+    assert_eq!((stopped.released, stopped.stats.done), (4, 0));
+    assert_eq!(batches.all(), [[0; 0]; 0]);
+    let left = stats(queue.database(), "orders").expect("jobs");
+    assert_eq!((left.ready, left.leased), (4, 0));
+    let uncharged = "SELECT count(*) FROM redrive.jobs \
+        WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
+    assert_eq!(scalar(&mut test.client(), uncharged), 4);
+}
+
+#[test]
+fn a_stop_waits_for_a_running_batch() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = at_the_gate(&queue, &gate);
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    gate.wait_for(1);
+    let stop_handle = worker.stop_handle();
+    let stopping = thread::spawn(move || stop(worker));
+    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
+    gate.open();
+    let stopped = stopping.join().expect("the stopping thread");
+    assert_eq!((stopped.stats.done, stopped.released), (3, 0));
+}
+
+#[test]
+fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = at_the_gate(&queue, &gate);
+    let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
+    gate.wait_for(1);
+    let stopped = worker.stop(Duration::ZERO).unwrap();
+    assert_eq!((stopped.stats.done, stopped.released), (1, 2));
+    let mut still_running = stopped.still_running;
+    still_running.sort_unstable();
+    assert_eq!(still_running, &ids[1..]);
+    let left = stats(queue.database(), "orders").expect("jobs");
+    assert_eq!((left.ready, left.leased), (2, 0));
+    gate.open();
+}
+
+#[test]
+fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = at_the_gate(&queue, &gate);
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    gate.wait_for(1);
+    let lost = expire_leases(&mut test.client());
+    assert_eq!(lost.len(), 3);
+    gate.open();
+    // The jobs return as suspects, so each runs alone.
+    counted(&worker, "the jobs to be lost, and then done", |counts| {
+        (counts.lost, counts.done) == (3, 3)
+    });
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, 0);
+}
+
+#[test]
+fn an_operator_cancels_one_job_of_a_running_batch() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (gate, seen) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(2).linger(LONG), {
+            let (gate, seen) = (gate.clone(), Arc::clone(&seen));
+            move |batch: &Batch<Order>| {
+                let [first, second] = batch.jobs() else {
+                    return Ok(());
+                };
+                gate.pass();
+                wait_until("the cancel", SOON, || second.is_cancelled());
+                let cancelled = (first.is_cancelled(), batch.is_cancelled());
+                seen.lock().unwrap().push(cancelled);
+                Err(redrive::Failure::retry("cancelled"))
+            }
+        })
+        .start()
+        .unwrap();
+    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    gate.wait_for(1);
+    queue.database().admin().cancel(ids[1]).unwrap();
+    gate.open();
+    counted(&worker, "one dead and one done", |counts| {
+        (counts.dead, counts.done) == (1, 1)
+    });
+    stop(worker);
+    assert_eq!(*seen.lock().unwrap(), [(false, false)]);
+    let letter = queue.database().dlq().get(ids[1]).unwrap();
+    assert_eq!(letter.expect("a letter").cause, DeathCause::Manual);
+}
+
+#[test]
+fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute(
+            "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)",
+        )
+        .unwrap();
+    let queue = test.queue("orders");
+    let jobs: Vec<NewJob> = (1..=20)
+        .map(|number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap())
+        .collect();
+    let killer = ids(&queue.enqueue_jobs(&jobs).unwrap())[6];
+    for _ in 1..=3 {
+        WorkerProcess::start(&test, &queue).wait_for_its_end();
+        expire_leases(&mut test.client());
+    }
+    let process = WorkerProcess::start(&test, &queue);
+    drained(&queue);
+    drop(process);
+    let db = queue.database();
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
+    let letter = db.dlq().get(killer).unwrap().expect("a letter");
+    assert_eq!(letter.cause, DeathCause::WorkerLost);
+    let runs = "SELECT count(*) FROM public.begun WHERE job = ";
+    assert_eq!(scalar(&mut test.client(), &format!("{runs}{killer}")), 3);
+    let finished = "SELECT count(DISTINCT job) FROM public.finished";
+    assert_eq!(scalar(&mut test.client(), finished), 19);
+    let first =
+        "SELECT count(*) FROM (SELECT FROM public.begun GROUP BY job HAVING count(*) > 3) j";
+    assert_eq!(scalar(&mut test.client(), first), 0);
+}
