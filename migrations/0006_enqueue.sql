@@ -8,7 +8,7 @@
 -- transaction that is storing a job with the same key.
 --
 -- `headers` is an object of strings. A job that does not start within `expires_in` of this call becomes a letter of
--- the cause `expired` instead of running.
+-- the cause `expired` instead of running. `group_key` names the group of the job; see redrive.set_group_policy.
 CREATE FUNCTION redrive.enqueue(
     queue        text,
     kind         text,
@@ -18,7 +18,8 @@ CREATE FUNCTION redrive.enqueue(
     max_attempts integer  DEFAULT 5,
     unique_key   text     DEFAULT NULL,
     headers      jsonb    DEFAULT NULL,
-    expires_in   interval DEFAULT NULL
+    expires_in   interval DEFAULT NULL,
+    group_key    text     DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -56,6 +57,11 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
+    IF octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(enqueue.group_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
     IF jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536 THEN
         RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
             USING ERRCODE = 'invalid_parameter_value';
@@ -84,13 +90,17 @@ BEGIN
     END IF;
 
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers)
-        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
-                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs_delayed
+            (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers, group_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers, enqueue.group_key);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
-                enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs
+            (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+        VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                     ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
+                new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                enqueue.unique_key, enqueue.headers, enqueue.group_key);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;

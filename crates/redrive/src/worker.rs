@@ -14,6 +14,7 @@ mod handlers;
 mod slot_state;
 mod lease_trust;
 mod stats;
+mod passed_groups;
 mod state;
 mod threads;
 mod retry;

@@ -1,68 +1,12 @@
 //! Every table and function of the schema, with what was decided about it. A new one fails these
 //! tests until its line is here.
 
+mod tables;
+
 use redrive_tests::TestDatabase;
 
 use super::isolation::REFUSING;
-
-/// Each table: how a publication of all tables identifies its rows, and how it is vacuumed.
-///
-/// Every table that loses or changes rows needs a primary key or the whole row; the parts of a
-/// partitioned table decide for themselves. Tables that turn over quickly are vacuumed after a fixed
-/// number of dead rows, because a share of a large table is too many.
-const TABLES: &str = "
-archived_letters     key   -
-audit                key   -
-breakers             key   fillfactor=50
-captured_pieces      key   -
-claim_marks          key   -
-compactions          key   -
-counter_keys         key   -
-dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
-delayed_marks        key   -
-details              key   -
-exclusive_tasks      key   -
-failure_hours        key   -
-group_rules          key   -
-groups               key   fillfactor=70
-jobs                 parts -
-jobs_0               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_1               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_2               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_3               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_4               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_5               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_6               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_7               full  vacuum_scale_factor=0 vacuum_threshold=10000
-jobs_delayed         key   vacuum_scale_factor=0 vacuum_threshold=10000
-leases               key   vacuum_scale_factor=0 vacuum_threshold=1000
-letter_deltas        full  vacuum_scale_factor=0 vacuum_threshold=1000
-letter_versions      key   -
-metric_deltas        parts -
-metric_deltas_0      full  vacuum_scale_factor=0 vacuum_threshold=5000
-metric_deltas_1      full  vacuum_scale_factor=0 vacuum_threshold=5000
-metric_deltas_2      full  vacuum_scale_factor=0 vacuum_threshold=5000
-metric_drift         key   -
-metric_folded        key   -
-metric_slots         key   -
-metric_values        key   vacuum_scale_factor=0 vacuum_threshold=1000 fillfactor=70
-migrations           key   -
-policies             key   -
-protections          key   -
-pruned_regressions   key   -
-queue_pauses         key   -
-redactions           key   -
-redrive_runs         key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
-retention            key   -
-ring_segments        key   -
-run_chunks           key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
-run_deltas           full  vacuum_scale_factor=0 vacuum_threshold=1000
-run_letters          key   vacuum_scale_factor=0.1 fillfactor=55
-schedule_ticks       key   -
-schedules            key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=70
-unique_keys          key   vacuum_scale_factor=0 vacuum_threshold=10000
-workers              key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
-";
+use tables::TABLES;
 
 /// Each function: whose rights it has, what it may do, how its names are resolved, its isolation level, and
 /// its settings.
@@ -138,6 +82,7 @@ edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
 ends_with_jobs           invoker volatile  pinned any       -
 enqueue                  invoker volatile  pinned any       -
+entry_segment            invoker stable    parsed any       -
 erasable                 definer stable    pinned any       -
 erase                    invoker volatile  pinned any       -
 erase_batch              definer volatile  pinned rows      -
@@ -155,6 +100,7 @@ fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
 fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
+free_slots               invoker volatile  pinned any       -
 full_history             invoker stable    pinned any       -
 grant_metric_slots       invoker volatile  pinned any       -
 grant_metrics            invoker volatile  pinned any       -
@@ -213,6 +159,7 @@ overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+pass_turn                definer volatile  pinned any       enable_seqscan=off
 past_failures            invoker stable    pinned any       -
 pause_queue              invoker volatile  pinned any       -
 pause_schedule           invoker volatile  pinned any       -
@@ -241,6 +188,7 @@ redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
+release_group            invoker volatile  pinned any       -
 remove_event             invoker volatile  pinned any       -
 remove_gameday           definer volatile  pinned committed enable_seqscan=on jit=off
 remove_group_rule        invoker volatile  pinned any       -
@@ -271,6 +219,7 @@ schedule                 invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
 send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
+set_group_policy         invoker volatile  pinned any       -
 set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
@@ -287,6 +236,7 @@ table_holders            invoker volatile  pinned any       -
 take_jobs                invoker volatile  pinned any       -
 take_keys                invoker volatile  pinned any       -
 take_run                 invoker volatile  pinned rows      -
+take_slot                invoker volatile  pinned any       -
 take_waiting             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -

@@ -1,10 +1,12 @@
--- Purpose: lists the breakers that are not closed and the paused queues, for a worker.
+-- Purpose: lists the breakers that are not closed, the paused queues, and the queues whose jobs may wait for their
+--          group, for a worker.
 -- Called by: pipeline/breaker.rs, for a worker's renewer: at start, at each renewal and when notified.
 -- Locks: none.
--- Index relied on: none; breakers and queue_pauses are small.
+-- Index relied on: none; breakers, queue_pauses and group_policies are small.
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
---       operator must resume it). Zero rows: all breakers are closed and no queue is paused.
+--       operator must resume it), and one per queue with a policy for groups, with the cause `groups`. Zero rows:
+--       there is none of these.
 SELECT b.name, b.cause, b.kinds, b.delay_ms,
        CASE WHEN isfinite(b.probe_at)
             THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms
@@ -14,3 +16,6 @@ UNION ALL
 SELECT 'queue:' || p.queue, 'pause', '{}', 0,
        ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint
 FROM redrive.paused_queues p
+UNION ALL
+SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL
+FROM redrive.group_policies g

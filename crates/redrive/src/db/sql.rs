@@ -65,6 +65,7 @@ statements! {
     CLAIM = "pipeline" / "claim";
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
+    CLAIM_GROUPS = "pipeline" / "claim_groups";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
     STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
@@ -83,6 +84,10 @@ statements! {
     CLOSE_BREAKER = "pipeline" / "close_breaker";
     PAUSE_QUEUE = "pipeline" / "pause_queue";
     RESUME_QUEUE = "pipeline" / "resume_queue";
+    SET_GROUP_POLICY = "pipeline" / "set_group_policy";
+    GROUP_POLICY = "pipeline" / "group_policy";
+    RELEASE_GROUP = "pipeline" / "release_group";
+    HELD_GROUPS = "pipeline" / "held_groups";
     SET_SCHEDULE = "schedule" / "set_schedule";
     PAUSE_SCHEDULE = "schedule" / "pause_schedule";
     REMOVE_SCHEDULE = "schedule" / "remove_schedule";
@@ -187,6 +192,7 @@ statements! {
     SETTLE_OWN = "worker" / "settle_own";
     END_TRANSACTIONS = "worker" / "end_transactions";
     FREE_KEY = "worker" / "free_key";
+    FREE_SLOT = "worker" / "free_slot";
     RENEW = "worker" / "renew";
     WAIT = "worker" / "wait";
     LEAVE = "worker" / "leave";

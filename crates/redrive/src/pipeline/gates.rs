@@ -1,4 +1,4 @@
-//! The gates of a worker: open breakers and paused queues, which one statement reads.
+//! The gates of a worker: open breakers, paused queues and queues with groups, which one statement reads.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use crate::pipeline::breaker::{self, BreakerStatus};
 
 /// The cause of a row that is a pause.
 const PAUSE: &str = "pause";
+/// The cause of a row that is a policy for groups.
+const GROUPS: &str = "groups";
 
 /// Everything that holds back jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) struct Gates {
     pub(crate) breakers: Vec<BreakerStatus>,
     /// The paused queues.
     pub(crate) pauses: Vec<PauseStatus>,
+    /// The queues whose jobs may wait for their group, named as their breakers are.
+    pub(crate) grouped: Vec<String>,
 }
 
 /// A paused queue.
@@ -33,15 +37,15 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
     let rows = session.query("read the breakers and pauses", &sql::OPEN_BREAKERS, &[])?;
     let mut gates = Gates::default();
     for row in &rows {
-        if row.get::<_, &str>("cause") == PAUSE {
-            gates.pauses.push(PauseStatus {
+        match row.get("cause") {
+            PAUSE => gates.pauses.push(PauseStatus {
                 name: row.get("name"),
                 ends_in: row
                     .get::<_, Option<i64>>("probe_in_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
-            });
-        } else {
-            gates.breakers.push(breaker::status(row)?);
+            }),
+            GROUPS => gates.grouped.push(row.get("name")),
+            _ => gates.breakers.push(breaker::status(row)?),
         }
     }
     Ok(gates)

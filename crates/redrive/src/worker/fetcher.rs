@@ -1,5 +1,6 @@
 //! Claims as many jobs as the slots can use, and waits while there are none.
 
+mod groups;
 mod probe;
 mod promotion;
 
@@ -12,6 +13,7 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
+use crate::pipeline::claim::groups::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
@@ -21,6 +23,7 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+use groups::GroupTurn;
 use probe::ProbeSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
@@ -54,6 +57,8 @@ pub(crate) fn work(
         last_look: Scan::Full,
         due: DueSearch::Unknown,
         probes: HashMap::new(),
+        walk: GroupWalk::new(),
+        turn: GroupTurn::Groups,
         promoted_at: Instant::now(),
         due_at: Some(Instant::now()),
         woken: false,
@@ -120,6 +125,9 @@ struct Fetcher<'a> {
     due: DueSearch,
     /// Where the probes of each breaker look.
     probes: HashMap<String, ProbeSearch>,
+    /// Where claims look for jobs of groups.
+    walk: GroupWalk,
+    turn: GroupTurn,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -140,11 +148,20 @@ impl Fetcher<'_> {
     fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.leave(except);
         self.promote_when_due()?;
+        let claimed = match self.state.breakers.has_groups() {
+            true => self.claim_with_groups(demand)?,
+            false => self.claim_ring(demand)?,
+        };
+        Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Claims jobs that do not wait for a group.
+    fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         if self.woken && self.policy.mode() == WakeMode::Notified {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
                 self.woken = false;
-                return Ok(self.record_claim(told_of, demand));
+                return Ok(told_of);
             }
         }
         let mut claimed = self.claim(demand)?;
@@ -171,7 +188,7 @@ impl Fetcher<'_> {
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
             self.promote()?;
         }
-        Ok(self.record_claim(claimed, demand))
+        Ok(claimed)
     }
 
     /// Counts the other workers, because their claims and this one's must not start at the same jobs.
@@ -242,6 +259,8 @@ impl Fetcher<'_> {
         if !wait.is_zero() {
             self.warn_of_unserved();
         }
+        let walk = self.walk.wait(Instant::now());
+        let wait = walk.map_or(wait, |walk| wait.min(walk));
         let until_probe = next_probe.map(|at| at.saturating_duration_since(Instant::now()));
         let wait = until_probe.map_or(wait, |probe| wait.min(probe.max(Duration::from_millis(1))));
         select! {

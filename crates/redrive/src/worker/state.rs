@@ -19,6 +19,7 @@ use crate::worker::flood::FloodGuard;
 use crate::worker::handlers::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
+use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::stats::Counters;
 
@@ -81,6 +82,8 @@ pub(crate) struct State {
     other_workers: AtomicI64,
     /// The number of notifications received.
     notifications: AtomicU64,
+    /// The groups whose turn has just passed on.
+    pub(crate) passed_groups: PassedGroups,
     /// Jobs claimed and not finished.
     in_flight: AtomicUsize,
     /// Jobs being claimed.
@@ -135,6 +138,7 @@ impl State {
             ready_bytes: AtomicI64::new(0),
             other_workers: AtomicI64::new(0),
             notifications: AtomicU64::new(0),
+            passed_groups: PassedGroups::default(),
             in_flight: AtomicUsize::new(0),
             requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),

@@ -33,15 +33,38 @@ fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> BreakerStatu
 fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
     Gates {
         breakers: breakers.into(),
-        pauses: Vec::new(),
+        ..Gates::default()
     }
 }
 
 fn paused(name: &str, ends_in: Option<Duration>) -> Gates {
     let name = name.to_owned();
     Gates {
-        breakers: Vec::new(),
         pauses: vec![PauseStatus { name, ends_in }],
+        ..Gates::default()
+    }
+}
+
+#[test]
+fn a_policy_for_the_groups_of_the_queue_lets_the_worker_claim_more() {
+    let now = Instant::now();
+    let breakers = breakers();
+    let grouped = |queues: &[&str]| Gates {
+        grouped: queues.iter().map(ToString::to_string).collect(),
+        ..Gates::default()
+    };
+    for (queues, claims_more, has_groups) in [
+        (&["queue:other"][..], false, false),
+        (&["queue:other", "queue:orders"], true, true),
+        (&["queue:orders"], false, true),
+        (&[], false, false),
+    ] {
+        assert_eq!(
+            breakers.learn(grouped(queues), now),
+            claims_more,
+            "{queues:?}"
+        );
+        assert_eq!(breakers.has_groups(), has_groups, "{queues:?}");
     }
 }
 

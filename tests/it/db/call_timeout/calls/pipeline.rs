@@ -6,7 +6,9 @@ use std::time::Duration;
 use redrive::admin::{AuditFilter, JobChange, JobFilter};
 use redrive::dlq::Edit;
 use redrive::metrics::MetricsCollector;
-use redrive::{Database, Error, Failure, Job, JobId, NewJob, PauseEnd, Queue, Result, Worker};
+use redrive::{
+    Database, Error, Failure, GroupPolicy, Job, JobId, NewJob, PauseEnd, Queue, Result, Worker,
+};
 use redrive_tests::{Finish, Gate, Hold, Order, worker};
 
 use super::{Call, GRACE, How, Limit, SCRAPE, Scene, bulk, operator, staged, usual};
@@ -65,6 +67,20 @@ pub(super) const CALLS: &[Call] = &[
     }),
     usual("Queue::resume", |scene| {
         own_queue(scene, "paused").resume(&operator()).map(drop)
+    }),
+    usual("Queue::set_group_policy", |scene| {
+        own_queue(scene, "grouped").set_group_policy(GroupPolicy::Fair, &operator())
+    }),
+    usual("Queue::group_policy", |scene| {
+        own_queue(scene, "grouped").group_policy().map(drop)
+    }),
+    usual("Queue::release_group", |scene| {
+        own_queue(scene, "grouped")
+            .release_group("a", &operator())
+            .map(drop)
+    }),
+    usual("Queue::held_groups", |scene| {
+        own_queue(scene, "grouped").held_groups(10).map(drop)
     }),
     usual("Queue::enqueue", |scene| {
         scene.queue().enqueue(&Order { number: 5 }).map(drop)
