@@ -177,8 +177,8 @@ fn a_new_job_is_claimed_at_once_behind_a_hundred_thousand_blocked_groups() {
     place.passed.clear();
     let freed = "DELETE FROM redrive.group_slots WHERE group_key = 'g0050000'";
     client.execute(freed, &[]).unwrap();
-    let looks = (1..).find(|_| !claim(&mut client, 1, &mut place).is_empty());
-    assert!(looks.is_some_and(|looks| looks <= 202), "{looks:?} looks");
+    let found = (1..=202).any(|_| !claim(&mut client, 1, &mut place).is_empty());
+    assert!(found, "not found in 202 looks");
 }
 
 #[test]

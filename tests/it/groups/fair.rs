@@ -18,11 +18,8 @@ fn the_job_of_another_tenant_does_not_wait_behind_a_hundred_thousand() {
         "half of the claim is for the other group"
     );
     let smaller = enqueue(&queue, "small", 2);
-    let claims = (1..).find(|_| claim(&mut client, 1, &mut place) == [smaller.get()]);
-    assert!(
-        claims.is_some_and(|claims| claims <= 2),
-        "{claims:?} claims"
-    );
+    let found = (1..=2).any(|_| claim(&mut client, 1, &mut place) == [smaller.get()]);
+    assert!(found, "not found in 2 claims");
 }
 
 #[test]
@@ -66,8 +63,8 @@ fn workers_run_all_jobs_of_all_groups() {
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
     }
-    workers.into_iter().for_each(|worker| {
+    for worker in workers {
         stop(worker);
-    });
+    }
     no_slot_left(&test);
 }

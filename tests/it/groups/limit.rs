@@ -47,9 +47,9 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
     gate.open();
     drained(&queue);
     assert_eq!(finished.all().len(), 80, "no handler met a fourth job");
-    workers.into_iter().for_each(|worker| {
+    for worker in workers {
         stop(worker);
-    });
+    }
     no_slot_left(&test);
 }
 
