@@ -73,6 +73,8 @@ CREATE TABLE redrive.jobs_4 PARTITION OF redrive.jobs FOR VALUES IN (4);
 CREATE TABLE redrive.jobs_5 PARTITION OF redrive.jobs FOR VALUES IN (5);
 CREATE TABLE redrive.jobs_6 PARTITION OF redrive.jobs FOR VALUES IN (6);
 CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
+-- Jobs of groups that wait for their turn. The ring never touches them; see 0050_job_groups.sql.
+CREATE TABLE redrive.jobs_waiting PARTITION OF redrive.jobs FOR VALUES IN (8);
 
 -- The order of a claim: higher priority first; within a priority, new jobs before redriven ones; then the older
 -- id. The expression is the rank of the job. It falls with the priority, so that `(rank, id) > (r, mark)` is one
@@ -104,9 +106,9 @@ COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claim
 -- reads. The replica identity keeps `FOR ALL TABLES` publications from blocking the claim.
 DO $$
 DECLARE
-    each_segment smallint;
+    each_segment text;
 BEGIN
-    FOR each_segment IN 0..7 LOOP
+    FOREACH each_segment IN ARRAY '{0,1,2,3,4,5,6,7,waiting}'::text[] LOOP
         EXECUTE format(
             'ALTER TABLE redrive.jobs_%s SET (autovacuum_vacuum_scale_factor = 0,'
             ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
@@ -134,6 +136,7 @@ BEGIN
         WHEN 5 THEN RETURN QUERY DELETE FROM redrive.jobs_5 j WHERE j.ctid = ANY (tids) RETURNING j.*;
         WHEN 6 THEN RETURN QUERY DELETE FROM redrive.jobs_6 j WHERE j.ctid = ANY (tids) RETURNING j.*;
         WHEN 7 THEN RETURN QUERY DELETE FROM redrive.jobs_7 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 8 THEN RETURN QUERY DELETE FROM redrive.jobs_waiting j WHERE j.ctid = ANY (tids) RETURNING j.*;
     END CASE;
 END
 $$;
@@ -168,8 +171,8 @@ COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and 
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
 
--- Moves delayed jobs, which the caller has locked, into the current segment. Returns how many. They are deleted by
--- ctid, because a join planned on an empty table would run nested loops over the whole table.
+-- Moves delayed jobs, which the caller has locked, into the current segment, or into that of waiting jobs if their
+-- group has a policy. A suspect never waits there. Returns how many. They are deleted by ctid, because a join planned on an empty table would run nested loops over the whole table.
 CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -187,7 +190,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+    SELECT CASE WHEN g.group_key IS NULL OR g.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment(g.queue, g.group_key, g.id) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
            g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
            g.outage_since, g.headers, g.group_key
     FROM gone g;

@@ -133,7 +133,9 @@ BEGIN
             INSERT INTO redrive.jobs
                 (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
                  refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-            SELECT (SELECT r.segment FROM redrive.ring r), c.id, c.ready_at, c.enqueued_at, c.attempt, c.max_attempts,
+            -- A job that waits for its group keeps waiting.
+            SELECT CASE c.segment WHEN 8 THEN 8 ELSE (SELECT r.segment FROM redrive.ring r) END, c.id, c.ready_at,
+                   c.enqueued_at, c.attempt, c.max_attempts,
                    c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
                    c.unique_key, c.outage_since, c.headers, c.group_key
             FROM changed c

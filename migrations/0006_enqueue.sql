@@ -11,7 +11,7 @@
 -- `both`, the call changes the job that holds the key if it still waits and has the same kind.
 --
 -- `headers` is an object of strings. A job that does not start within `expires_in` of this call becomes a letter of
--- the cause `expired` instead of running.
+-- the cause `expired` instead of running. `group_key` names the group of the job; see redrive.set_group_policy.
 CREATE FUNCTION redrive.enqueue(
     queue        text,
     kind         text,
@@ -23,7 +23,8 @@ CREATE FUNCTION redrive.enqueue(
     headers      jsonb    DEFAULT NULL,
     expires_in   interval DEFAULT NULL,
     until_started boolean DEFAULT false,
-    replace      text     DEFAULT NULL
+    replace      text     DEFAULT NULL,
+    group_key    text     DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -59,6 +60,11 @@ BEGIN
 
     IF octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200 THEN
         RAISE EXCEPTION 'redrive: the unique key is % bytes; it must be 1 to 200', octet_length(enqueue.unique_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(enqueue.group_key)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
@@ -112,13 +118,17 @@ BEGIN
     END IF;
 
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers)
-        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
-                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs_delayed
+            (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers, group_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers, enqueue.group_key);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
-                enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs
+            (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+        VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                     ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
+                new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                enqueue.unique_key, enqueue.headers, enqueue.group_key);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;

@@ -32,16 +32,18 @@ DECLARE
             'ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
-        'SELECT ON redrive.ring, redrive.metric_ring',
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.group_policies',
+        'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
         'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
-            'redrive.check_name, redrive.wake'];
+            'redrive.check_name, redrive.wake, redrive.entry_segment'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
             'redrive.details, redrive.failure_hours, redrive.letter_deltas, redrive.run_deltas, '
             'redrive.run_letters, redrive.run_chunks, redrive.breakers',
-        'SELECT, INSERT, DELETE ON redrive.unique_keys',
+        'SELECT, INSERT, DELETE ON redrive.unique_keys, redrive.group_slots',
+        'SELECT ON redrive.group_policies',
         -- To lock the row of a task; no other name is valid.
         'SELECT, UPDATE (task) ON redrive.exclusive_tasks',
         'SELECT (id), INSERT ON redrive.audit',
@@ -60,7 +62,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -68,13 +70,13 @@ DECLARE
             'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_waiting, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
         'SELECT ON SEQUENCE redrive.job_id',
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.free_slots, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -92,7 +94,8 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
-            'redrive.rate_limits, redrive.rate_buckets',
+            'redrive.rate_limits, redrive.rate_buckets, redrive.group_policies',
+        'SELECT ON redrive.held_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -113,7 +116,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
@@ -124,7 +127,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_policies, redrive.group_slots, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '

@@ -35,15 +35,22 @@ BEGIN
     THEN
         RETURN false;
     END IF;
+    -- In a group, it waits for its turn.
+    SELECT d.queue, d.group_key INTO place
+    FROM redrive.jobs_delayed d WHERE d.id = event_id AND d.group_key IS NOT NULL
+    FOR UPDATE SKIP LOCKED;
+    IF FOUND AND NOT redrive.take_slot(place.queue, place.group_key, event_id) THEN
+        RETURN false;
+    END IF;
     DELETE FROM redrive.jobs_delayed d
     WHERE d.id = (SELECT w.id FROM redrive.jobs_delayed w WHERE w.id = event_id FOR UPDATE SKIP LOCKED)
     RETURNING d.* INTO job;
     IF NOT FOUND THEN
-        SELECT j.segment, j.ctid AS tid INTO place
+        SELECT j.segment, j.ctid AS tid, j.queue, j.group_key INTO place
         FROM redrive.jobs j
         WHERE j.id = event_id AND j.queue = coalesce(letter.queue::text, j.queue::text)
         FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
+        IF NOT FOUND OR place.segment = 8 AND NOT redrive.take_slot(place.queue, place.group_key, event_id) THEN
             RETURN false;
         END IF;
         SELECT t.* INTO job FROM redrive.take_jobs(place.segment, ARRAY[place.tid]) t;
@@ -107,6 +114,9 @@ BEGIN
     IF told IN ('done', 'dead') THEN
         DELETE FROM redrive.unique_keys k WHERE k.job_id = event_id;
     END IF;
+    IF told = 'done' AND job.group_key IS NOT NULL THEN
+        PERFORM redrive.free_slots(ARRAY[event_id], '{}');
+    END IF;
     IF told = 'done' THEN
         UPDATE redrive.dead_letters l SET state = 'recovered', changed_at = clock_timestamp()
         WHERE l.id = event_id AND l.state || '' = 'redriving';
@@ -155,6 +165,9 @@ BEGIN
                 job.kind, job.payload,
                 CASE told WHEN 'release' THEN job.history ELSE redrive.add_attempt(job.history, attempt_record) END,
                 job.unique_key, job.headers, job.group_key);
+        IF job.group_key IS NOT NULL THEN
+            PERFORM redrive.free_slots('{}', ARRAY[event_id]);
+        END IF;
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
     SELECT m.segment, held.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(1::bigint)

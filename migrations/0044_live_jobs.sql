@@ -97,26 +97,27 @@ BEGIN
 END
 $$;
 
--- Puts jobs of `take_waiting` back where their places say.
+-- Puts jobs of `take_waiting` back where their places say. A suspect never waits for its group.
 CREATE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
-    LANGUAGE sql VOLATILE
+    LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+BEGIN
     INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts,
-           j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key,
-           j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j
-    WHERE j.place ->> 'state' = 'ready';
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind,
+         payload, history, unique_key, outage_since, headers, group_key)
+    SELECT CASE WHEN j.group_key IS NULL OR j.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment(j.queue, j.group_key, j.id) END, j.id, j.run_at, j.enqueued_at, j.attempt,
+           j.max_attempts, j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history,
+           j.unique_key, j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'ready';
     INSERT INTO redrive.jobs_delayed
         (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
     SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
            j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j
-    WHERE j.place ->> 'state' = 'delayed';
+    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'delayed';
+END
 $$;
 
 -- Makes letters of jobs that died while they waited, and frees their unique keys.
@@ -227,10 +228,9 @@ DECLARE
     jobs redrive.waiting_job[];
 BEGIN
     IF EXISTS (
-        SELECT FROM redrive.workers w
-        WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
-            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds))
-    ) THEN
+        SELECT FROM redrive.workers w WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds)))
+    THEN
         RETURN 0;
     END IF;
     jobs := ARRAY(
@@ -241,7 +241,7 @@ BEGIN
 END
 $$;
 
--- Raises ready jobs of a queue that have waited for `waited_ms` to a priority, and redriven ones to the next above it,
+-- Raises ready jobs of a queue, except those that wait for their group, that have waited for `waited_ms` to a priority, and redriven ones to the next above it,
 -- because they rank behind new jobs. It considers the next `max_jobs` jobs of the first rank after `after_rank` (NULL:
 -- any) that a claim reads after new jobs of that priority; locked ones are skipped. Returns how many it raised, and the
 -- rank; NULL: there is no such rank. A raised job has left the rank, so a second call does not raise it again. Its
@@ -265,7 +265,7 @@ BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
         SELECT (j.generation > 0)::integer - 2 * j.priority AS rank, j.id, j.ready_at FROM redrive.jobs j
-        WHERE j.queue = age_jobs.queue
+        WHERE j.queue = age_jobs.queue AND j.segment < 8
             AND (j.generation > 0)::integer - 2 * j.priority > greatest(after_rank, -2 * age_jobs.priority)
         ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
         LIMIT max_jobs
@@ -282,7 +282,7 @@ BEGIN
             SELECT w.segment, array_agg(w.tid) AS tids
             FROM (
                 SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
-                WHERE k.queue = age_jobs.queue AND (k.generation > 0)::integer - 2 * k.priority = rank
+                WHERE k.queue = age_jobs.queue AND k.segment < 8 AND (k.generation > 0)::integer - 2 * k.priority = rank
                     AND k.id <= last_id AND k.ready_at < before
                 ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
                 FOR UPDATE SKIP LOCKED

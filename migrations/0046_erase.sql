@@ -123,6 +123,7 @@ BEGIN
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
+    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (job_ids);
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
     EXECUTE

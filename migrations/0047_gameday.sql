@@ -45,6 +45,8 @@ BEGIN
     DELETE FROM redrive.jobs_delayed j WHERE j.queue = remove_gameday.queue;
     GET DIAGNOSTICS delayed = ROW_COUNT;
     DELETE FROM redrive.unique_keys k WHERE k.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_slots s WHERE s.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_policies p WHERE p.queue = remove_gameday.queue;
 
     SELECT array_agg(r.id) INTO run_ids FROM redrive.redrive_runs r WHERE r.filter ->> 'queue' = remove_gameday.queue;
     DELETE FROM redrive.run_letters m WHERE m.run_id = ANY (run_ids);

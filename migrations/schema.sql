@@ -313,7 +313,7 @@ BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
         SELECT (j.generation > 0)::integer - 2 * j.priority AS rank, j.id, j.ready_at FROM redrive.jobs j
-        WHERE j.queue = age_jobs.queue
+        WHERE j.queue = age_jobs.queue AND j.segment < 8
             AND (j.generation > 0)::integer - 2 * j.priority > greatest(after_rank, -2 * age_jobs.priority)
         ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
         LIMIT max_jobs
@@ -330,7 +330,7 @@ BEGIN
             SELECT w.segment, array_agg(w.tid) AS tids
             FROM (
                 SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
-                WHERE k.queue = age_jobs.queue AND (k.generation > 0)::integer - 2 * k.priority = rank
+                WHERE k.queue = age_jobs.queue AND k.segment < 8 AND (k.generation > 0)::integer - 2 * k.priority = rank
                     AND k.id <= last_id AND k.ready_at < before
                 ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
                 FOR UPDATE SKIP LOCKED
@@ -744,10 +744,9 @@ DECLARE
     jobs redrive.waiting_job[];
 BEGIN
     IF EXISTS (
-        SELECT FROM redrive.workers w
-        WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
-            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds))
-    ) THEN
+        SELECT FROM redrive.workers w WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR bury_unhandled.kind = ANY (w.kinds)))
+    THEN
         RETURN 0;
     END IF;
     jobs := ARRAY(
@@ -1430,15 +1429,22 @@ BEGIN
     THEN
         RETURN false;
     END IF;
+    -- In a group, it waits for its turn.
+    SELECT d.queue, d.group_key INTO place
+    FROM redrive.jobs_delayed d WHERE d.id = event_id AND d.group_key IS NOT NULL
+    FOR UPDATE SKIP LOCKED;
+    IF FOUND AND NOT redrive.take_slot(place.queue, place.group_key, event_id) THEN
+        RETURN false;
+    END IF;
     DELETE FROM redrive.jobs_delayed d
     WHERE d.id = (SELECT w.id FROM redrive.jobs_delayed w WHERE w.id = event_id FOR UPDATE SKIP LOCKED)
     RETURNING d.* INTO job;
     IF NOT FOUND THEN
-        SELECT j.segment, j.ctid AS tid INTO place
+        SELECT j.segment, j.ctid AS tid, j.queue, j.group_key INTO place
         FROM redrive.jobs j
         WHERE j.id = event_id AND j.queue = coalesce(letter.queue::text, j.queue::text)
         FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
+        IF NOT FOUND OR place.segment = 8 AND NOT redrive.take_slot(place.queue, place.group_key, event_id) THEN
             RETURN false;
         END IF;
         SELECT t.* INTO job FROM redrive.take_jobs(place.segment, ARRAY[place.tid]) t;
@@ -2671,9 +2677,9 @@ BEGIN
 END
 $$;
 
--- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval, boolean, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval, until_started boolean DEFAULT false, replace text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval, until_started boolean DEFAULT false, replace text DEFAULT NULL::text, group_key text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2708,6 +2714,11 @@ BEGIN
 
     IF octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200 THEN
         RAISE EXCEPTION 'redrive: the unique key is % bytes; it must be 1 to 200', octet_length(enqueue.unique_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(enqueue.group_key)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
@@ -2761,13 +2772,17 @@ BEGIN
     END IF;
 
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers)
-        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority,
-                enqueue.max_attempts, clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs_delayed
+            (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers, group_key)
+        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers, enqueue.group_key);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-        VALUES ((SELECT r.segment FROM redrive.ring r), new_id, enqueue.queue, enqueue.kind, body::json,
-                enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers);
+        INSERT INTO redrive.jobs
+            (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+        VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                     ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
+                new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
+                enqueue.unique_key, enqueue.headers, enqueue.group_key);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;
@@ -2775,6 +2790,87 @@ BEGIN
     RETURN new_id;
 END
 $$;
+
+-- Name: group_policies; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.group_policies (
+    queue redrive.name NOT NULL,
+    mode text NOT NULL COLLATE pg_catalog."C",
+    job_limit integer NOT NULL,
+    on_death text NOT NULL COLLATE pg_catalog."C",
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT group_policies_hold_in_order CHECK (((on_death = 'continue'::text) OR (mode = 'ordered'::text))),
+    CONSTRAINT group_policies_job_limit_check CHECK (((job_limit >= 1) AND (job_limit <= 1000))),
+    CONSTRAINT group_policies_mode_check CHECK ((mode = ANY (ARRAY['ordered'::text, 'limit'::text, 'fair'::text, 'none'::text]))),
+    CONSTRAINT group_policies_on_death_check CHECK ((on_death = ANY (ARRAY['continue'::text, 'hold'::text]))),
+    CONSTRAINT group_policies_order_one_at_a_time CHECK (((mode <> 'ordered'::text) OR (job_limit = 1)))
+);
+
+-- Name: TABLE group_policies; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.group_policies IS 'What the groups of jobs of each queue mean.';
+
+-- Name: COLUMN group_policies.job_limit; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_policies.job_limit IS 'How many jobs of a group run at the same time; 1 if ordered; without meaning if fair or none.';
+
+-- Name: COLUMN group_policies.on_death; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_policies.on_death IS 'Whether the letter of a job holds its group until it is redriven, closed, deleted or released.';
+
+-- Name: group_slots; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.group_slots (
+    queue redrive.name NOT NULL,
+    group_key redrive.group_key NOT NULL,
+    slot smallint NOT NULL,
+    job_id bigint NOT NULL,
+    taken_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    held_at timestamp with time zone,
+    CONSTRAINT group_slots_slot_check CHECK (((slot >= 1) AND (slot <= 1000)))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE group_slots; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.group_slots IS 'The jobs that have the turn of their group, and the letters that hold theirs.';
+
+-- Name: COLUMN group_slots.held_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_slots.held_at IS 'When the job died and its letter began to hold the group; NULL: the job is live.';
+
+-- Name: ring_position; Type: SEQUENCE; Schema: redrive; Owner: -
+
+CREATE SEQUENCE redrive.ring_position
+    AS smallint
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    MAXVALUE 7
+    CACHE 1;
+
+-- Name: ring; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.ring AS
+ SELECT (p.last_value)::smallint AS segment
+   FROM redrive.ring_position p;
+
+-- Name: entry_segment(text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.entry_segment(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN ((EXISTS ( SELECT
+                FROM redrive.group_policies p
+               WHERE (((p.queue)::text = entry_segment.queue) AND (p.mode <> 'none'::text)))) AND (NOT (EXISTS ( SELECT
+                FROM redrive.group_slots s
+               WHERE ((s.job_id = entry_segment.id) AND ((s.queue)::text = entry_segment.queue)))))) THEN (8)::smallint
+             ELSE ( SELECT r.segment
+                FROM redrive.ring r)
+         END AS segment;
+END;
 
 -- Name: erasable(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -2873,6 +2969,7 @@ BEGIN
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
+    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (job_ids);
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
     EXECUTE
@@ -3416,6 +3513,24 @@ BEGIN
 END
 $$;
 
+-- Name: free_slots(bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    freed bigint;
+BEGIN
+    DELETE FROM redrive.group_slots s
+    WHERE s.job_id = ANY (free_slots.ended || free_slots.delayed)
+        AND (s.job_id = ANY (free_slots.ended)
+            OR (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered');
+    GET DIAGNOSTICS freed = ROW_COUNT;
+    RETURN freed;
+END
+$$;
+
 -- Name: free_started_keys(bigint[], text[], jsonb[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
@@ -3555,16 +3670,18 @@ DECLARE
             'ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
-        'SELECT ON redrive.ring, redrive.metric_ring',
+        'SELECT ON redrive.ring, redrive.metric_ring, redrive.group_policies',
+        'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
         'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
-            'redrive.check_name, redrive.wake'];
+            'redrive.check_name, redrive.wake, redrive.entry_segment'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
             'redrive.details, redrive.failure_hours, redrive.letter_deltas, redrive.run_deltas, '
             'redrive.run_letters, redrive.run_chunks, redrive.breakers',
-        'SELECT, INSERT, DELETE ON redrive.unique_keys',
+        'SELECT, INSERT, DELETE ON redrive.unique_keys, redrive.group_slots',
+        'SELECT ON redrive.group_policies',
         -- To lock the row of a task; no other name is valid.
         'SELECT, UPDATE (task) ON redrive.exclusive_tasks',
         'SELECT (id), INSERT ON redrive.audit',
@@ -3583,7 +3700,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -3591,13 +3708,13 @@ DECLARE
             'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
-            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
+            'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_waiting, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
         'SELECT ON SEQUENCE redrive.job_id',
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.free_slots, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -3615,7 +3732,8 @@ DECLARE
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
-            'redrive.rate_limits, redrive.rate_buckets',
+            'redrive.rate_limits, redrive.rate_buckets, redrive.group_policies',
+        'SELECT ON redrive.held_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
@@ -3636,7 +3754,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
@@ -3647,7 +3765,7 @@ DECLARE
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_policies, redrive.group_slots, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -3660,7 +3778,8 @@ DECLARE
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables'];
+            'redrive.metrics_operations, redrive.metrics_tables, '
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
     -- No payload, error text or note, and no lease_id.
     observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
@@ -4608,7 +4727,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+    SELECT CASE WHEN g.group_key IS NULL OR g.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment(g.queue, g.group_key, g.id) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
            g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
            g.outage_since, g.headers, g.group_key
     FROM gone g;
@@ -5747,6 +5867,34 @@ BEGIN
 END
 $$;
 
+-- Name: pass_turn(); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pass_turn() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    IF TG_OP <> 'DELETE' AND letter.state = 'redriving' AND letter.queue = OLD.queue THEN
+        UPDATE redrive.group_slots s SET held_at = NULL WHERE s.job_id = letter.id AND s.held_at IS NOT NULL;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'DELETE' AND letter.state IN ('open', 'quarantined') AND EXISTS (
+        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death = 'hold')
+    THEN
+        UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
+        RETURN NULL;
+    END IF;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id;
+    IF FOUND THEN
+        PERFORM redrive.wake(CASE TG_OP WHEN 'UPDATE' THEN OLD.queue ELSE letter.queue END);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Name: past_failures(redrive.dead_letters); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
@@ -6103,24 +6251,25 @@ $$;
 -- Name: put_back(redrive.waiting_job[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+BEGIN
     INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts,
-           j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key,
-           j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j
-    WHERE j.place ->> 'state' = 'ready';
+        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind,
+         payload, history, unique_key, outage_since, headers, group_key)
+    SELECT CASE WHEN j.group_key IS NULL OR j.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment(j.queue, j.group_key, j.id) END, j.id, j.run_at, j.enqueued_at, j.attempt,
+           j.max_attempts, j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history,
+           j.unique_key, j.outage_since, j.headers, j.group_key
+    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'ready';
     INSERT INTO redrive.jobs_delayed
         (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
     SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
            j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j
-    WHERE j.place ->> 'state' = 'delayed';
+    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'delayed';
+END
 $$;
 
 -- Name: queues_with_letters(); Type: FUNCTION; Schema: redrive; Owner: -
@@ -6662,6 +6811,29 @@ BEGIN
 END
 $$;
 
+-- Name: release_group(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.release_group(queue text, group_key text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    held_by bigint;
+BEGIN
+    PERFORM redrive.check_name('queue', release_group.queue);
+    DELETE FROM redrive.group_slots s
+    WHERE s.queue = release_group.queue AND s.group_key = release_group.group_key AND s.held_at IS NOT NULL
+    RETURNING s.job_id INTO held_by;
+    IF held_by IS NOT NULL THEN
+        PERFORM redrive.record_act('release_group', release_group.person, release_group.reason,
+            jsonb_build_object('ids', jsonb_build_array(held_by)), 1,
+            jsonb_build_object('queue', release_group.queue, 'group_key', release_group.group_key));
+        PERFORM redrive.wake(release_group.queue);
+    END IF;
+    RETURN held_by;
+END
+$$;
+
 -- Name: remove_event(bigint, text); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.remove_event(event_id bigint, action text) RETURNS boolean
@@ -6735,6 +6907,8 @@ BEGIN
     DELETE FROM redrive.jobs_delayed j WHERE j.queue = remove_gameday.queue;
     GET DIAGNOSTICS delayed = ROW_COUNT;
     DELETE FROM redrive.unique_keys k WHERE k.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_slots s WHERE s.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_policies p WHERE p.queue = remove_gameday.queue;
 
     SELECT array_agg(r.id) INTO run_ids FROM redrive.redrive_runs r WHERE r.filter ->> 'queue' = remove_gameday.queue;
     DELETE FROM redrive.run_letters m WHERE m.run_id = ANY (run_ids);
@@ -7164,7 +7338,9 @@ BEGIN
             INSERT INTO redrive.jobs
                 (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
                  refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-            SELECT (SELECT r.segment FROM redrive.ring r), c.id, c.ready_at, c.enqueued_at, c.attempt, c.max_attempts,
+            -- A job that waits for its group keeps waiting.
+            SELECT CASE c.segment WHEN 8 THEN 8 ELSE (SELECT r.segment FROM redrive.ring r) END, c.id, c.ready_at,
+                   c.enqueued_at, c.attempt, c.max_attempts,
                    c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
                    c.unique_key, c.outage_since, c.headers, c.group_key
             FROM changed c
@@ -7819,7 +7995,8 @@ BEGIN
         INSERT INTO redrive.jobs
             (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
              headers, group_key)
-        SELECT (SELECT r.segment FROM redrive.ring r), d.id, d.enqueued_at,
+        SELECT CASE WHEN d.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                    ELSE redrive.entry_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
                coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
                coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
                d.headers, d.group_key
@@ -7997,6 +8174,44 @@ BEGIN
         PERFORM redrive.record_act('redrive', r.person, r.reason, r.filter, sent, jsonb_build_object('run', r.id));
     END IF;
     RETURN sent;
+END
+$$;
+
+-- Name: set_group_policy(text, text, integer, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.set_group_policy(queue text, mode text, job_limit integer DEFAULT NULL::integer, on_death text DEFAULT 'continue'::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM redrive.check_name('queue', set_group_policy.queue);
+    IF coalesce(set_group_policy.mode NOT IN ('ordered', 'limit', 'fair', 'none'), true) THEN
+        RAISE EXCEPTION 'redrive: the mode is %; it must be ordered, limit, fair or none',
+            coalesce(quote_literal(set_group_policy.mode), 'NULL') USING ERRCODE = 'invalid_parameter_value';
+    ELSIF (set_group_policy.mode = 'limit') <> (set_group_policy.job_limit IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: the mode limit needs a job_limit, and no other mode has one'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_group_policy.job_limit NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the job_limit is %; it must be between 1 and 1000', set_group_policy.job_limit
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF coalesce(set_group_policy.on_death NOT IN ('continue', 'hold'), true) THEN
+        RAISE EXCEPTION 'redrive: on_death is %; it must be continue or hold',
+            coalesce(quote_literal(set_group_policy.on_death), 'NULL') USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_group_policy.on_death = 'hold' AND set_group_policy.mode <> 'ordered' THEN
+        RAISE EXCEPTION 'redrive: only an ordered group can be held by a death' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
+    VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)
+    ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
+    SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death,
+        changed_at = excluded.changed_at;
+    IF set_group_policy.on_death <> 'hold' THEN
+        DELETE FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL;
+    END IF;
+    PERFORM pg_notify('redrive_breaker', 'queue:' || set_group_policy.queue);
+    RETURN redrive.record_act('set_group_policy', set_group_policy.person, set_group_policy.reason, NULL, 0,
+        jsonb_strip_nulls(jsonb_build_object('queue', set_group_policy.queue, 'mode', set_group_policy.mode,
+            'job_limit', set_group_policy.job_limit, 'on_death', set_group_policy.on_death)));
 END
 $$;
 
@@ -8293,6 +8508,9 @@ BEGIN
     IF told IN ('done', 'dead') THEN
         DELETE FROM redrive.unique_keys k WHERE k.job_id = event_id;
     END IF;
+    IF told = 'done' AND job.group_key IS NOT NULL THEN
+        PERFORM redrive.free_slots(ARRAY[event_id], '{}');
+    END IF;
     IF told = 'done' THEN
         UPDATE redrive.dead_letters l SET state = 'recovered', changed_at = clock_timestamp()
         WHERE l.id = event_id AND l.state || '' = 'redriving';
@@ -8341,6 +8559,9 @@ BEGIN
                 job.kind, job.payload,
                 CASE told WHEN 'release' THEN job.history ELSE redrive.add_attempt(job.history, attempt_record) END,
                 job.unique_key, job.headers, job.group_key);
+        IF job.group_key IS NOT NULL THEN
+            PERFORM redrive.free_slots('{}', ARRAY[event_id]);
+        END IF;
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, counts)
     SELECT m.segment, held.queue, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(1::bigint)
@@ -8510,6 +8731,7 @@ BEGIN
         WHEN 5 THEN RETURN QUERY DELETE FROM redrive.jobs_5 j WHERE j.ctid = ANY (tids) RETURNING j.*;
         WHEN 6 THEN RETURN QUERY DELETE FROM redrive.jobs_6 j WHERE j.ctid = ANY (tids) RETURNING j.*;
         WHEN 7 THEN RETURN QUERY DELETE FROM redrive.jobs_7 j WHERE j.ctid = ANY (tids) RETURNING j.*;
+        WHEN 8 THEN RETURN QUERY DELETE FROM redrive.jobs_waiting j WHERE j.ctid = ANY (tids) RETURNING j.*;
     END CASE;
 END
 $$;
@@ -8564,6 +8786,40 @@ CREATE FUNCTION redrive.take_run(wanted bigint, new_driver uuid, lease_ms intege
         LIMIT 1
         FOR UPDATE SKIP LOCKED)
     RETURNING r.id, r.term
+$$;
+
+-- Name: take_slot(text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_slot(queue text, group_key text, id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    policy redrive.group_policies;
+BEGIN
+    SELECT p.* INTO policy FROM redrive.group_policies p WHERE p.queue = take_slot.queue AND p.mode IN ('ordered', 'limit');
+    IF NOT FOUND OR EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = take_slot.id) THEN
+        RETURN true;
+    ELSIF policy.mode = 'ordered' AND EXISTS (
+        SELECT FROM redrive.jobs_waiting j
+        WHERE j.queue = take_slot.queue AND j.group_key = take_slot.group_key AND j.id < take_slot.id)
+    THEN
+        RETURN false;
+    END IF;
+    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
+    SELECT take_slot.queue, take_slot.group_key, n.slot, take_slot.id
+    FROM generate_series(1, policy.job_limit) AS n (slot)
+    WHERE policy.job_limit > (
+            SELECT count(*) FROM redrive.group_slots s
+            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key)
+        AND NOT EXISTS (
+            SELECT FROM redrive.group_slots s
+            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key AND s.slot = n.slot)
+    ORDER BY n.slot
+    LIMIT 1
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
 $$;
 
 -- Name: take_waiting(jsonb, jsonb, jsonb, bigint); Type: FUNCTION; Schema: redrive; Owner: -
@@ -9664,6 +9920,54 @@ ALTER TABLE redrive.groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+-- Name: jobs_waiting; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.jobs_waiting (
+    id bigint DEFAULT nextval('redrive.job_id'::regclass) NOT NULL,
+    ready_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    enqueued_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempt redrive.counter DEFAULT 0 NOT NULL,
+    max_attempts redrive.attempt_limit DEFAULT 5 NOT NULL,
+    generation redrive.counter DEFAULT 0 NOT NULL,
+    segment smallint NOT NULL,
+    priority redrive.priority DEFAULT 0 NOT NULL,
+    crashes redrive.small_counter DEFAULT 0 NOT NULL,
+    refunds redrive.small_counter DEFAULT 0 NOT NULL,
+    queue redrive.short_text NOT NULL,
+    kind redrive.short_text NOT NULL,
+    payload json NOT NULL,
+    history jsonb,
+    unique_key text COLLATE pg_catalog."C",
+    outage_since timestamp with time zone,
+    headers redrive.headers,
+    group_key redrive.group_key,
+    CONSTRAINT jobs_have_an_attempt_left CHECK (((attempt)::integer < (max_attempts)::integer))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+ALTER TABLE ONLY redrive.jobs_waiting ALTER COLUMN payload SET STORAGE EXTERNAL;
+
+ALTER TABLE ONLY redrive.jobs_waiting REPLICA IDENTITY FULL;
+
+-- Name: held_groups; Type: VIEW; Schema: redrive; Owner: -
+
+CREATE VIEW redrive.held_groups AS
+ SELECT (s.queue)::text AS queue,
+    (s.group_key)::text AS group_key,
+    s.job_id AS letter_id,
+    s.held_at,
+    (l.kind)::text AS kind,
+    l.error_class,
+    ( SELECT count(*) AS count
+           FROM redrive.jobs_waiting j
+          WHERE (((j.queue)::text = (s.queue)::text) AND ((j.group_key)::text = (s.group_key)::text))) AS waiting
+   FROM (redrive.group_slots s
+     JOIN redrive.dead_letters l ON ((l.id = s.job_id)))
+  WHERE (s.held_at IS NOT NULL);
+
+-- Name: VIEW held_groups; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON VIEW redrive.held_groups IS 'The groups that a letter holds, with the number of jobs that wait behind it.';
+
 -- Name: jobs_0; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.jobs_0 (
@@ -10372,22 +10676,6 @@ ALTER TABLE redrive.retention ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
--- Name: ring_position; Type: SEQUENCE; Schema: redrive; Owner: -
-
-CREATE SEQUENCE redrive.ring_position
-    AS smallint
-    START WITH 0
-    INCREMENT BY 1
-    MINVALUE 0
-    MAXVALUE 7
-    CACHE 1;
-
--- Name: ring; Type: VIEW; Schema: redrive; Owner: -
-
-CREATE VIEW redrive.ring AS
- SELECT (p.last_value)::smallint AS segment
-   FROM redrive.ring_position p;
-
 -- Name: ring_segments; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.ring_segments (
@@ -10604,6 +10892,10 @@ ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_6 FOR VALUES IN ('6'
 
 ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_7 FOR VALUES IN ('7');
 
+-- Name: jobs_waiting; Type: TABLE ATTACH; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_waiting FOR VALUES IN ('8');
+
 -- Name: metric_deltas_0; Type: TABLE ATTACH; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.metric_deltas ATTACH PARTITION redrive.metric_deltas_0 FOR VALUES IN ('0');
@@ -10701,10 +10993,20 @@ ALTER TABLE ONLY redrive.exclusive_tasks
 ALTER TABLE ONLY redrive.failure_hours
     ADD CONSTRAINT failure_hours_pkey PRIMARY KEY (group_id, hour);
 
+-- Name: group_policies group_policies_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.group_policies
+    ADD CONSTRAINT group_policies_pkey PRIMARY KEY (queue);
+
 -- Name: group_rules group_rules_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.group_rules
     ADD CONSTRAINT group_rules_pkey PRIMARY KEY (id);
+
+-- Name: group_slots group_slots_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.group_slots
+    ADD CONSTRAINT group_slots_pkey PRIMARY KEY (queue, group_key, slot);
 
 -- Name: groups groups_fingerprint_key; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -10889,6 +11191,10 @@ CREATE INDEX dead_letters_redriving ON redrive.dead_letters USING btree (died_at
 
 CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules USING btree (group_id, action, COALESCE(pattern, ''::text));
 
+-- Name: group_slots_by_job; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX group_slots_by_job ON redrive.group_slots USING btree (job_id);
+
 -- Name: groups_by_class; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX groups_by_class ON redrive.groups USING btree (error_class, queue, kind);
@@ -10940,6 +11246,18 @@ CREATE UNIQUE INDEX jobs_7_queue_expr_id_segment_idx ON redrive.jobs_7 USING btr
 -- Name: jobs_delayed_for_promote; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed USING btree (queue, run_at, id);
+
+-- Name: jobs_waiting_by_group; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX jobs_waiting_by_group ON redrive.jobs_waiting USING btree (queue, group_key, id);
+
+-- Name: jobs_waiting_by_id; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX jobs_waiting_by_id ON redrive.jobs_waiting USING btree (queue, ((id + 0)));
+
+-- Name: jobs_waiting_queue_expr_id_segment_idx; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE UNIQUE INDEX jobs_waiting_queue_expr_id_segment_idx ON redrive.jobs_waiting USING btree (queue, (((((generation)::integer > 0))::integer - (2 * (priority)::smallint))), id, segment);
 
 -- Name: leases_for_reap; Type: INDEX; Schema: redrive; Owner: -
 
@@ -11009,6 +11327,10 @@ ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_6_queue_expr_id
 
 ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_7_queue_expr_id_segment_idx;
 
+-- Name: jobs_waiting_queue_expr_id_segment_idx; Type: INDEX ATTACH; Schema: redrive; Owner: -
+
+ALTER INDEX redrive.jobs_for_claim ATTACH PARTITION redrive.jobs_waiting_queue_expr_id_segment_idx;
+
 -- Name: dlq_events add_to_events; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER add_to_events INSTEAD OF INSERT ON redrive.dlq_events FOR EACH ROW EXECUTE FUNCTION redrive.add_to_events();
@@ -11076,6 +11398,18 @@ CREATE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions REF
 -- Name: dead_letters delete_versions; Type: TRIGGER; Schema: redrive; Owner: -
 
 CREATE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_versions();
+
+-- Name: dead_letters pass_turn; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER pass_turn AFTER UPDATE OF state ON redrive.dead_letters FOR EACH ROW WHEN (((new.group_key IS NOT NULL) AND (old.state <> new.state))) EXECUTE FUNCTION redrive.pass_turn();
+
+-- Name: dead_letters pass_turn_at_death; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER pass_turn_at_death AFTER INSERT ON redrive.dead_letters FOR EACH ROW WHEN ((new.group_key IS NOT NULL)) EXECUTE FUNCTION redrive.pass_turn();
+
+-- Name: dead_letters pass_turn_of_deleted; Type: TRIGGER; Schema: redrive; Owner: -
+
+CREATE TRIGGER pass_turn_of_deleted AFTER DELETE ON redrive.dead_letters FOR EACH ROW WHEN (((old.group_key IS NOT NULL) AND (old.state <> 'redriving'::text))) EXECUTE FUNCTION redrive.pass_turn();
 
 -- Name: dead_letters record_run_outcomes; Type: TRIGGER; Schema: redrive; Owner: -
 

@@ -1,6 +1,6 @@
 //! The integration tests: everything that needs a PostgreSQL server.
 //!
-//! The folders follow the library: `db`, `pipeline`, `dlq`, `inspect`, `worker` and `metrics` test
+//! The folders follow the library: `db`, `pipeline`, `groups`, `dlq`, `inspect`, `worker` and `metrics` test
 //! its features, `cli` and `exporter` the programs. `guarantees` tests what GUARANTEES.md promises
 //! under faults, and `tidy` the rules of the repository.
 
@@ -14,6 +14,8 @@ mod worker_process;
 
 mod db;
 mod pipeline;
+
+mod groups;
 
 mod schedule;
 

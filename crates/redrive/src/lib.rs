@@ -31,6 +31,8 @@ pub use job::job::{Job, JobId};
 pub use job::new_job::{NewJob, Replace};
 pub use job::operator::Operator;
 pub use job::payload::Payload;
+pub use pipeline::group_policy::{GroupDeath, GroupPolicy};
+pub use pipeline::held_group::HeldGroup;
 pub use pipeline::insert::Enqueued;
 pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
@@ -68,8 +70,11 @@ pub mod limits {
     pub use crate::job::backoff::MAX_BACKOFF;
     pub use crate::job::follow_up::{MAX_FOLLOW_UP_BYTES, MAX_FOLLOW_UPS};
     pub use crate::job::name::MAX_NAME_CHARS;
-    pub use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES};
+    pub use crate::job::new_job::{
+        MAX_ATTEMPTS, MAX_DELAY, MAX_GROUP_BYTES, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES,
+    };
     pub use crate::job::payload::MAX_PAYLOAD_BYTES;
     pub use crate::pipeline::claim::MAX_CRASHES;
+    pub use crate::pipeline::group_policy::MAX_GROUP_LIMIT;
     pub use crate::worker::WORKER_CONNECTIONS;
 }

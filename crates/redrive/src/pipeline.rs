@@ -12,6 +12,8 @@ pub(crate) mod breaker;
 pub(crate) mod probe;
 pub(crate) mod gates;
 pub(crate) mod pause;
+pub(crate) mod group_policy;
+pub(crate) mod held_group;
 pub(crate) mod rate_limit;
 pub(crate) mod tokens;
 pub(crate) mod failure_cause;

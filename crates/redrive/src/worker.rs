@@ -18,6 +18,7 @@ mod handler_table;
 mod slot_state;
 mod lease_trust;
 mod stats;
+mod passed_groups;
 mod state;
 mod threads;
 mod retry;

@@ -22,6 +22,12 @@ const FILL: &str = "
     INSERT INTO redrive.jobs (id, segment, queue, kind, payload, priority)
     SELECT 1000000 + n, n % 8, CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
     FROM generate_series(1, 1000000) n;
+    INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES ('orders', 'limit', 3, 'continue');
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, group_key)
+    SELECT 5000000 + n, 8, 'orders', 'order', '{\"number\": 1}', CASE WHEN n % 4 = 0 THEN 'big' ELSE 'g' || n % 20001 END
+    FROM generate_series(1, 200000) n;
+    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
+    SELECT 'orders', 'g' || n, 1, -n FROM generate_series(1, 20000) n;
     INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
     SELECT 3000000 + n, now() + (n - 5000) * interval '1 second', 'orders', 'order', '{}'
     FROM generate_series(1, 200000) n;
@@ -98,7 +104,7 @@ fn undone(client: &mut Client, statement: &str) {
 /// Returns the scans of each large table.
 const SCANS: &str = "SELECT relname::text, seq_scan FROM pg_stat_xact_all_tables \
     WHERE schemaname = 'redrive' AND seq_scan > 0 \
-        AND relname ~ '^(jobs_.|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
+        AND relname ~ '^(jobs_.|jobs_waiting|group_slots|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
 
 fn scans(transaction: &mut Transaction<'_>) -> Vec<(String, i64)> {
     let rows = transaction.query(SCANS, &[]).unwrap();

@@ -251,6 +251,7 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "metrics_operations",
             "metrics_queues",
             "metrics_tables",
+            "pass_turn",
             "prune_audit",
             "remove_gameday",
             "replace_waiting",

@@ -50,7 +50,7 @@ fn known(test: &TestDatabase, workers: i64) {
             client.batch_execute("NOTIFY redrive_breaker").unwrap();
             let readers = "SELECT count(*) FROM pg_stat_activity \
                 WHERE datname = current_database() AND query_start >= $1 \
-                    AND query LIKE '-- Purpose: lists the breakers that are not closed and the paused%'";
+                    AND query LIKE '-- Purpose: lists the breakers that are not closed%'";
             let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
             readers >= workers
         });

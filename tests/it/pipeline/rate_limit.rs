@@ -49,9 +49,9 @@ fn mails(count: i64) -> Vec<Mail> {
 
 /// When the handlers started.
 #[derive(Clone, Default)]
-struct Ledger(Arc<Mutex<Vec<Instant>>>);
+struct Starts(Arc<Mutex<Vec<Instant>>>);
 
-impl Ledger {
+impl Starts {
     fn record(&self) {
         self.0.lock().unwrap().push(Instant::now());
     }
@@ -81,7 +81,7 @@ impl Ledger {
 }
 
 /// A worker that records the starts of orders and of mails.
-fn recording(queue: &Queue, orders: &Ledger, mails: &Ledger) -> Worker {
+fn recording(queue: &Queue, orders: &Starts, mails: &Starts) -> Worker {
     let (orders, mails) = (orders.clone(), mails.clone());
     worker(queue)
         .handle(move |_: &Job<Order>| {
@@ -109,7 +109,7 @@ fn known(test: &TestDatabase) {
             client.batch_execute("NOTIFY redrive_breaker").unwrap();
             let readers = "SELECT count(*) FROM pg_stat_activity \
                 WHERE datname = current_database() AND query_start >= $1 \
-                    AND query LIKE '-- Purpose: lists the breakers that are not closed and the paused%'";
+                    AND query LIKE '-- Purpose: lists the breakers that are not closed%'";
             let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
             readers > 0
         });
@@ -127,7 +127,7 @@ fn no_window_has_more_starts_than_a_limit_allows() {
             RateLimited::Queue,
             RateLimit::per(rate, SECOND).burst(burst),
         );
-        let (orders, mails) = (Ledger::default(), Ledger::default());
+        let (orders, mails) = (Starts::default(), Starts::default());
         queue.enqueue_many(&Order::up_to(jobs)).unwrap();
         let workers: Vec<Worker> = (0..3)
             .map(|_| recording(&test.queue("orders"), &orders, &mails))
@@ -154,7 +154,7 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
     limit(&queue, RateLimited::Kind("mail"), once());
     queue.enqueue_many(&mails(300)).unwrap();
     queue.enqueue_many(&Order::up_to(300)).unwrap();
-    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let (orders, mails) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mails);
     wait_until("the orders and one mail to run", SOON, || {
         orders.count() == 300 && mails.count() == 1
@@ -186,7 +186,7 @@ fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
     );
     limit(&queue, RateLimited::Kind("mail"), once());
     queue.enqueue_many(&mails(5)).unwrap();
-    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let (orders, mails) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mails);
     wait_until("a mail to run", SOON, || mails.count() == 1);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
@@ -206,7 +206,7 @@ fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
 fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let (orders, mails) = (Ledger::default(), Ledger::default());
+    let (orders, mails) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mails);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
@@ -228,7 +228,7 @@ fn a_retry_needs_another_token() {
     let queue = test.queue("orders");
     limit(&queue, RateLimited::Queue, once());
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let starts = Ledger::default();
+    let starts = Starts::default();
     let worker = worker(&queue)
         .handle({
             let starts = starts.clone();
@@ -264,7 +264,7 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
         RateLimited::Queue,
         RateLimit::per(per_second, SECOND).burst(30),
     );
-    let (gate, starts) = (Gate::new(), Ledger::default());
+    let (gate, starts) = (Gate::new(), Starts::default());
     let worker = worker(&queue)
         .handle({
             let (gate, starts) = (gate.clone(), starts.clone());

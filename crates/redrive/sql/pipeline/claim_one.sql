@@ -16,7 +16,7 @@
 WITH picked AS MATERIALIZED (
     SELECT j.ctid AS tid
     FROM redrive.jobs j
-    WHERE j.segment = $4::smallint AND j.queue = $1
+    WHERE j.segment = $4::smallint AND j.segment < 8 AND j.queue = $1
         AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
         AND ($3::text[] IS NULL OR j.kind <> ALL ($3::text[]))
         AND j.crashes = 0
@@ -26,7 +26,7 @@ WITH picked AS MATERIALIZED (
 ),
 taken AS (
     DELETE FROM redrive.jobs j
-    WHERE j.segment = $4::smallint AND j.ctid = (SELECT p.tid FROM picked p)
+    WHERE j.segment = $4::smallint AND j.segment < 8 AND j.ctid = (SELECT p.tid FROM picked p)
     RETURNING j.*,
               j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0
                   AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
@@ -51,7 +51,8 @@ leased AS (
            CASE WHEN NOT t.is_plain THEN ARRAY[t.group_key::text] END
     FROM taken t
     RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts,
-              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers
+              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+              l.group_keys
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -64,6 +65,6 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.prio
        -- Only a lease with headers and keys calls the function.
        CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
            THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
-       l.outages_since, l.headers,
+       l.outages_since, l.headers, l.group_keys,
        statement_timestamp() AS claimed_at
 FROM leased l

@@ -39,7 +39,7 @@ WITH picked AS MATERIALIZED (
                        AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
                        AS is_plain
             FROM redrive.jobs j
-            WHERE j.queue = $1
+            WHERE j.queue = $1 AND j.segment < 8
                 AND (j.generation > 0)::integer - 2 * j.priority = range.rank
                 AND j.id > range.from_id
                 AND j.id <= range.to_id
@@ -106,7 +106,8 @@ leased AS (
         FROM redrive.take_jobs(c.segment, c.tids) j
     ) t
     RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities,
-              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers
+              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
+              l.group_keys
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -120,6 +121,6 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.prio
        -- Only a lease with headers and keys calls the function.
        CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
            THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
-       l.outages_since, l.headers,
+       l.outages_since, l.headers, l.group_keys,
        statement_timestamp() AS claimed_at
 FROM leased l

@@ -10,7 +10,8 @@
 -- $6 integer[] maximum attempts
 -- $7 text[]    unique keys; NULL: none
 -- $8 jsonb[]   headers; NULL: none
--- $9 text[]    what to replace: payload, time or both; NULL: nothing
+-- $9 text[]    groups; NULL: none
+-- $10 text[]   what to replace: payload, time or both; NULL: nothing
 -- Locks: the rows and keys it inserts, and the rows of the waiting jobs it changes, in the order of their keys. It
 --        waits for a session that holds such a row, and for a transaction that is writing the same key, but locks
 --        no key of another job: a worker settles without waiting for it, and claims skip the rows. NOTIFY takes
@@ -21,9 +22,11 @@
 --       whether the job is new, and whether the live job was changed.
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
-           n.max_attempts, n.unique_key, n.headers, n.change, n.ordinal
-    FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[], $9::text[])
-        WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, change, ordinal)
+           n.max_attempts, n.unique_key, n.headers, n.group_key, n.change, n.ordinal
+    FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[],
+                $9::text[], $10::text[])
+        WITH ORDINALITY
+        AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, change, ordinal)
 ),
 held AS MATERIALIZED (
     SELECT k.key, k.job_id, k.replaced
@@ -39,7 +42,7 @@ held AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
-           i.max_attempts, i.unique_key, i.headers, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new,
+           i.max_attempts, i.unique_key, i.headers, i.group_key, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new,
            -- Several jobs of one call may have the same key; the first one decides.
            coalesce(h.replaced, false)
                AND i.ordinal = min(i.ordinal) OVER (PARTITION BY i.unique_key) AS replaced
@@ -47,17 +50,19 @@ placed AS MATERIALIZED (
     LEFT JOIN held h ON h.key = i.unique_key
 ),
 ready AS (
-    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-    SELECT (SELECT r.segment FROM redrive.ring r), p.id, $1, p.kind, p.payload, p.priority, p.max_attempts,
-           p.unique_key, p.headers
+    INSERT INTO redrive.jobs
+        (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+    SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, $1, p.kind, p.payload, p.priority,
+           p.max_attempts, p.unique_key, p.headers, p.group_key
     FROM placed p
     WHERE p.is_new AND p.delay_ms = 0
 ),
 delayed AS (
     INSERT INTO redrive.jobs_delayed
-        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers)
+        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
     SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', $1, p.kind, p.payload,
-           p.priority, p.max_attempts, p.unique_key, p.headers
+           p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key
     FROM placed p
     WHERE p.is_new AND p.delay_ms > 0
 ),

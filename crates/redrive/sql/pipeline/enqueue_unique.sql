@@ -1,5 +1,5 @@
--- Purpose: stores jobs in one queue when at least one has a unique key or headers. A job with a key is
---          stored only if no live job of the queue holds that key. Other batches use enqueue.sql.
+-- Purpose: stores jobs in one queue when at least one has a unique key, headers or a group. A job with a key
+--          is stored only if no live job of the queue holds that key. Other batches use enqueue.sql.
 -- Called by: pipeline/insert.rs, for up to 1,000 jobs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text[]    kinds
@@ -9,6 +9,7 @@
 -- $6 integer[] maximum attempts
 -- $7 text[]    unique keys; NULL: none
 -- $8 jsonb[]   headers; NULL: none
+-- $9 text[]    groups; NULL: none
 -- Locks: the rows and keys it inserts. It waits for a transaction that is writing the same key, but
 --        locks no key of another job. NOTIFY takes the server's notification lock at commit, but only if a worker
 --        is waiting.
@@ -17,9 +18,10 @@
 --       and whether the job is new.
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
-           n.max_attempts, n.unique_key, n.headers, n.ordinal
-    FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[])
-        WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, ordinal)
+           n.max_attempts, n.unique_key, n.headers, n.group_key, n.ordinal
+    FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[],
+                $9::text[])
+        WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, ordinal)
 ),
 held AS MATERIALIZED (
     SELECT k.key, k.job_id
@@ -32,22 +34,24 @@ held AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
-           i.max_attempts, i.unique_key, i.headers, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new
+           i.max_attempts, i.unique_key, i.headers, i.group_key, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new
     FROM incoming i
     LEFT JOIN held h ON h.key = i.unique_key
 ),
 ready AS (
-    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-    SELECT (SELECT r.segment FROM redrive.ring r), p.id, $1, p.kind, p.payload, p.priority, p.max_attempts,
-           p.unique_key, p.headers
+    INSERT INTO redrive.jobs
+        (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+    SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, $1, p.kind, p.payload, p.priority, p.max_attempts,
+           p.unique_key, p.headers, p.group_key
     FROM placed p
     WHERE p.is_new AND p.delay_ms = 0
 ),
 delayed AS (
     INSERT INTO redrive.jobs_delayed
-        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers)
+        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
     SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', $1, p.kind, p.payload,
-           p.priority, p.max_attempts, p.unique_key, p.headers
+           p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key
     FROM placed p
     WHERE p.is_new AND p.delay_ms > 0
 ),

@@ -12,7 +12,7 @@
 WITH RECURSIVE size AS MATERIALIZED (
     SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0)::bigint AS bytes
     FROM pg_inherits i
-    WHERE i.inhparent = 'redrive.jobs'::regclass
+    WHERE i.inhparent = 'redrive.jobs'::regclass AND i.inhrelid <> 'redrive.jobs_waiting'::regclass
 ),
 marks AS MATERIALIZED (
     SELECT k.rank, max(k.id) AS id
@@ -44,7 +44,7 @@ found AS (
     CROSS JOIN LATERAL (
         SELECT (j.generation > 0)::integer - 2 * j.priority AS rank
         FROM redrive.jobs j
-        WHERE j.queue = $1 AND (j.generation > 0)::integer - 2 * j.priority > g.above
+        WHERE j.queue = $1 AND j.segment < 8 AND (j.generation > 0)::integer - 2 * j.priority > g.above
             AND (j.generation > 0)::integer - 2 * j.priority < g.below
         ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
         LIMIT 1
@@ -56,7 +56,7 @@ found AS (
     CROSS JOIN LATERAL (
         SELECT (j.generation > 0)::integer - 2 * j.priority AS rank
         FROM redrive.jobs j
-        WHERE j.queue = $1 AND (j.generation > 0)::integer - 2 * j.priority > f.rank
+        WHERE j.queue = $1 AND j.segment < 8 AND (j.generation > 0)::integer - 2 * j.priority > f.rank
             AND (j.generation > 0)::integer - 2 * j.priority < f.below
         ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
         LIMIT 1

@@ -1,12 +1,13 @@
--- Purpose: lists the breakers that are not closed and the paused queues, and the rate limits, for a worker.
+-- Purpose: lists the breakers that are not closed, the paused queues, the queues whose jobs may wait for their
+--          group, and the rate limits, for a worker.
 -- Called by: pipeline/breaker.rs, for a worker's renewer: at start, at each renewal and when notified.
 -- Locks: none.
--- Index relied on: none; breakers, queue_pauses and rate_limits are small.
+-- Index relied on: none; breakers, queue_pauses, group_policies and rate_limits are small.
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
---       operator must resume it), and one per rate limit, with the cause `rate`, its kind (empty: the whole queue),
---       and the microseconds within which a job must start once it has a token. Zero rows: all breakers are closed, no
---       queue is paused, and there is no limit.
+--       operator must resume it), one per queue with a policy for groups, with the cause `groups`, and one per rate
+--       limit, with the cause `rate`, its kind (empty: the whole queue), and the microseconds within which a job must
+--       start once it has a token. Zero rows: there is none of these.
 SELECT b.name, b.cause, b.kinds, b.delay_ms,
        CASE WHEN isfinite(b.probe_at)
             THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms,
@@ -17,6 +18,9 @@ UNION ALL
 SELECT 'queue:' || p.queue, 'pause', '{}', 0,
        ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint, NULL
 FROM redrive.paused_queues p
+UNION ALL
+SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL, NULL
+FROM redrive.group_policies g
 UNION ALL
 SELECT 'queue:' || l.queue, 'rate', ARRAY[l.kind], 0, NULL,
        floor(redrive.token_hold(l) * 1000000)::bigint

@@ -18,9 +18,9 @@
 --              counter changes: lease, key, label, cause, bucket, count, sum; see
 --              pipeline/tallies.rs
 -- $25 text[]   key of the failure group; NULL: the message decides
--- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys of
---        jobs that end, which no other session locks.
--- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job.
+-- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys and the
+--        slots of groups of jobs that end, which no other session locks.
+-- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job; group_slots_by_job.
 -- Rows: the verdicts that were written. A missing verdict was rejected: its lease is lost, or this
 --       call repeats one that succeeded but whose reply was lost.
 WITH verdicts AS MATERIALIZED (
@@ -38,15 +38,15 @@ offered AS MATERIALIZED (
 ),
 -- A lease ends only when the database has settled all its jobs. The worker's view is not enough: a
 -- crash or failover may have lost settlements that the worker considers done. The jobs of a lease are only
--- unpacked if a job did not succeed, or if a letter or a unique key may belong to one that did.
+-- unpacked if a job did not succeed, or if a letter, a unique key or a group may belong to one that did.
 ended AS (
     DELETE FROM redrive.leases l
     USING offered o
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
     RETURNING l.lease_id, l.queue, l.cancelled,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, o.unfinished) > 0 THEN l END AS lease
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
 ),
 shrunk AS (
     UPDATE redrive.leases l
@@ -55,8 +55,8 @@ shrunk AS (
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
     RETURNING l.lease_id, l.queue, l.cancelled,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, o.unfinished) > 0 THEN l END AS lease
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
 ),
 written AS MATERIALIZED (
     SELECT v.lease_id, v.id
@@ -175,6 +175,17 @@ freed AS (
     WHERE k.job_id = ANY (ARRAY(
         SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
 ),
+-- Frees the slots of groups whose jobs ended or back off. A function, so that a statement without a job of a
+-- group does not open the table. The triggers of letters free the slots of jobs that died.
+passed AS MATERIALIZED (
+    SELECT redrive.free_slots(
+        coalesce(array_agg(s.id) FILTER (WHERE s.verdict = 'done'), '{}'),
+        coalesce(array_agg(s.id) FILTER (WHERE s.verdict <> 'done'), '{}'))
+    FROM settled s
+    WHERE s.group_key IS NOT NULL
+        AND (s.verdict = 'done' OR s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0)
+    HAVING count(*) > 0
+),
 -- The array and the expression on the state keep the planner from using an index on the state.
 -- With statistics that show no redriving letters, it would scan all of them for each job.
 recovered AS (
@@ -214,3 +225,4 @@ counted AS (
 )
 SELECT w.lease_id, w.id
 FROM written w
+WHERE (SELECT count(*) FROM passed) >= 0

@@ -29,7 +29,7 @@ searched AS MATERIALIZED (
                SELECT FROM unnest($8::integer[], $9::bigint[], $10::integer[]) AS range (from_rank, from_id, to_rank)
                CROSS JOIN LATERAL (
                    SELECT FROM redrive.jobs j
-                   WHERE j.queue = $4
+                   WHERE j.queue = $4 AND j.segment < 8
                        AND ((j.generation > 0)::integer - 2 * j.priority, j.id) > (range.from_rank, range.from_id)
                        AND (j.generation > 0)::integer - 2 * j.priority < range.to_rank
                        AND ($5::text[] IS NULL OR j.kind = ANY ($5::text[]))
@@ -42,7 +42,7 @@ searched AS MATERIALIZED (
                SELECT FROM unnest($11::integer[], $12::bigint[], $13::bigint[]) AS range (rank, from_id, to_id)
                CROSS JOIN LATERAL (
                    SELECT FROM redrive.jobs j
-                   WHERE j.queue = $4
+                   WHERE j.queue = $4 AND j.segment < 8
                        AND (j.generation > 0)::integer - 2 * j.priority = range.rank
                        AND j.id > range.from_id
                        AND j.id <= range.to_id

@@ -15,5 +15,5 @@ SELECT redrive.turn_ring($1, $2) AS step,
        (
            SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0)::bigint
            FROM pg_inherits i
-           WHERE i.inhparent = 'redrive.jobs'::regclass
+           WHERE i.inhparent = 'redrive.jobs'::regclass AND i.inhrelid <> 'redrive.jobs_waiting'::regclass
        ) AS bytes

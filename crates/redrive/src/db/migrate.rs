@@ -90,6 +90,7 @@ migrations! {
     47 "0047_gameday";
     48 "0048_queue_pauses";
     49 "0049_schedules";
+    50 "0050_job_groups";
     51 "0051_rate_limits";
 }
 

@@ -66,6 +66,7 @@ statements! {
     CLAIM = "pipeline" / "claim";
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
+    CLAIM_GROUPS = "pipeline" / "claim_groups";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
     STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
@@ -84,6 +85,10 @@ statements! {
     CLOSE_BREAKER = "pipeline" / "close_breaker";
     PAUSE_QUEUE = "pipeline" / "pause_queue";
     RESUME_QUEUE = "pipeline" / "resume_queue";
+    SET_GROUP_POLICY = "pipeline" / "set_group_policy";
+    GROUP_POLICY = "pipeline" / "group_policy";
+    RELEASE_GROUP = "pipeline" / "release_group";
+    HELD_GROUPS = "pipeline" / "held_groups";
     SET_RATE_LIMIT = "pipeline" / "set_rate_limit";
     REMOVE_RATE_LIMIT = "pipeline" / "remove_rate_limit";
     RATE_LIMITS = "pipeline" / "rate_limits";
@@ -193,6 +198,7 @@ statements! {
     SETTLE_OWN = "worker" / "settle_own";
     END_TRANSACTIONS = "worker" / "end_transactions";
     FREE_KEY = "worker" / "free_key";
+    FREE_SLOT = "worker" / "free_slot";
     RENEW = "worker" / "renew";
     WAIT = "worker" / "wait";
     LEAVE = "worker" / "leave";

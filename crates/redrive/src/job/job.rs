@@ -90,6 +90,8 @@ pub(crate) struct JobMeta {
     pub(crate) enqueued_at: SystemTime,
     /// The job holds a unique key, which its end must free.
     pub(crate) is_unique: bool,
+    /// The group of the job.
+    pub(crate) group: Option<Arc<str>>,
     pub(crate) headers: Headers,
     /// How long the job has met nothing but outages, at the claim.
     pub(crate) outage_age: Option<Duration>,
@@ -125,6 +127,7 @@ impl<P> Job<P> {
             priority: 0,
             enqueued_at: SystemTime::now(),
             is_unique: false,
+            group: None,
             headers: Headers::default(),
             outage_age: None,
             age: Duration::ZERO,
@@ -183,6 +186,11 @@ impl<P> Job<P> {
     /// Returns the priority.
     pub fn priority(&self) -> i16 {
         self.meta.priority
+    }
+
+    /// Returns the [group](crate::NewJob::group) of the job; `None`: it has none.
+    pub fn group(&self) -> Option<&str> {
+        self.meta.group.as_deref()
     }
 
     /// Returns when the job was first enqueued, by the database's clock.

@@ -5,6 +5,7 @@ pub(crate) mod mark;
 pub(crate) mod windows;
 pub(crate) mod search;
 pub(crate) mod measure;
+pub(crate) mod groups;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -194,7 +195,7 @@ pub(crate) fn claim_one(
 }
 
 /// Reads the jobs of claimed leases, in claim order.
-fn read(rows: &[Row], queue: &Arc<str>) -> Result<Vec<ClaimedJob>> {
+fn read<'a>(rows: impl IntoIterator<Item = &'a Row>, queue: &Arc<str>) -> Result<Vec<ClaimedJob>> {
     let now = Instant::now();
     let mut claimed = Vec::new();
     for row in rows {
@@ -226,6 +227,7 @@ fn read_lease(
     let generations: Defaulted<i32> = Defaulted(row.get("generations"));
     let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
     let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
+    let groups: Defaulted<Option<&str>> = Defaulted(row.get("group_keys"));
     let headers: Option<Vec<Option<JsonText>>> = row.get("headers");
     let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
     let mut names = KindNames::default();
@@ -253,6 +255,7 @@ fn read_lease(
                 priority: priorities.of(n, 0),
                 enqueued_at,
                 is_unique: unique_keys.of(n, None).is_some(),
+                group: groups.of(n, None).map(Arc::from),
                 headers: headers_of(n)?,
                 outage_age: outages.of(n, None).map(since),
                 age: since(enqueued_at),

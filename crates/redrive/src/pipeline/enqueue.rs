@@ -143,7 +143,7 @@ impl Queue {
 
     /// Stores many jobs with options in the caller's transaction.
     ///
-    /// More than 1,000 jobs are sent under a savepoint, with COPY unless one has headers.
+    /// More than 1,000 jobs are sent under a savepoint, with COPY unless one has headers or a group.
     ///
     /// # Errors
     /// As [`enqueue_jobs`](Queue::enqueue_jobs) and [`enqueue_in`](Queue::enqueue_in).
@@ -159,7 +159,7 @@ impl Queue {
         let failed = |error| self.failed(error);
         // A savepoint, or a transaction if the connection has none: jobs and counters together.
         let mut transaction = client.transaction().map_err(failed)?;
-        let enqueued = if jobs.iter().any(NewJob::has_headers) {
+        let enqueued = if jobs.iter().any(NewJob::is_labelled) {
             let mut enqueued = Vec::with_capacity(jobs.len());
             for some in jobs.chunks(MAX_INSERTED_JOBS) {
                 enqueued.extend(self.insert_in(&mut transaction, some)?);

@@ -1,4 +1,5 @@
-//! The gates of a worker: open breakers, paused queues and rate limits, which one statement reads.
+//! The gates of a worker: open breakers, paused queues, queues with groups and rate limits, which one
+//! statement reads.
 
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use crate::pipeline::breaker::{self, BreakerStatus};
 
 /// The cause of a row that is a pause.
 const PAUSE: &str = "pause";
+/// The cause of a row that is a policy for groups.
+const GROUPS: &str = "groups";
 /// The cause of a row that is a rate limit.
 const RATE: &str = "rate";
 
@@ -19,6 +22,8 @@ pub(crate) struct Gates {
     pub(crate) breakers: Vec<BreakerStatus>,
     /// The paused queues.
     pub(crate) pauses: Vec<PauseStatus>,
+    /// The queues whose jobs may wait for their group, named as their breakers are.
+    pub(crate) grouped: Vec<String>,
     /// The rate limits.
     pub(crate) limits: Vec<LimitStatus>,
 }
@@ -59,6 +64,7 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
                     .get::<_, Option<i64>>("probe_in_ms")
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
             }),
+            GROUPS => gates.grouped.push(row.get("name")),
             RATE => gates.limits.push(LimitStatus {
                 name: row.get("name"),
                 kind: row.get::<_, Vec<String>>("kinds").concat(),

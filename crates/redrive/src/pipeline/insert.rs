@@ -37,8 +37,8 @@ impl Enqueued {
 
 /// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
 ///
-/// A plain job takes scalars. Jobs with a key or headers use a separate statement, so that other jobs
-/// do not pay for them.
+/// A plain job takes scalars. Jobs with a key, headers or a group use a separate statement, so that other
+/// jobs do not pay for them.
 pub(crate) fn insert<J: Borrow<NewJob>>(
     queue: &str,
     jobs: &[J],
@@ -62,14 +62,16 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     let attempts: Vec<i32> = jobs().map(|job| job.max_attempts.cast_signed()).collect();
     let mut values: Vec<Parameter<'_>> =
         vec![&queue, &kinds, &payloads, &delays, &priorities, &attempts];
-    if !jobs().any(|job| job.unique_key.is_some() || job.has_headers()) {
+    if !jobs().any(|job| job.unique_key.is_some() || job.is_labelled()) {
         let rows = run(&sql::ENQUEUE, &values)?;
         return Ok(rows.iter().map(|row| Enqueued::New(id(row))).collect());
     }
     let keys: Vec<Option<&str>> = jobs().map(|job| job.unique_key.as_deref()).collect();
     let headers: Vec<Option<Json>> = jobs().map(NewJob::stored_headers).collect::<Result<_>>()?;
     values.push(&keys);
+    let groups: Vec<Option<&str>> = jobs().map(|job| job.group.as_deref()).collect();
     values.push(&headers);
+    values.push(&groups);
     if jobs().any(|job| job.replace.is_some()) {
         let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
         values.push(&changes);

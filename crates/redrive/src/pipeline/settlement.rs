@@ -53,6 +53,7 @@ impl Settlement {
         self.verdict == Verdict::Done
             && self.meta.generation == 0
             && !self.meta.is_unique
+            && self.meta.group.is_none()
             && !self.has_follow_ups()
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
+use crate::pipeline::claim::groups::{GroupAnswer, GroupLook, claim_groups};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
 use crate::sync::Instant;
 
@@ -30,15 +31,27 @@ pub(crate) struct TokenScope {
 pub(crate) enum LimitedClaim {
     /// There was no token; more may come after this time.
     NoToken(Duration),
-    /// The jobs, and how many tokens there were, at most the limit of the request.
-    Claimed(Vec<ClaimedJob>, usize),
+    Claimed(TokenClaim),
 }
 
-/// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon.
+/// What was claimed with tokens.
+#[derive(Debug)]
+pub(crate) struct TokenClaim {
+    /// How many tokens there were, at most the limit of the request.
+    pub(crate) tokens: usize,
+    /// The jobs that waited for no group.
+    pub(crate) jobs: Vec<ClaimedJob>,
+    /// The jobs that waited for their group, and where the claim of groups ended.
+    pub(crate) of_groups: Option<GroupAnswer>,
+}
+
+/// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon. With
+/// `groups`, jobs that wait for their group get the tokens that are left.
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
     scope: &TokenScope,
     mut request: ClaimRequest,
+    groups: Option<&GroupLook>,
 ) -> Result<LimitedClaim> {
     let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
     session.read_committed(&doing, |session| {
@@ -48,16 +61,28 @@ pub(crate) fn claim_with_tokens(
         };
         request.limit = request.limit.min(tokens);
         let tokens = request.limit;
-        let mut claimed = claim(session, &request)?;
+        let mut jobs = claim(session, &request)?;
+        request.limit -= jobs.len().min(tokens);
+        let mut of_groups = match groups.filter(|_| request.limit > 0) {
+            Some(look) => Some(claim_groups(session, &request, look)?),
+            None => None,
+        };
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
         let start_by = Instant::now() + scope.hold;
-        if !claimed.is_empty() {
-            charge_tokens(session, scope, claimed.len())?;
-        }
-        for job in &mut claimed {
+        let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
+        let mut claimed = 0;
+        for job in jobs.iter_mut().chain(grouped) {
             job.start_by = Some(start_by);
+            claimed += 1;
         }
-        Ok(LimitedClaim::Claimed(claimed, tokens))
+        if claimed > 0 {
+            charge_tokens(session, scope, claimed)?;
+        }
+        Ok(LimitedClaim::Claimed(TokenClaim {
+            tokens,
+            jobs,
+            of_groups,
+        }))
     })
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct LocalBreakers {
     dependencies: HashMap<String, String>,
     /// Nothing is open, paused or limited, and no outage is counted.
     quiet: AtomicBool,
+    /// Whether jobs of the queue may wait for their group.
+    grouped: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -101,6 +103,7 @@ impl LocalBreakers {
             breaker_threshold,
             dependencies,
             quiet: AtomicBool::new(true),
+            grouped: AtomicBool::new(false),
             known: Mutex::default(),
         }
     }
@@ -253,8 +256,15 @@ impl LocalBreakers {
         ))
     }
 
+    /// Whether jobs of the queue may wait for their group.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.grouped.load(Ordering::Relaxed)
+    }
+
     /// Replaces the known state. Returns whether the worker may claim more than before.
     pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
+        let has_groups = gates.grouped.contains(&self.queue);
+        let had_groups = self.grouped.swap(has_groups, Ordering::Relaxed);
         let mut known = lock(&self.known);
         let was_paused = known.pause.is_on(now);
         known.pause = LocalPause::of(&self.queue, &gates.pauses, now);
@@ -266,7 +276,8 @@ impl LocalBreakers {
             self.take_over(&mut known, gated, now);
         }
         self.settle_down(&known);
-        was_paused && !known.pause.is_on(now)
+        has_groups && !had_groups
+            || was_paused && !known.pause.is_on(now)
             || known.limits != had_limits
             || before.iter().any(|name| !known.open.contains_key(name))
     }

@@ -1,5 +1,6 @@
 //! Claims as many jobs as the slots can use, and waits while there are none.
 
+mod groups;
 mod limited;
 mod probe;
 mod promotion;
@@ -13,6 +14,7 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
+use crate::pipeline::claim::groups::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
@@ -22,6 +24,7 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+use groups::GroupTurn;
 use limited::{ClaimTurn, LimitedSearch};
 use probe::ProbeSearch;
 
@@ -56,6 +59,8 @@ pub(crate) fn work(
         last_look: Scan::Full,
         due: DueSearch::Unknown,
         probes: HashMap::new(),
+        walk: GroupWalk::new(),
+        turn: GroupTurn::Groups,
         limited: HashMap::new(),
         limited_rounds: 0,
         first: ClaimTurn::Limited,
@@ -129,6 +134,9 @@ struct Fetcher<'a> {
     due: DueSearch,
     /// Where the probes of each breaker look.
     probes: HashMap<String, ProbeSearch>,
+    /// Where claims look for jobs of groups.
+    walk: GroupWalk,
+    turn: GroupTurn,
     /// Where the claims under each rate limit look, by kind.
     limited: HashMap<Option<String>, LimitedSearch>,
     limited_rounds: usize,
@@ -160,6 +168,15 @@ impl Fetcher<'_> {
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.leave(except);
         self.promote_when_due()?;
+        let claimed = match self.state.breakers.has_groups() {
+            true => self.claim_with_groups(demand)?,
+            false => self.claim_ring(demand)?,
+        };
+        Ok(self.record_claim(claimed, demand))
+    }
+
+    /// Claims jobs that do not wait for a group.
+    fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         if self.woken && self.policy.mode() == WakeMode::Notified {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
@@ -265,6 +282,8 @@ impl Fetcher<'_> {
         // The next probe or tokens.
         let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
         let wait = until_next.map_or(wait, |next| wait.min(next.max(Duration::from_millis(1))));
+        let walk = self.walk.wait(Instant::now());
+        let wait = walk.map_or(wait, |walk| wait.min(walk));
         select! {
             recv(wake) -> first => match first {
                 // One poll serves all pending notifications.

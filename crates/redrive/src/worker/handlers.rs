@@ -229,6 +229,14 @@ fn transact<P>(
             .query_typed(sql::FREE_KEY.text, &sql::FREE_KEY.typed(&[&job.id().get()]))
             .map_err(|error| failed("free the key of", error))?;
     }
+    if job.meta.group.is_some() {
+        transaction
+            .query_typed(
+                sql::FREE_SLOT.text,
+                &sql::FREE_SLOT.typed(&[&job.id().get()]),
+            )
+            .map_err(|error| failed("pass the turn of", error))?;
+    }
     follow_up::store(&job.follow_ups.take(), |sql, values| {
         transaction
             .query_typed(sql.text, &sql.typed(values))

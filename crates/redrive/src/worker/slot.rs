@@ -234,6 +234,10 @@ fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, n
         // A job that waits to be the only suspect sends no notification.
         _ = context.wake.try_send(Wake::Work);
     }
+    if let Some(group) = &running.meta.group {
+        state.passed_groups.note([Arc::clone(group)]);
+        _ = context.wake.try_send(Wake::Work);
+    }
     record_end(context, lease, &running.meta.kind, end, now);
     state.count_finished(Some(now.saturating_duration_since(running.started)));
 }

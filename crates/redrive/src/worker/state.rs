@@ -21,6 +21,7 @@ use crate::worker::flood::FloodGuard;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
+use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::stats::Counters;
 use held::HeldLease;
@@ -84,6 +85,8 @@ pub(crate) struct State {
     other_workers: AtomicI64,
     /// The number of notifications received.
     notifications: AtomicU64,
+    /// The groups whose turn has just passed on.
+    pub(crate) passed_groups: PassedGroups,
     /// Jobs claimed and not finished. A batch counts as one job.
     in_flight: AtomicUsize,
     /// The jobs that would fill the batches that are being gathered.
@@ -148,6 +151,7 @@ impl State {
             ready_bytes: AtomicI64::new(0),
             other_workers: AtomicI64::new(0),
             notifications: AtomicU64::new(0),
+            passed_groups: PassedGroups::default(),
             in_flight: AtomicUsize::new(0),
             missing: AtomicUsize::new(0),
             batch_size: AtomicUsize::new(batch_size),

@@ -9,7 +9,7 @@ pub(super) struct Hot {
 }
 
 /// The statements of workers.
-pub(super) const WORKERS: [Hot; 26] = [
+pub(super) const WORKERS: [Hot; 27] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -30,6 +30,11 @@ pub(super) const WORKERS: [Hot; 26] = [
         name: "claim_one",
         arguments: "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
         pages: 100,
+    },
+    Hot {
+        name: "claim_groups",
+        arguments: "'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 5199000, '{big}', 500",
+        pages: 30_000,
     },
     Hot {
         name: "promote",
@@ -164,7 +169,7 @@ pub(super) const CALLERS: [Hot; 9] = [
     },
     Hot {
         name: "enqueue_unique",
-        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}'",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}'",
         pages: 300,
     },
     Hot {

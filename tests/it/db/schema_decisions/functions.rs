@@ -74,6 +74,7 @@ edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
 ends_with_jobs           invoker volatile  pinned any       -
 enqueue                  invoker volatile  pinned any       -
+entry_segment            invoker stable    parsed any       -
 erasable                 definer stable    pinned any       -
 erase                    invoker volatile  pinned any       -
 erase_batch              definer volatile  pinned rows      -
@@ -91,6 +92,7 @@ fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
 fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
+free_slots               invoker volatile  pinned any       -
 free_started_keys        invoker volatile  pinned any       -
 full_history             invoker stable    pinned any       -
 grant_metric_slots       invoker volatile  pinned any       -
@@ -150,6 +152,7 @@ overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+pass_turn                definer volatile  pinned any       enable_seqscan=off
 past_failures            invoker stable    pinned any       -
 pause_queue              invoker volatile  pinned any       -
 pause_schedule           invoker volatile  pinned any       -
@@ -178,6 +181,7 @@ redrive_letters          invoker volatile  pinned any       -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
+release_group            invoker volatile  pinned any       -
 remove_event             invoker volatile  pinned any       -
 remove_gameday           definer volatile  pinned committed enable_seqscan=on jit=off
 remove_group_rule        invoker volatile  pinned any       -
@@ -211,6 +215,7 @@ schedule                 invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
 send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
+set_group_policy         invoker volatile  pinned any       -
 set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
@@ -228,6 +233,7 @@ table_holders            invoker volatile  pinned any       -
 take_jobs                invoker volatile  pinned any       -
 take_keys                invoker volatile  pinned any       -
 take_run                 invoker volatile  pinned rows      -
+take_slot                invoker volatile  pinned any       -
 take_waiting             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::{RateLimit, RateLimited};
 use redrive_tests::{Order, SOON, TestDatabase, drained, scalar, stats, stop, wait_until};
 
-use super::{Ledger, known, limit, mails, once, recording};
+use super::{Starts, known, limit, mails, once, recording};
 
 /// In every window, a bucket lets at most `burst + rate * t` jobs start, if they start within the time
 /// that it allows.
@@ -63,7 +63,7 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
         RateLimited::Kind("mail"),
         RateLimit::per(100_000, Duration::from_secs(1)),
     );
-    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let (orders, mail) = (Starts::default(), Starts::default());
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
     transaction
@@ -93,7 +93,7 @@ fn without_its_bucket_a_limit_grants_nothing() {
         .batch_execute("DELETE FROM redrive.rate_buckets")
         .unwrap();
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let (orders, mail) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mail);
     known(&test);
     assert_eq!(orders.count(), 0);
@@ -114,7 +114,7 @@ fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     limit(&queue, RateLimited::Kind("mail"), once());
-    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let (orders, mail) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mail);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
@@ -131,7 +131,7 @@ fn a_probe_costs_a_token() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     limit(&queue, RateLimited::Queue, once());
-    let (orders, mail) = (Ledger::default(), Ledger::default());
+    let (orders, mail) = (Starts::default(), Starts::default());
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let worker = recording(&queue, &orders, &mail);
     wait_until("an order to use the token", SOON, || orders.count() == 1);

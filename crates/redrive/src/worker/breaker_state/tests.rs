@@ -46,6 +46,29 @@ fn paused(name: &str, ends_in: Option<Duration>) -> Gates {
 }
 
 #[test]
+fn a_policy_for_the_groups_of_the_queue_lets_the_worker_claim_more() {
+    let now = Instant::now();
+    let breakers = breakers();
+    let grouped = |queues: &[&str]| Gates {
+        grouped: queues.iter().map(ToString::to_string).collect(),
+        ..Gates::default()
+    };
+    for (queues, claims_more, has_groups) in [
+        (&["queue:other"][..], false, false),
+        (&["queue:other", "queue:orders"], true, true),
+        (&["queue:orders"], false, true),
+        (&[], false, false),
+    ] {
+        assert_eq!(
+            breakers.learn(grouped(queues), now),
+            claims_more,
+            "{queues:?}"
+        );
+        assert_eq!(breakers.has_groups(), has_groups, "{queues:?}");
+    }
+}
+
+#[test]
 fn outages_in_a_row_open_the_breaker_of_the_dependency() {
     let now = Instant::now();
     for (kind, dependency, name, kinds) in [

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::demand::Fill;
+use crate::pipeline::claim::groups::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::search::{Ended, Search};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
@@ -37,6 +38,7 @@ pub(super) struct LimitedSearch {
     kinds: Option<Arc<[String]>>,
     except: Option<Arc<[String]>>,
     search: Arc<Mutex<Search>>,
+    walk: Arc<Mutex<GroupWalk>>,
     next: NextClaim,
 }
 
@@ -167,6 +169,13 @@ impl Fetcher<'_> {
             Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
             Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
             Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
+            // The walk over the groups goes on.
+            Ok(LimitedFound::NoMore) if self.state.breakers.has_groups() => {
+                let wait = lock(&target.walk).wait(now);
+                wait.map_or(NextClaim::Jobs(now + REST), |wait| {
+                    NextClaim::Tokens(now + wait)
+                })
+            }
             Ok(LimitedFound::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
         };
         if let Some(known) = self.limited.get_mut(&limit.kind) {
@@ -194,6 +203,7 @@ impl Fetcher<'_> {
             kinds: kinds.clone(),
             except: (!except.is_empty()).then(|| except.as_slice().into()),
             search: Arc::new(Mutex::new(Search::new())),
+            walk: Arc::new(Mutex::new(GroupWalk::new())),
             next: NextClaim::Jobs(Instant::now()),
         };
         match self.limited.entry(limit.kind.clone()) {
@@ -254,31 +264,44 @@ impl Fetcher<'_> {
             ..self.claimer.request()
         };
         let (state, scope) = (Arc::clone(self.state), scope.clone());
+        let passed = self.state.passed_groups.take();
+        let has_groups = state.breakers.has_groups();
+        let groups = has_groups.then(|| lock(&target.walk).look(room, passed.clone()));
         let answer = state.requesting(room, || {
             self.call("claim jobs under a rate limit", move |session| {
-                claim_with_tokens(session, &scope, request)
+                claim_with_tokens(session, &scope, request, groups.as_ref())
             })
         });
         let took = asked_at.elapsed();
-        let (mut jobs, tokens) = match answer {
-            Ok(LimitedClaim::Claimed(jobs, tokens)) => (jobs, tokens),
-            Ok(LimitedClaim::NoToken(wait)) => return Ok(LimitedFound::NoToken(wait)),
+        let claim = match answer {
+            Ok(LimitedClaim::Claimed(claim)) => claim,
+            Ok(LimitedClaim::NoToken(wait)) => {
+                self.state.passed_groups.note(passed);
+                return Ok(LimitedFound::NoToken(wait));
+            }
             Err(error) => {
+                self.state.passed_groups.note(passed);
                 lock(&target.search).note_failure(&look, asked_at, took);
                 return Err(error);
             }
         };
-        self.state.hold(&jobs);
-        let fill = Fill::of(jobs.len(), tokens);
+        let before = claimed.len();
+        self.state.hold(&claim.jobs);
         let ended = Ended {
             asked_at,
             took,
             lead: 0,
-            fill,
+            fill: Fill::of(claim.jobs.len(), claim.tokens),
         };
-        lock(&target.search).note(&look, ended, places(&jobs));
-        claimed.append(&mut jobs);
-        Ok(match fill {
+        lock(&target.search).note(&look, ended, places(&claim.jobs));
+        claimed.extend(claim.jobs);
+        if let Some(answer) = claim.of_groups {
+            self.state.hold(&answer.claimed);
+            let (now, found) = (Instant::now(), answer.claimed.len());
+            lock(&target.walk).note(now, took, found, answer.place);
+            claimed.extend(answer.claimed);
+        }
+        Ok(match Fill::of(claimed.len() - before, claim.tokens) {
             Fill::Full => LimitedFound::AllTokens,
             Fill::Partial => LimitedFound::NoMore,
         })

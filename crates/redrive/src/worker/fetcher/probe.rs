@@ -53,6 +53,15 @@ impl Fetcher<'_> {
         let asked_at = Instant::now();
         let target = self.probe_search(due, plan);
         let found = self.find_probe(due, &target, &plan.limits);
+        if let Ok(FoundProbe::NoJob) = found
+            && self.state.breakers.has_groups()
+        {
+            self.offer_probe(ClaimRequest {
+                kinds: target.kinds.clone(),
+                except: target.except.clone(),
+                ..self.claimer.request()
+            })?;
+        }
         let wait = match &found {
             Ok(FoundProbe::Job(_)) => Duration::ZERO,
             // Half of the time is for the jobs of other kinds.

@@ -23,6 +23,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         priority: 0,
         enqueued_at: SystemTime::UNIX_EPOCH,
         is_unique: false,
+        group: None,
         headers: crate::job::headers::Headers::default(),
         outage_age: None,
         age: Duration::ZERO,

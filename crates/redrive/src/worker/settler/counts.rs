@@ -11,7 +11,7 @@ use crate::sync::channel::Sender;
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
 
-/// Counts and logs written verdicts, and wakes the fetcher for the next retry.
+/// Counts and logs written verdicts, and wakes the fetcher for the next retry and the next jobs of groups.
 pub(super) fn count<'a>(
     state: &State,
     written: impl Iterator<Item = &'a Settlement>,
@@ -19,7 +19,9 @@ pub(super) fn count<'a>(
 ) {
     let counts = &state.counts;
     let mut next_due: Option<Duration> = None;
+    let mut passed = Vec::new();
     for settlement in written {
+        passed.extend(settlement.meta.group.clone());
         let job = Attempt(settlement);
         let (counter, delay) = match &settlement.verdict {
             Verdict::Done => (&counts.done, None),
@@ -48,6 +50,10 @@ pub(super) fn count<'a>(
     if let Some(delay) = next_due {
         // A full channel means that the fetcher will poll anyway.
         _ = wake.try_send(Wake::Due(Instant::now() + delay));
+    }
+    if !passed.is_empty() {
+        state.passed_groups.note(passed);
+        _ = wake.try_send(Wake::Work);
     }
 }
 

@@ -11,7 +11,7 @@ use super::operator;
 
 impl Context<'_> {
     /// Sets a schedule whose ticks can overlap, one whose ticks are skipped then, and one whose jobs die.
-    pub(super) fn set_schedules(&self) -> Result<()> {
+    pub(super) fn set_schedules(&mut self) -> Result<()> {
         for (name, every, overlap, behavior) in [
             ("heartbeat", 1, Overlap::Allow, "succeed"),
             ("digest", 1, Overlap::Skip, "succeed"),

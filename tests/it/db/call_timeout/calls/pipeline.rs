@@ -7,8 +7,8 @@ use redrive::admin::{AuditFilter, JobChange, JobFilter};
 use redrive::dlq::Edit;
 use redrive::metrics::MetricsCollector;
 use redrive::{
-    Database, Error, Failure, Job, JobId, NewJob, PauseEnd, Queue, RateLimit, RateLimited, Result,
-    Worker,
+    Database, Error, Failure, GroupPolicy, Job, JobId, NewJob, PauseEnd, Queue, RateLimit,
+    RateLimited, Result, Worker,
 };
 use redrive_tests::{Finish, Gate, Hold, Order, worker};
 
@@ -83,6 +83,20 @@ pub(super) const CALLS: &[Call] = &[
     }),
     usual("Queue::resume", |scene| {
         own_queue(scene, "paused").resume(&operator()).map(drop)
+    }),
+    usual("Queue::set_group_policy", |scene| {
+        own_queue(scene, "grouped").set_group_policy(GroupPolicy::Fair, &operator())
+    }),
+    usual("Queue::group_policy", |scene| {
+        own_queue(scene, "grouped").group_policy().map(drop)
+    }),
+    usual("Queue::release_group", |scene| {
+        own_queue(scene, "grouped")
+            .release_group("a", &operator())
+            .map(drop)
+    }),
+    usual("Queue::held_groups", |scene| {
+        own_queue(scene, "grouped").held_groups(10).map(drop)
     }),
     usual("Queue::enqueue", |scene| {
         scene.queue().enqueue(&Order { number: 5 }).map(drop)

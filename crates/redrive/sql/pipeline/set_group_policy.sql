@@ -1,0 +1,11 @@
+-- Purpose: sets what the groups of a queue mean, for an operator.
+-- Called by: pipeline/group_policy.rs.
+-- $1 text      queue
+-- $2 text      mode: ordered, limit, fair or none
+-- $3 integer   limit of running jobs per group; NULL unless the mode is limit
+-- $4 text      what a death does to its group: continue or hold
+-- $5 text      operator   $6 text  reason
+-- Locks: the row of the policy; the slots of groups that letters hold, unless the policy holds them.
+-- Index relied on: the primary keys of group_policies and group_slots.
+-- Rows: always one: the id of the audit record.
+SELECT redrive.set_group_policy($1, $2, $3, $4, $5, $6) AS act

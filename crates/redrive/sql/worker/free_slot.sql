@@ -1,0 +1,9 @@
+-- Purpose: frees the slot of a group when its job ends in its handler's transaction. This is the last write of the
+--          transaction, so no other session waits for the slot while the handler runs.
+-- Called by: worker/handlers.rs, for a job of a group, before the commit.
+-- $1 bigint    job
+-- Locks: the row of the slot, until the commit.
+-- Index relied on: group_slots_by_job.
+-- Rows: none.
+DELETE FROM redrive.group_slots s
+WHERE s.job_id = $1

@@ -1,0 +1,161 @@
+//! The policy of a queue for the groups of its jobs.
+
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::operator::Operator;
+use crate::pipeline::queue::Queue;
+
+/// The greatest limit of running jobs per group: 1,000.
+pub const MAX_GROUP_LIMIT: u32 = 1000;
+
+/// The meaning of the [groups](crate::NewJob::group) of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupPolicy {
+    /// Nothing: the group of a job is metadata. The default.
+    None,
+    /// The jobs of a group run one at a time, in the order of their ids. While one waits for a retry, the
+    /// group waits.
+    Ordered(GroupDeath),
+    /// At most this many jobs of a group run at the same time, in all processes, 1 to 1,000. A job that
+    /// waits for a retry does not count.
+    Limit(u32),
+    /// The groups take turns, without a limit.
+    Fair,
+}
+
+/// What happens to an ordered group when one of its jobs dies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupDeath {
+    /// The next job runs. The default.
+    #[default]
+    Continue,
+    /// The group waits until the letter is redriven, discarded, delivered or deleted, or the group is
+    /// [released](Queue::release_group). A redriven job runs before the jobs that wait.
+    Hold,
+}
+
+impl GroupPolicy {
+    /// Returns the mode, the limit and the reaction to a death, as parameters of the statement.
+    fn parameters(self) -> Result<(&'static str, Option<i32>, &'static str)> {
+        match self {
+            GroupPolicy::None => Ok(("none", None, "continue")),
+            GroupPolicy::Ordered(GroupDeath::Continue) => Ok(("ordered", None, "continue")),
+            GroupPolicy::Ordered(GroupDeath::Hold) => Ok(("ordered", None, "hold")),
+            GroupPolicy::Limit(jobs) if (1..=MAX_GROUP_LIMIT).contains(&jobs) => {
+                Ok(("limit", Some(jobs.cast_signed()), "continue"))
+            }
+            GroupPolicy::Limit(jobs) => Err(Error::invalid(format!(
+                "the limit of a group is {jobs}; it must be 1 to {MAX_GROUP_LIMIT}"
+            ))),
+            GroupPolicy::Fair => Ok(("fair", None, "continue")),
+        }
+    }
+
+    fn read(mode: &str, limit: i32, on_death: &str) -> GroupPolicy {
+        match (mode, on_death) {
+            ("ordered", "hold") => GroupPolicy::Ordered(GroupDeath::Hold),
+            ("ordered", _) => GroupPolicy::Ordered(GroupDeath::Continue),
+            ("limit", _) => GroupPolicy::Limit(limit.unsigned_abs()),
+            ("fair", _) => GroupPolicy::Fair,
+            _ => GroupPolicy::None,
+        }
+    }
+}
+
+impl Queue {
+    /// Sets what the groups of the queue mean, in every process.
+    ///
+    /// The policy applies to jobs that become ready from now on. Jobs that wait for their group are
+    /// claimed under the new policy, with [`None`](GroupPolicy::None) as with
+    /// [`Fair`](GroupPolicy::Fair). Running jobs keep their turn until they end. Groups that a letter
+    /// holds continue, unless the new policy holds them too. Workers learn of the policy by notification;
+    /// behind a pooler in transaction mode, within a third of their lease, at most 10 seconds.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redrive::{GroupDeath, GroupPolicy, NewJob, Operator, Queue};
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let orders = Queue::new(&db, "grouped-orders")?;
+    /// let operator = Operator::new("maria@ops-1").reason("one step of an order after the other");
+    /// orders.set_group_policy(GroupPolicy::Ordered(GroupDeath::Hold), &operator)?;
+    /// orders.enqueue_job(NewJob::raw("charge", "{}")?.group("order:42"))?;
+    /// orders.enqueue_job(NewJob::raw("ship", "{}")?.group("order:42"))?;
+    /// assert_eq!(orders.group_policy()?, GroupPolicy::Ordered(GroupDeath::Hold));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* for a limit outside 1 to 1,000. Otherwise if the database does not answer.
+    pub fn set_group_policy(&self, policy: GroupPolicy, operator: &Operator) -> Result<()> {
+        let (queue, operator) = (self.shared_name(), operator.clone());
+        let doing = format!("set the group policy of queue `{queue}`");
+        let (mode, limit, on_death) = policy
+            .parameters()
+            .map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
+        self.database().call("set a group policy", move |session| {
+            session.query_one(
+                &doing,
+                &sql::SET_GROUP_POLICY,
+                &[
+                    &&*queue,
+                    &mode,
+                    &limit,
+                    &on_death,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Returns what the groups of the queue mean.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn group_policy(&self) -> Result<GroupPolicy> {
+        let queue = self.shared_name();
+        self.database().call("read a group policy", move |session| {
+            let rows = session.query(
+                &format!("read the group policy of queue `{queue}`"),
+                &sql::GROUP_POLICY,
+                &[&&*queue],
+            )?;
+            Ok(rows.first().map_or(GroupPolicy::None, |row| {
+                GroupPolicy::read(row.get("mode"), row.get("job_limit"), row.get("on_death"))
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_survive_storage_and_bad_limits_are_rejected() {
+        for policy in [
+            GroupPolicy::None,
+            GroupPolicy::Ordered(GroupDeath::Continue),
+            GroupPolicy::Ordered(GroupDeath::Hold),
+            GroupPolicy::Limit(1),
+            GroupPolicy::Limit(MAX_GROUP_LIMIT),
+            GroupPolicy::Fair,
+        ] {
+            let (mode, limit, on_death) = policy.parameters().expect("a good policy");
+            assert_eq!(
+                GroupPolicy::read(mode, limit.unwrap_or(1), on_death),
+                policy
+            );
+        }
+        for limit in [0, MAX_GROUP_LIMIT + 1, u32::MAX] {
+            let error = GroupPolicy::Limit(limit)
+                .parameters()
+                .expect_err("a bad limit");
+            assert!(error.is_invalid(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Groups of jobs: order, limits, turns, and what a death stops.
+
+mod claim;
+mod ends;
+mod fair;
+mod hold;
+mod limit;
+mod ordered;
+mod policy;
+mod rate;
+
+use std::sync::{Arc, Mutex};
+
+use postgres::Client;
+use redrive::{GroupDeath, GroupPolicy, Job, JobId, NewJob, Operator, Queue};
+use redrive_tests::{Order, SOON, TestDatabase, scalar, wait_until};
+
+const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
+const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
+
+fn maria() -> Operator {
+    Operator::new("maria@ops-1").reason("a test of groups")
+}
+
+/// A migrated database with a queue that has this policy.
+fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.set_group_policy(policy, &maria()).unwrap();
+    (test, queue)
+}
+
+fn order(group: &str, number: i64) -> NewJob {
+    NewJob::new(&Order { number }).unwrap().group(group)
+}
+
+/// Enqueues orders 1 to `count` of each group, one round of all groups after the other.
+fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
+    let rounds = (1..=count).flat_map(|number| groups.iter().map(move |group| (*group, number)));
+    let jobs: Vec<NewJob> = rounds.map(|(group, number)| order(group, number)).collect();
+    redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap())
+}
+
+fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
+    queue.enqueue_job(order(group, number)).unwrap().id()
+}
+
+/// The finished orders, in their order, with their groups. Clones share the list.
+#[derive(Clone, Default)]
+struct Finished(Arc<Mutex<Vec<(String, i64)>>>);
+
+impl Finished {
+    fn note(&self, job: &Job<Order>) {
+        let group = job.group().unwrap_or_default().to_owned();
+        self.0.lock().unwrap().push((group, job.payload().number));
+    }
+
+    fn all(&self) -> Vec<(String, i64)> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The numbers of one group, in the order in which they ended.
+    fn of(&self, group: &str) -> Vec<i64> {
+        let all = self.0.lock().unwrap();
+        let of_group = all.iter().filter(|(of, _)| of == group);
+        of_group.map(|(_, number)| *number).collect()
+    }
+}
+
+/// Asserts that no group has a turn, after all jobs have ended.
+#[track_caller]
+fn no_slot_left(test: &TestDatabase) {
+    assert_eq!(slots(&mut test.client()), 0);
+}
+
+fn slots(client: &mut Client) -> i64 {
+    scalar(client, "SELECT count(*) FROM redrive.group_slots")
+}
+
+/// The number of jobs that wait for their group.
+fn waiting(client: &mut Client) -> i64 {
+    scalar(client, "SELECT count(*) FROM redrive.jobs_waiting")
+}
+
+/// Waits until this many letters hold a group.
+#[track_caller]
+fn held(test: &TestDatabase, letters: i64) {
+    let mut client = test.client();
+    wait_until("letters to hold their groups", SOON, || {
+        scalar(&mut client, "SELECT count(*) FROM redrive.held_groups") == letters
+    });
+}

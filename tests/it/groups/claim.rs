@@ -1,0 +1,225 @@
+//! The statement that claims jobs of groups: races, windows, and what it leaves alone.
+
+use std::thread;
+
+use postgres::GenericClient;
+use redrive_tests::statement;
+use uuid::Uuid;
+
+use super::*;
+
+/// Where a claim starts, and where it ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub(super) after: Option<String>,
+    pub(super) arrived: Option<i64>,
+    pub(super) passed: Vec<String>,
+}
+
+/// Claims up to `limit` jobs of groups with the statement of a worker. Returns their ids.
+pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Place) -> Vec<i64> {
+    let rows = client
+        .query(
+            statement("claim_groups"),
+            &[
+                &"orders",
+                &None::<Vec<String>>,
+                &Vec::<String>::new(),
+                &limit,
+                &8_388_608_i64,
+                &Uuid::new_v4(),
+                &Uuid::nil(),
+                &None::<Vec<String>>,
+                &place.after,
+                &place.arrived,
+                &place.passed,
+                &500_i32,
+            ],
+        )
+        .expect("claim jobs of groups");
+    place.after = rows[0].get("walked_to");
+    place.arrived = rows[0].get("arrived_to");
+    let leases = rows
+        .iter()
+        .filter_map(|row| row.get::<_, Option<Vec<i64>>>("ids"));
+    leases.flatten().collect()
+}
+
+/// Stores `count` jobs in each of `groups` groups at once, as enqueues with a policy do.
+pub(super) fn fill(client: &mut Client, prefix: &str, groups: i64, count: i64) {
+    client
+        .execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload, group_key) \
+             SELECT 8, 'orders', 'order', '{\"number\": 1}', $1 || lpad(g::text, 7, '0') \
+             FROM generate_series(1, $3::bigint) n, generate_series(1, $2::bigint) g",
+            &[&prefix, &groups, &count],
+        )
+        .unwrap();
+}
+
+/// Gives the turn of every waiting group to a job that does not end.
+fn block_all(client: &mut Client) {
+    client
+        .batch_execute(
+            "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
+             SELECT DISTINCT ON (j.group_key) 'orders', j.group_key, 1, -j.id FROM redrive.jobs_waiting j; \
+             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_slots",
+        )
+        .unwrap();
+}
+
+#[test]
+fn the_primary_key_decides_between_two_claims_of_a_group() {
+    for commits in [true, false] {
+        let (test, queue) = with_policy(CONTINUE);
+        // A job with a lower id becomes visible only after the first claim.
+        let mut late = test.client();
+        let mut late = late.transaction().unwrap();
+        let lower = queue
+            .enqueue_job_in(&mut late, &order("a", 1))
+            .unwrap()
+            .id();
+        let higher = enqueue(&queue, "a", 2);
+        let mut first = test.client();
+        let mut first = first.transaction().unwrap();
+        assert_eq!(claim(&mut first, 10, &mut Place::default()), [higher.get()]);
+        late.commit().unwrap();
+        let mut second = test.client();
+        let pid: i32 = second
+            .query_one("SELECT pg_backend_pid()", &[])
+            .unwrap()
+            .get(0);
+        let second = thread::spawn(move || claim(&mut second, 10, &mut Place::default()));
+        let mut client = test.client();
+        wait_until("the second claim to wait for the first", SOON, || {
+            client
+                .query_one("SELECT pg_blocking_pids($1) <> '{}'", &[&pid])
+                .unwrap()
+                .get(0)
+        });
+        match commits {
+            true => first.commit().unwrap(),
+            false => first.rollback().unwrap(),
+        }
+        let claimed = second.join().unwrap();
+        let expected: &[i64] = match commits {
+            true => &[],
+            false => &[lower.get()],
+        };
+        assert_eq!(claimed, expected);
+        assert_eq!((waiting(&mut client), slots(&mut client)), (1, 1));
+    }
+}
+
+#[test]
+fn a_locked_head_is_not_replaced_by_the_second_job() {
+    let (test, queue) = with_policy(CONTINUE);
+    let head = enqueue(&queue, "a", 1);
+    enqueue(&queue, "a", 2);
+    let other = enqueue(&queue, "b", 1);
+    let mut locker = test.client();
+    let mut locker = locker.transaction().unwrap();
+    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
+    locker.query(lock, &[&head.get()]).unwrap();
+    let mut client = test.client();
+    assert_eq!(
+        claim(&mut client, 10, &mut Place::default()),
+        [other.get()],
+        "another group continues"
+    );
+    locker.rollback().unwrap();
+    assert_eq!(claim(&mut client, 10, &mut Place::default()), [head.get()]);
+}
+
+#[test]
+fn an_open_transaction_with_an_enqueue_blocks_no_group() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut caller = test.client();
+    let mut caller = caller.transaction().unwrap();
+    queue.enqueue_job_in(&mut caller, &order("a", 1)).unwrap();
+    let second = enqueue(&queue, "a", 2);
+    let finished = Finished::default();
+    let worker = {
+        let finished = finished.clone();
+        redrive_tests::worker(&queue)
+            .handle(move |job: &Job<Order>| {
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    redrive_tests::drained(&queue);
+    assert_eq!(finished.of("a"), [2], "job {second}");
+    caller.commit().unwrap();
+    redrive_tests::drained(&queue);
+    assert_eq!(finished.of("a"), [2, 1]);
+    redrive_tests::stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_new_job_is_claimed_at_once_behind_a_hundred_thousand_blocked_groups() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    fill(&mut client, "g", 100_000, 1);
+    block_all(&mut client);
+    let mut place = Place::default();
+    assert!(claim(&mut client, 1, &mut place).is_empty());
+    let arrived = enqueue(&queue, "z", 1);
+    assert_eq!(claim(&mut client, 1, &mut place), [arrived.get()]);
+    // A group that this process has freed is found at once, too.
+    let freed = "DELETE FROM redrive.group_slots WHERE group_key = 'g0099999'";
+    client.execute(freed, &[]).unwrap();
+    place.passed = vec!["g0099999".to_owned()];
+    assert_eq!(claim(&mut client, 1, &mut place).len(), 1);
+    // One that another process has freed is found by the walk, within one look per window.
+    place.passed.clear();
+    let freed = "DELETE FROM redrive.group_slots WHERE group_key = 'g0050000'";
+    client.execute(freed, &[]).unwrap();
+    let found = (1..=202).any(|_| !claim(&mut client, 1, &mut place).is_empty());
+    assert!(found, "not found in 202 looks");
+}
+
+#[test]
+fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    fill(&mut client, "g", 100_000, 1);
+    block_all(&mut client);
+    let finished = Finished::default();
+    let worker = {
+        let finished = finished.clone();
+        redrive_tests::worker(&queue)
+            .handle(move |job: &Job<Order>| {
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    for group in ["g0070000", "g0000001", "g0100000"] {
+        let freed = "DELETE FROM redrive.group_slots WHERE group_key = $1";
+        client.execute(freed, &[&group]).unwrap();
+        wait_until("the free group to run", SOON, || finished.of(group) == [1]);
+    }
+    redrive_tests::stop(worker);
+}
+
+#[test]
+fn a_claim_stops_after_its_bytes_and_takes_no_slot_for_the_rest() {
+    let (test, queue) = with_policy(CONTINUE);
+    let payload = format!("{:?}", "x".repeat(900_000));
+    let jobs: Vec<NewJob> = (0..20)
+        .map(|number| {
+            NewJob::raw("order", &payload)
+                .unwrap()
+                .group(format!("g{number:02}"))
+        })
+        .collect();
+    queue.enqueue_jobs(&jobs).unwrap();
+    let mut client = test.client();
+    let claimed = claim(&mut client, 20, &mut Place::default());
+    assert_eq!(claimed.len(), 10);
+    assert_eq!((waiting(&mut client), slots(&mut client)), (10, 10));
+}

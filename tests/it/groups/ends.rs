@@ -1,0 +1,229 @@
+//! Every way in which a job of a group can end or change frees or keeps its turn.
+
+use std::time::Duration;
+
+use redrive::admin::{JobChange, JobFilter};
+use redrive::dlq::LetterFilter;
+use redrive::{Enqueued, Failure, Worker};
+use redrive_tests::{Gate, counted, drained, expire_leases, stop, worker};
+
+use super::claim::{Place, claim};
+use super::*;
+
+/// A worker that finishes every order.
+fn finishing(queue: &Queue, finished: &Finished) -> Worker {
+    let finished = finished.clone();
+    worker(queue)
+        .slots(2)
+        .handle(move |job: &Job<Order>| {
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 4);
+    let db = queue.database();
+    db.admin().jobs().cancel(ids[1], &maria()).unwrap();
+    let filter = JobFilter::new().ids([ids[2]]);
+    db.admin()
+        .jobs()
+        .change(&filter, JobChange::Cancel, &maria())
+        .unwrap();
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 4]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_change_of_a_waiting_job_keeps_it_waiting() {
+    let (test, queue) = with_policy(CONTINUE);
+    let ids = enqueue_rounds(&queue, &["a"], 3);
+    let mut client = test.client();
+    assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[0].get()]);
+    let jobs = queue.database().admin().jobs();
+    let change = JobChange::SetPriority(9);
+    jobs.change(&JobFilter::new().ids([ids[1]]), change, &maria())
+        .unwrap();
+    queue.database().admin().set_priority(ids[2], 9).unwrap();
+    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
+    // Released jobs keep their turn, and a change does not move them back.
+    expire_leases(&mut client);
+    client
+        .batch_execute("UPDATE redrive.jobs SET crashes = 0 WHERE segment < 8")
+        .unwrap();
+    jobs.change(&JobFilter::new().ids([ids[0]]), change, &maria())
+        .unwrap();
+    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 2, 3]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn delayed_jobs_wait_for_their_group_once_they_are_due() {
+    let (test, queue) = with_policy(CONTINUE);
+    let hour = Duration::from_hours(1);
+    let late = queue.enqueue_job(order("a", 1).delay(hour)).unwrap().id();
+    queue.enqueue_job(order("a", 2).delay(hour)).unwrap();
+    let mut client = test.client();
+    let filter = JobFilter::new().ids([late]);
+    let jobs = queue.database().admin().jobs();
+    jobs.change(&filter, JobChange::RunNow, &maria()).unwrap();
+    assert_eq!(waiting(&mut client), 1);
+    client
+        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
+        .unwrap();
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 2]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn an_expired_job_passes_its_turn_on() {
+    let (test, queue) = with_policy(CONTINUE);
+    let expiring = order("a", 1).expires_in(Duration::from_millis(1));
+    queue.enqueue_job(expiring).unwrap();
+    enqueue(&queue, "a", 2);
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [2]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_unique_key_and_a_group_go_together() {
+    let (test, queue) = with_policy(CONTINUE);
+    let unique = |number| order("a", number).unique("key");
+    let first = queue.enqueue_job(unique(1)).unwrap().id();
+    assert_eq!(
+        queue.enqueue_job(unique(2)).unwrap(),
+        Enqueued::Existing(first)
+    );
+    enqueue(&queue, "a", 3);
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 3]);
+    assert!(matches!(
+        queue.enqueue_job(unique(4)).unwrap(),
+        Enqueued::New(_)
+    ));
+    drained(&queue);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
+    let (test, queue) = with_policy(CONTINUE);
+    let finished = Finished::default();
+    let worker = {
+        let finished = finished.clone();
+        worker(&queue)
+            .slots(4)
+            .handle_in_transaction(move |job: &Job<Order>, _| {
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a", "b"], 10);
+    drained(&queue);
+    assert_eq!(finished.of("a"), (1..=10).collect::<Vec<_>>());
+    assert_eq!(finished.of("b"), (1..=10).collect::<Vec<_>>());
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn an_erasure_of_a_job_with_a_turn_frees_its_group() {
+    let (test, queue) = with_policy(CONTINUE);
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    let mut client = test.client();
+    claim(&mut client, 5, &mut Place::default());
+    expire_leases(&mut client);
+    assert_eq!(slots(&mut client), 1);
+    let first = LetterFilter::new().ids([ids[0]]);
+    queue.database().dlq().erase(&first, &maria()).unwrap();
+    assert_eq!(slots(&mut client), 0);
+    assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
+}
+
+#[test]
+fn jobs_that_lose_their_workers_too_often_pass_their_turn_on() {
+    let (test, queue) = with_policy(CONTINUE);
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    let mut client = test.client();
+    claim(&mut client, 5, &mut Place::default());
+    let last = "UPDATE redrive.leases SET crashes = '{2}'";
+    client.batch_execute(last).unwrap();
+    expire_leases(&mut client);
+    assert_eq!(slots(&mut client), 0);
+    assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
+}
+
+#[test]
+fn a_running_job_that_is_cancelled_passes_its_turn_on() {
+    let (test, queue) = with_policy(CONTINUE);
+    let gate = Gate::new();
+    let finished = Finished::default();
+    let worker = {
+        let (gate, finished) = (gate.clone(), finished.clone());
+        worker(&queue)
+            .handle(move |job: &Job<Order>| {
+                if job.payload().number == 1 {
+                    gate.pass();
+                    return Err(Failure::retry("cancelled"));
+                }
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    gate.wait_for(1);
+    queue
+        .database()
+        .admin()
+        .jobs()
+        .cancel(ids[0], &maria())
+        .unwrap();
+    gate.open();
+    drained(&queue);
+    counted(&worker, "both ended", |counts| counts.done == 1);
+    assert_eq!(finished.of("a"), [2]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn two_thousand_grouped_jobs_are_stored_at_once_and_wait() {
+    let (test, queue) = with_policy(CONTINUE);
+    let jobs: Vec<NewJob> = (0..2000)
+        .map(|number| order(&format!("g{}", number % 3), number))
+        .collect();
+    let mut client = test.client();
+    queue.enqueue_jobs(&jobs).unwrap();
+    assert_eq!(waiting(&mut client), 2000);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    assert_eq!(waiting(&mut client), 2000, "a job without a group is ready");
+    assert!(!queue.is_drained().unwrap());
+}

@@ -1,0 +1,70 @@
+//! Fair groups: no limit, but each group has its turn.
+
+use redrive_tests::{drained, stop, worker};
+
+use super::claim::{Place, claim, fill};
+use super::*;
+
+#[test]
+fn the_job_of_another_tenant_does_not_wait_behind_a_hundred_thousand() {
+    let (test, queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "big", 1, 100_000);
+    let mut place = Place::default();
+    assert_eq!(claim(&mut client, 10, &mut place).len(), 10);
+    let small = enqueue(&queue, "small", 1);
+    assert!(
+        claim(&mut client, 10, &mut place).contains(&small.get()),
+        "half of the claim is for the other group"
+    );
+    let smaller = enqueue(&queue, "small", 2);
+    let found = (1..=2).any(|_| claim(&mut client, 1, &mut place) == [smaller.get()]);
+    assert!(found, "not found in 2 claims");
+}
+
+#[test]
+fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
+    let (test, queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "m", 300, 3);
+    let mut place = Place::default();
+    let mut claimed = Vec::new();
+    for number in 0..310 {
+        enqueue(&queue, "noisy", number);
+        place.passed = vec!["noisy".to_owned()];
+        claimed.extend(claim(&mut client, 1, &mut place));
+    }
+    let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.group_keys) AS k (group_key)";
+    assert_eq!(scalar(&mut client, groups), 301, "each group had its turn");
+    assert_eq!(claimed.len(), 310);
+}
+
+#[test]
+fn workers_run_all_jobs_of_all_groups() {
+    let (test, queue) = with_policy(GroupPolicy::Fair);
+    let finished = Finished::default();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let finished = finished.clone();
+            worker(&test.queue("orders"))
+                .slots(4)
+                .handle(move |job: &Job<Order>| {
+                    finished.note(job);
+                    Ok(())
+                })
+                .start()
+                .unwrap()
+        })
+        .collect();
+    enqueue_rounds(&queue, &["a", "b", "c"], 100);
+    drained(&queue);
+    for group in ["a", "b", "c"] {
+        let mut numbers = finished.of(group);
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+    }
+    for worker in workers {
+        stop(worker);
+    }
+    no_slot_left(&test);
+}

@@ -1,0 +1,187 @@
+//! Groups that a letter holds: nothing behind it runs until an operator decides.
+
+use redrive::dlq::{DeathCause, Edit, LetterFilter};
+use redrive::{Failure, Worker};
+use redrive_tests::{drained, stop, worker};
+
+use super::*;
+
+/// A worker that rejects order 1 until its payload is edited, and finishes the others.
+fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
+    let finished = finished.clone();
+    worker(queue)
+        .slots(2)
+        .handle(move |job: &Job<Order>| {
+            if job.payload().number == 1 && job.generation() == 0 {
+                return Err(Failure::reject("broken"));
+            }
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+/// A queue whose group `a` is held by the letter of its first job; three jobs wait behind it.
+fn with_letter() -> (TestDatabase, Queue, Worker, Finished, JobId) {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 4);
+    let finished = Finished::default();
+    let worker = rejecting(&queue, &finished);
+    held(&test, 1);
+    // Other groups continue meanwhile.
+    enqueue(&queue, "b", 2);
+    wait_until("the other group to finish", SOON, || {
+        finished.of("b") == [2]
+    });
+    assert!(finished.of("a").is_empty());
+    (test, queue, worker, finished, ids[0])
+}
+
+/// Waits until the followers have run, and checks that nothing is left.
+fn followers_run(
+    queue: &Queue,
+    worker: Worker,
+    test: &TestDatabase,
+    ran: &Finished,
+    order: &[i64],
+) {
+    drained(queue);
+    assert_eq!(ran.of("a"), order);
+    stop(worker);
+    no_slot_left(test);
+}
+
+#[test]
+fn followers_wait_without_an_attempt_and_the_list_counts_them() {
+    let (test, queue, worker, _, letter) = with_letter();
+    let held = queue.held_groups(10).unwrap();
+    assert_eq!(held.len(), 1);
+    assert_eq!((held[0].group.as_str(), held[0].letter), ("a", letter));
+    assert_eq!((held[0].kind.as_str(), held[0].waiting), ("order", 3));
+    let attempts = "SELECT sum(attempt) FROM redrive.jobs_waiting";
+    assert_eq!(scalar(&mut test.client(), attempts), 0);
+    stop(worker);
+}
+
+#[test]
+fn a_redriven_letter_runs_before_its_followers() {
+    for edits in [false, true] {
+        let (test, queue, worker, finished, letter) = with_letter();
+        let dlq = queue.database().dlq();
+        let one = LetterFilter::new().ids([letter]);
+        if edits {
+            let edit = Edit::merge(r#"{"number": 10}"#).unwrap();
+            dlq.edit(&one, &edit, &maria()).unwrap();
+        }
+        assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
+        let first = if edits { 10 } else { 1 };
+        followers_run(&queue, worker, &test, &finished, &[first, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_letter_that_dies_again_holds_its_group_again() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    stop(worker);
+    let worker = {
+        let finished = finished.clone();
+        redrive_tests::worker(&queue)
+            .handle(move |job: &Job<Order>| {
+                if job.payload().number == 1 && job.generation() < 2 {
+                    return Err(Failure::reject("still broken"));
+                }
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    let dlq = queue.database().dlq();
+    let one = LetterFilter::new().ids([letter]);
+    dlq.redrive(&one, &maria()).unwrap();
+    held(&test, 1);
+    assert!(finished.of("a").is_empty());
+    dlq.redrive(&one, &maria()).unwrap();
+    followers_run(&queue, worker, &test, &finished, &[1, 2, 3, 4]);
+}
+
+#[test]
+fn a_discarded_letter_lets_its_group_continue() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    let one = LetterFilter::new().ids([letter]);
+    queue.database().dlq().discard(&one, &maria()).unwrap();
+    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+}
+
+#[test]
+fn an_erased_letter_lets_its_group_continue() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    let one = LetterFilter::new().ids([letter]);
+    queue.database().dlq().erase(&one, &maria()).unwrap();
+    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+}
+
+#[test]
+fn a_deleted_letter_lets_its_group_continue() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
+    test.client().execute(delete, &[&letter.get()]).unwrap();
+    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+}
+
+#[test]
+fn a_letter_that_is_redriven_to_another_queue_lets_its_group_continue() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    let move_away =
+        "SELECT redrive.send_back(ARRAY[$1::bigint], '{\"event\": \"redriven\"}', 'elsewhere')";
+    test.client().execute(move_away, &[&letter.get()]).unwrap();
+    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+}
+
+#[test]
+fn a_released_group_continues_without_the_letter_which_stays_open() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    assert_eq!(queue.release_group("b", &maria()).unwrap(), None);
+    assert_eq!(queue.release_group("a", &maria()).unwrap(), Some(letter));
+    assert_eq!(queue.release_group("a", &maria()).unwrap(), None);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [2, 3, 4]);
+    let open = queue.database().dlq().list(&LetterFilter::new()).unwrap();
+    assert_eq!(open.len(), 1);
+    assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
+    let audited = "SELECT count(*) FROM redrive.audit WHERE verb = 'release_group' AND letters = 1";
+    assert_eq!(scalar(&mut test.client(), audited), 1);
+    let error = queue.release_group("", &maria()).expect_err("no group");
+    assert!(error.is_invalid(), "{error:?}");
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_policy_that_no_longer_holds_releases_the_groups() {
+    let (test, queue, worker, finished, _) = with_letter();
+    queue.set_group_policy(CONTINUE, &maria()).unwrap();
+    enqueue(&queue, "a", 5);
+    followers_run(&queue, worker, &test, &finished, &[2, 3, 4, 5]);
+}
+
+#[test]
+fn a_group_that_continues_redrives_its_letters_in_order() {
+    let (test, queue) = with_policy(CONTINUE);
+    let finished = Finished::default();
+    let rejecting_all = worker(&queue)
+        .slots(4)
+        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
+        .start()
+        .unwrap();
+    enqueue_rounds(&queue, &["a"], 4);
+    drained(&queue);
+    stop(rejecting_all);
+    no_slot_left(&test);
+    let all = LetterFilter::new().queue("orders");
+    queue.database().dlq().redrive(&all, &maria()).unwrap();
+    assert_eq!(waiting(&mut test.client()), 4);
+    let worker = rejecting(&queue, &finished);
+    followers_run(&queue, worker, &test, &finished, &[1, 2, 3, 4]);
+}

@@ -1,0 +1,107 @@
+//! Limited groups: a limit of running jobs per group, in all processes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redrive::{Backoff, Failure, Worker};
+use redrive_tests::{Gate, drained, stop, worker};
+
+use super::claim::{Place, claim};
+use super::*;
+
+#[test]
+fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
+    let (test, queue) = with_policy(GroupPolicy::Limit(3));
+    let running: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+    let finished = Finished::default();
+    let gate = Gate::new();
+    let workers: Vec<Worker> = (0..4)
+        .map(|_| {
+            let (running, finished) = (Arc::clone(&running), finished.clone());
+            let gate = gate.clone();
+            worker(&test.queue("orders"))
+                .slots(4)
+                .handle(move |job: &Job<Order>| {
+                    let group = job.group().expect("a group").to_owned();
+                    let now = {
+                        let mut running = running.lock().unwrap();
+                        let jobs = running.entry(group.clone()).or_default();
+                        *jobs += 1;
+                        *jobs
+                    };
+                    assert!(now <= 3, "{now} jobs of group {group} run");
+                    gate.pass();
+                    *running.lock().unwrap().entry(group).or_default() -= 1;
+                    finished.note(job);
+                    Ok(())
+                })
+                .start()
+                .unwrap()
+        })
+        .collect();
+    enqueue_rounds(&queue, &["a", "b"], 40);
+    gate.wait_for(6);
+    let mut client = test.client();
+    assert_eq!(slots(&mut client), 6);
+    assert!(claim(&mut client, 10, &mut Place::default()).is_empty());
+    gate.open();
+    drained(&queue);
+    assert_eq!(finished.all().len(), 80, "no handler met a fourth job");
+    for worker in workers {
+        stop(worker);
+    }
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_job_in_backoff_makes_room_for_the_next() {
+    let (test, queue) = with_policy(GroupPolicy::Limit(1));
+    let finished = Finished::default();
+    let worker = {
+        let finished = finished.clone();
+        worker(&queue)
+            .backoff(Backoff::fixed(Duration::from_hours(1)))
+            .handle(move |job: &Job<Order>| {
+                if job.payload().number == 1 && job.attempt() == 1 {
+                    return Err(Failure::retry("later"));
+                }
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a"], 3);
+    wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
+    let mut client = test.client();
+    wait_until("all slots to be free", SOON, || slots(&mut client) == 0);
+    client
+        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
+        .unwrap();
+    // Its notification also promotes.
+    enqueue(&queue, "b", 4);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [2, 3, 1]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_claim_takes_what_the_limit_leaves() {
+    let (test, queue) = with_policy(GroupPolicy::Limit(3));
+    let mut client = test.client();
+    let ids = enqueue_rounds(&queue, &["a"], 6);
+    let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
+    let mut claimed = claim(&mut client, 2, &mut Place::default());
+    claimed.sort_unstable();
+    assert_eq!(claimed, ids[..2]);
+    let claimed = claim(&mut client, 10, &mut Place::default());
+    assert_eq!(claimed, ids[2..3]);
+    let end = "DELETE FROM redrive.group_slots WHERE slot = 2";
+    client.execute(end, &[]).unwrap();
+    let claimed = claim(&mut client, 10, &mut Place::default());
+    assert_eq!(claimed, ids[3..4]);
+    let taken = "SELECT array_agg(slot ORDER BY slot) FROM redrive.group_slots";
+    let taken: Vec<i16> = client.query_one(taken, &[]).unwrap().get(0);
+    assert_eq!(taken, [1, 2, 3]);
+}

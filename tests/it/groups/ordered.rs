@@ -1,0 +1,205 @@
+//! Ordered groups: one job at a time, by id, through retries, crashes and stops.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redrive::worker::WorkerStats;
+use redrive::{Backoff, Failure, Worker};
+use redrive_tests::{Gate, Tally, drained, expire_leases, stop, worker};
+
+use super::*;
+
+const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A worker whose jobs fail on their first attempt if their number is even, and which fails the test if two
+/// jobs of a group run at the same time.
+fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -> Worker {
+    let running: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (finished, tally) = (finished.clone(), tally.clone());
+    worker(queue)
+        .slots(2)
+        .backoff(backoff)
+        .handle(move |job: &Job<Order>| {
+            let group = job.group().expect("a group").to_owned();
+            {
+                let mut running = running.lock().unwrap();
+                assert!(!running.contains(&group), "two jobs of group {group} run");
+                running.push(group.clone());
+            }
+            let first = tally.count(job.id()) == 1;
+            let failed = first && job.payload().number % 2 == 0;
+            if !failed {
+                finished.note(job);
+            }
+            running.lock().unwrap().retain(|other| *other != group);
+            match failed {
+                true => Err(Failure::retry("the first attempt fails")),
+                false => Ok(()),
+            }
+        })
+        .start()
+        .unwrap()
+}
+
+fn in_order(finished: &Finished, groups: &[&str], count: i64) {
+    for group in groups {
+        assert_eq!(
+            finished.of(group),
+            (1..=count).collect::<Vec<_>>(),
+            "group {group}"
+        );
+    }
+}
+
+#[test]
+fn eight_workers_run_each_group_in_order_through_retries() {
+    for backoff in [Duration::ZERO, Duration::from_millis(2)] {
+        let (test, queue) = with_policy(CONTINUE);
+        let (finished, tally) = (Finished::default(), Tally::new());
+        let workers: Vec<Worker> = (0..8)
+            .map(|_| {
+                let queue = test.queue("orders");
+                strict(&queue, &finished, &tally, Backoff::fixed(backoff))
+            })
+            .collect();
+        enqueue_rounds(&queue, &GROUPS, 20);
+        drained(&queue);
+        in_order(&finished, &GROUPS, 20);
+        for worker in workers {
+            let stats: WorkerStats = worker.stats();
+            assert_eq!(stats.dead, 0);
+            stop(worker);
+        }
+        no_slot_left(&test);
+    }
+}
+
+#[test]
+fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
+    let (test, queue) = with_policy(CONTINUE);
+    let finished = Finished::default();
+    let tally = Tally::new();
+    let worker = strict(
+        &queue,
+        &finished,
+        &tally,
+        Backoff::fixed(Duration::from_hours(1)),
+    );
+    for (group, number) in [("a", 2), ("a", 3), ("b", 1), ("b", 3)] {
+        enqueue(&queue, group, number);
+    }
+    wait_until("the other group to finish", SOON, || {
+        finished.of("b") == [1, 3]
+    });
+    assert!(finished.of("a").is_empty());
+    let mut client = test.client();
+    assert_eq!((waiting(&mut client), slots(&mut client)), (1, 1));
+    client
+        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
+        .unwrap();
+    // Its notification also promotes.
+    enqueue(&queue, "c", 1);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [2, 3]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_lost_worker_and_a_stop_keep_the_order() {
+    let (test, queue) = with_policy(CONTINUE);
+    let gate = Gate::new();
+    let hanging = |queue: &Queue| {
+        let gate = gate.clone();
+        worker(queue)
+            .handle(move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a"], 3);
+    let lost = hanging(&queue);
+    gate.wait_for(1);
+    expire_leases(&mut test.client());
+    let mut client = test.client();
+    let ready = "SELECT count(*) FROM redrive.jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
+                 WHERE j.segment < 8 AND j.crashes = 1";
+    // The worker may have claimed it again, but never another one of the group.
+    assert!(scalar(&mut client, ready) <= 1);
+    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
+    gate.open();
+    let (finished, tally) = (Finished::default(), Tally::new());
+    drop(lost);
+    let rest = strict(&queue, &finished, &tally, Backoff::fixed(Duration::ZERO));
+    drained(&queue);
+    assert!(finished.of("a").is_sorted());
+    stop(rest);
+    no_slot_left(&test);
+}
+
+#[test]
+fn jobs_released_by_a_stop_run_before_their_followers() {
+    let (test, queue) = with_policy(CONTINUE);
+    let started = Arc::new(AtomicUsize::new(0));
+    let interrupted = {
+        let started = Arc::clone(&started);
+        worker(&queue)
+            .slots(2)
+            .handle(move |job: &Job<Order>| {
+                started.fetch_add(1, Ordering::Relaxed);
+                while !job.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                Err(Failure::retry("interrupted"))
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a", "b"], 3);
+    wait_until("both groups to start", SOON, || {
+        started.load(Ordering::Relaxed) == 2
+    });
+    interrupted.stop(Duration::ZERO).unwrap();
+    assert_eq!(started.load(Ordering::Relaxed), 2);
+    let (finished, tally) = (Finished::default(), Tally::new());
+    let worker = strict(&queue, &finished, &tally, Backoff::fixed(Duration::ZERO));
+    drained(&queue);
+    in_order(&finished, &["a", "b"], 3);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_head_of_an_unhandled_kind_stops_only_its_group() {
+    let (test, queue) = with_policy(CONTINUE);
+    queue
+        .enqueue_job(NewJob::raw("unknown", "{}").unwrap().group("a"))
+        .unwrap();
+    enqueue(&queue, "a", 1);
+    enqueue(&queue, "b", 1);
+    let finished = Finished::default();
+    let worker = strict(
+        &queue,
+        &finished,
+        &Tally::new(),
+        Backoff::fixed(Duration::ZERO),
+    );
+    wait_until("the other group to finish", SOON, || {
+        finished.of("b") == [1]
+    });
+    assert!(finished.of("a").is_empty());
+    let unknown = "SELECT id FROM redrive.jobs WHERE kind = 'unknown'";
+    let unknown = JobId::new(scalar(&mut test.client(), unknown));
+    queue
+        .database()
+        .admin()
+        .jobs()
+        .cancel(unknown, &maria())
+        .unwrap();
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1]);
+    stop(worker);
+    no_slot_left(&test);
+}

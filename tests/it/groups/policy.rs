@@ -1,0 +1,198 @@
+//! Policies: their changes while jobs wait, their checks, and SQL.
+
+use redrive::Worker;
+use redrive_tests::{drained, stop, worker};
+
+use super::claim::{Place, claim};
+use super::*;
+
+fn finishing(queue: &Queue, finished: &Finished) -> Worker {
+    let finished = finished.clone();
+    worker(queue)
+        .slots(2)
+        .handle(move |job: &Job<Order>| {
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn without_a_policy_a_group_is_metadata() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
+    let finished = Finished::default();
+    enqueue_rounds(&queue, &["a"], 3);
+    let mut client = test.client();
+    assert_eq!(waiting(&mut client), 0);
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
+    assert_eq!(finished.of("a").len(), 3);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn jobs_that_wait_run_after_any_change_of_the_policy() {
+    for (before, after) in [
+        (CONTINUE, GroupPolicy::None),
+        (CONTINUE, GroupPolicy::Limit(2)),
+        (HOLD, GroupPolicy::Fair),
+        (GroupPolicy::Limit(5), CONTINUE),
+        (GroupPolicy::Fair, HOLD),
+        (GroupPolicy::None, CONTINUE),
+    ] {
+        let (test, queue) = with_policy(before);
+        let finished = Finished::default();
+        enqueue_rounds(&queue, &["a", "b"], 5);
+        let mut client = test.client();
+        let running = claim(&mut client, 3, &mut Place::default());
+        queue.set_group_policy(after, &maria()).unwrap();
+        assert_eq!(queue.group_policy().unwrap(), after);
+        enqueue_rounds(&queue, &["a", "b"], 5);
+        // The jobs that ran under the former policy.
+        redrive_tests::expire_leases(&mut client);
+        let worker = finishing(&queue, &finished);
+        drained(&queue);
+        assert_eq!(
+            finished.all().len(),
+            20,
+            "{before:?} {after:?}: {running:?}"
+        );
+        stop(worker);
+        no_slot_left(&test);
+    }
+}
+
+#[test]
+fn a_stricter_policy_counts_the_jobs_that_already_run() {
+    let (test, queue) = with_policy(GroupPolicy::Limit(3));
+    enqueue_rounds(&queue, &["a"], 6);
+    let mut client = test.client();
+    assert_eq!(claim(&mut client, 9, &mut Place::default()).len(), 3);
+    client
+        .batch_execute("DELETE FROM redrive.group_slots WHERE slot = 1")
+        .unwrap();
+    for policy in [CONTINUE, GroupPolicy::Limit(2)] {
+        queue.set_group_policy(policy, &maria()).unwrap();
+        assert!(claim(&mut client, 9, &mut Place::default()).is_empty());
+    }
+    queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
+    assert_eq!(claim(&mut client, 9, &mut Place::default()).len(), 3);
+}
+
+#[test]
+fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut late = test.client();
+    let mut late = late.transaction().unwrap();
+    queue.enqueue_job_in(&mut late, &order("a", 1)).unwrap();
+    queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    enqueue(&queue, "a", 2);
+    drained(&queue);
+    late.commit().unwrap();
+    drained(&queue);
+    assert_eq!(finished.of("a"), [2, 1]);
+    stop(worker);
+}
+
+#[test]
+fn a_running_worker_learns_of_a_policy() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let finished = Finished::default();
+    let worker = finishing(&queue, &finished);
+    queue.set_group_policy(CONTINUE, &maria()).unwrap();
+    enqueue_rounds(&queue, &["a"], 5);
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 2, 3, 4, 5]);
+    stop(worker);
+}
+
+#[test]
+fn sql_sets_policies_and_enqueues_into_groups() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let set =
+        "SELECT redrive.set_group_policy('orders', 'limit', job_limit => 2, reason => 'a test')";
+    client.execute(set, &[]).unwrap();
+    assert_eq!(queue.group_policy().unwrap(), GroupPolicy::Limit(2));
+    for delay in ["0", "1 hour"] {
+        let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', delay => $1::text::interval, \
+                       group_key => 'a')";
+        client.execute(enqueue, &[&delay]).unwrap();
+    }
+    assert_eq!(waiting(&mut client), 1);
+    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE group_key = 'a'";
+    assert_eq!(scalar(&mut client, delayed), 1);
+    let long = "x".repeat(201);
+    for (bad, why) in [
+        ("set_group_policy('orders', 'odd')", "the mode is 'odd'"),
+        ("set_group_policy('orders', NULL)", "the mode is NULL"),
+        ("set_group_policy('orders', 'limit')", "needs a job_limit"),
+        ("set_group_policy('orders', 'fair', 3)", "needs a job_limit"),
+        (
+            "set_group_policy('orders', 'limit', 0)",
+            "the job_limit is 0",
+        ),
+        (
+            "set_group_policy('orders', 'limit', 1001)",
+            "the job_limit is 1001",
+        ),
+        (
+            "set_group_policy('orders', 'ordered', on_death => 'stop')",
+            "on_death is 'stop'",
+        ),
+        (
+            "set_group_policy('orders', 'fair', on_death => 'hold')",
+            "only an ordered group",
+        ),
+        ("set_group_policy('', 'fair')", "queue"),
+        (
+            "enqueue('orders', 'order', '{}', group_key => '')",
+            "the group is 0 bytes",
+        ),
+        (
+            &format!("enqueue('orders', 'order', '{{}}', group_key => '{long}')"),
+            "the group is 201 bytes",
+        ),
+    ] {
+        let error = client
+            .execute(&format!("SELECT redrive.{bad}"), &[])
+            .expect_err(bad);
+        let message = error.as_db_error().expect("a server error").message();
+        assert!(message.contains(why), "{bad}: {message}");
+    }
+    let error = queue
+        .set_group_policy(GroupPolicy::Limit(0), &maria())
+        .expect_err("a limit of 0");
+    assert!(
+        error.is_invalid() && error.to_string().contains("group policy of queue `orders`"),
+        "{error}"
+    );
+    let error = queue
+        .enqueue_job(order(&long, 1))
+        .expect_err("a long group");
+    assert!(error.is_invalid(), "{error}");
+}
+
+#[test]
+fn a_policy_is_audited() {
+    let (test, queue) = with_policy(HOLD);
+    queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
+    let acts = "SELECT array_agg(concat_ws(' ', person, about ->> 'mode', about ->> 'on_death', reason) ORDER BY id) \
+                FROM redrive.audit WHERE verb = 'set_group_policy'";
+    let acts: Vec<String> = test.client().query_one(acts, &[]).unwrap().get(0);
+    assert_eq!(
+        acts,
+        [
+            "maria@ops-1 ordered hold a test of groups",
+            "maria@ops-1 none continue a test of groups"
+        ]
+    );
+}
