@@ -17,7 +17,7 @@ fn the_schema_rejects_illegal_rows() {
     const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
     let long = "x".repeat(101);
     let illegal = [
-        format!("{JOB}) VALUES (8, 'q', 'k', '{{}}')"),
+        format!("{JOB}) VALUES (9, 'q', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '{long}', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, 'q', '', '{{}}')"),

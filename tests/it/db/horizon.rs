@@ -59,7 +59,7 @@ const HOT: [(&str, &str); 9] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
     (
         "enqueue_unique",
-        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}'",
+        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}', '{g1}'",
     ),
     (
         "claim_one",

@@ -168,11 +168,10 @@ impl Fetcher<'_> {
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.leave(except);
         self.promote_when_due()?;
-        let claimed = match self.state.breakers.has_groups() {
-            true => self.claim_with_groups(demand)?,
-            false => self.claim_ring(demand)?,
-        };
-        Ok(self.record_claim(claimed, demand))
+        match self.state.breakers.has_groups() {
+            true => self.claim_with_groups(demand),
+            false => self.claim_ring(demand),
+        }
     }
 
     /// Claims jobs that do not wait for a group.
