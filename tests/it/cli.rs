@@ -11,6 +11,7 @@ mod dlq;
 mod breakers;
 mod queues;
 mod rate_limits;
+mod groups_of_jobs;
 
 mod custom_program;
 mod gameday;

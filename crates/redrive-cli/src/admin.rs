@@ -3,6 +3,7 @@
 
 mod migrate;
 mod rate_limit;
+mod group;
 mod queue;
 mod breaker;
 mod prune;

@@ -1,4 +1,4 @@
-//! `redrive queue`: queues with their state, pauses and rate limits.
+//! `redrive queue`: queues with their state, pauses, groups and rate limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,6 +7,7 @@ use redrive::admin::{BreakerState, QueueStats};
 use redrive::{Database, PauseEnd, Queue};
 use serde_json::json;
 
+use super::group::GroupsCommand;
 use super::rate_limit::{self, Rate};
 use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
@@ -84,6 +85,9 @@ Example:
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Order, limit or take turns between the groups of a queue
+    #[command(subcommand)]
+    Groups(GroupsCommand),
     /// Limit the rate at which jobs start, in all processes together
     #[command(
         before_help = "\
@@ -149,7 +153,8 @@ Examples:
 impl QueueCommand {
     /// The role that the command needs.
     pub(crate) fn profession(&self) -> Profession {
-        match self.subcommand {
+        match &self.subcommand {
+            QueueSubcommand::Groups(command) => command.profession(),
             QueueSubcommand::List { .. } | QueueSubcommand::Limits { .. } => Profession::Reader,
             QueueSubcommand::Pause { .. }
             | QueueSubcommand::Resume { .. }
@@ -178,6 +183,7 @@ impl QueueCommand {
             QueueSubcommand::Resume { queue, reason } => {
                 resume(&Queue::new(&db, queue)?, reason.as_deref(), cx)
             }
+            QueueSubcommand::Groups(command) => command.run(&db, cx),
             QueueSubcommand::Limit {
                 queue,
                 rate,

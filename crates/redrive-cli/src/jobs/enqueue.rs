@@ -64,6 +64,10 @@ pub(crate) struct Enqueue {
     /// Header of the job, such as trace=4bf92f35; repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// Group of the job, such as customer:42 (1 to 200 bytes). The policy of the queue decides what
+    /// it means.
+    #[arg(long)]
+    group: Option<String>,
     /// Enqueue the job only if no unfinished job of the queue has this key (1 to 200 bytes).
     /// Otherwise print the id of that job and exit with 1.
     #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
@@ -196,6 +200,10 @@ impl Enqueue {
             .headers
             .iter()
             .fold(job, |job, (name, value)| job.header(name, value));
+        let job = match &self.group {
+            Some(group) => job.group(group),
+            None => job,
+        };
         match self.expires_in {
             Some(time) => job.expires_in(time),
             None => job,

@@ -116,6 +116,10 @@ const COMMANDS: &[&[&str]] = &[
         "queue", "limit", "gateway", "--rate", "1/s", "--reason", "x",
     ],
     &["queue", "limits"],
+    &["queue", "groups", "set", "gateway", "fair", "--reason", "x"],
+    &["queue", "groups", "show", "gateway"],
+    &["queue", "groups", "held", "gateway"],
+    &["queue", "groups", "release", "gateway", "g", "--reason", "x"],
     &["queue", "unlimit", "gateway"],
     &[
         "schedule", "set", "nightly", "orders", "order", "{}", "--every", "1h",

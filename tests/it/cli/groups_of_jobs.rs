@@ -1,0 +1,80 @@
+//! `redrive queue groups`: policies, held groups and their release.
+
+use redrive::{Failure, Job, Queue};
+use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+use serde_json::json;
+
+use super::redrive;
+
+#[test]
+fn a_policy_is_set_and_shown() {
+    let db = TestDatabase::migrated();
+    let shown = |expected: &str| {
+        let ran = redrive(&db, &["queue", "groups", "show", "orders"]).exits_with(0);
+        assert_eq!(ran.out, format!("queue orders: {expected}\n"));
+    };
+    shown("groups are metadata");
+    let set = |policy: &[&str]| {
+        let line = [&["queue", "groups", "set", "orders", "--reason", "x"], policy].concat();
+        redrive(&db, &line)
+    };
+    set(&["ordered"]).exits_with(0);
+    shown("one job of a group runs at a time; after a death the next one runs");
+    set(&["ordered", "--on-death", "hold"]).exits_with(0);
+    shown("one job of a group runs at a time; a letter holds its group");
+    set(&["fair"]).exits_with(0);
+    shown("groups take turns");
+    let limit = set(&["limit=3", "--json"]).exits_with(0);
+    assert_eq!(
+        limit.lines(),
+        [json!({"queue": "orders", "policy": "limit", "limit": 3, "on_death": "continue"})]
+    );
+    shown("at most 3 jobs of a group run at a time");
+    for (policy, expected) in [
+        (&["limit=0"][..], "must be 1 to 1000"),
+        (&["limit"], "expected ordered, limit=N, fair or none"),
+        (&["fair", "--on-death", "hold"], "only an ordered group can be held"),
+    ] {
+        let refused = set(policy).exits_with(2);
+        assert!(refused.err.contains(expected), "{policy:?}: {}", refused.err);
+    }
+    shown("at most 3 jobs of a group run at a time");
+}
+
+#[test]
+fn a_held_group_is_listed_and_released() {
+    let db = TestDatabase::migrated();
+    let set = "queue groups set orders ordered --on-death hold --reason x";
+    redrive(&db, &set.split(' ').collect::<Vec<_>>()).exits_with(0);
+    for number in 1..=3 {
+        let payload = format!("{{\"number\": {number}}}");
+        let line = ["enqueue", "orders", "order", &payload, "--group", "customer:42"];
+        redrive(&db, &line).exits_with(0);
+    }
+    let queue: Queue = db.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::reject("the first step is impossible")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    wait_until("the group to be held", SOON, || {
+        let held = redrive(&db, &["queue", "groups", "held", "orders"]);
+        held.out.lines().count() == 2
+    });
+    let held = redrive(&db, &["queue", "groups", "held", "orders", "--json"]).exits_with(0);
+    let line = &held.lines()[0];
+    assert_eq!((&line["group"], &line["waiting"]), (&json!("customer:42"), &json!(2)));
+    let release = ["queue", "groups", "release", "orders", "customer:42", "--reason", "by hand"];
+    let released = redrive(&db, &release).exits_with(0);
+    let expected = format!(
+        "group customer:42 continues without letter {}, which stays open\n",
+        line["letter"]
+    );
+    assert_eq!(released.out, expected);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 2);
+    redrive(&db, &release).exits_with(1);
+    redrive(&db, &["queue", "groups", "held", "orders"]).exits_with(1);
+}
