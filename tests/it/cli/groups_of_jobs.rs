@@ -15,7 +15,11 @@ fn a_policy_is_set_and_shown() {
     };
     shown("groups are metadata");
     let set = |policy: &[&str]| {
-        let line = [&["queue", "groups", "set", "orders", "--reason", "x"], policy].concat();
+        let line = [
+            &["queue", "groups", "set", "orders", "--reason", "x"],
+            policy,
+        ]
+        .concat();
         redrive(&db, &line)
     };
     set(&["ordered"]).exits_with(0);
@@ -33,10 +37,17 @@ fn a_policy_is_set_and_shown() {
     for (policy, expected) in [
         (&["limit=0"][..], "must be 1 to 1000"),
         (&["limit"], "expected ordered, limit=N, fair or none"),
-        (&["fair", "--on-death", "hold"], "only an ordered group can be held"),
+        (
+            &["fair", "--on-death", "hold"],
+            "only an ordered group can be held",
+        ),
     ] {
         let refused = set(policy).exits_with(2);
-        assert!(refused.err.contains(expected), "{policy:?}: {}", refused.err);
+        assert!(
+            refused.err.contains(expected),
+            "{policy:?}: {}",
+            refused.err
+        );
     }
     shown("at most 3 jobs of a group run at a time");
 }
@@ -48,7 +59,14 @@ fn a_held_group_is_listed_and_released() {
     redrive(&db, &set.split(' ').collect::<Vec<_>>()).exits_with(0);
     for number in 1..=3 {
         let payload = format!("{{\"number\": {number}}}");
-        let line = ["enqueue", "orders", "order", &payload, "--group", "customer:42"];
+        let line = [
+            "enqueue",
+            "orders",
+            "order",
+            &payload,
+            "--group",
+            "customer:42",
+        ];
         redrive(&db, &line).exits_with(0);
     }
     let queue: Queue = db.queue("orders");
@@ -65,8 +83,19 @@ fn a_held_group_is_listed_and_released() {
     });
     let held = redrive(&db, &["queue", "groups", "held", "orders", "--json"]).exits_with(0);
     let line = &held.lines()[0];
-    assert_eq!((&line["group"], &line["waiting"]), (&json!("customer:42"), &json!(2)));
-    let release = ["queue", "groups", "release", "orders", "customer:42", "--reason", "by hand"];
+    assert_eq!(
+        (&line["group"], &line["waiting"]),
+        (&json!("customer:42"), &json!(2))
+    );
+    let release = [
+        "queue",
+        "groups",
+        "release",
+        "orders",
+        "customer:42",
+        "--reason",
+        "by hand",
+    ];
     let released = redrive(&db, &release).exits_with(0);
     let expected = format!(
         "group customer:42 continues without letter {}, which stays open\n",

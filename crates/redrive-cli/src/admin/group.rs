@@ -1,12 +1,12 @@
 //! `redrive queue groups`: the policy for the groups of a queue, and the groups that a letter holds.
 
 use clap::Subcommand;
-use redrive::admin::HeldGroup;
-use redrive::{Database, GroupDeath, GroupPolicy, Queue};
+
+use redrive::{Database, GroupDeath, GroupPolicy, HeldGroup, Queue};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operator;
 use crate::profession::Profession;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
@@ -145,10 +145,9 @@ impl GroupsCommand {
             } => {
                 let queue = Queue::new(db, queue)?;
                 let Some(policy) = policy(*mode, *on_death) else {
-                    return Err(redrive::Error::invalid(
+                    return Err(Error::new(
                         "only an ordered group can be held: --on-death hold needs the policy ordered",
-                    )
-                    .into());
+                    ));
                 };
                 queue.set_group_policy(policy, &operator::current(Some(reason)))?;
                 show(&queue, policy, cx)
@@ -186,7 +185,10 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
             "limit",
             Some(jobs),
             "continue",
-            format!("at most {} jobs of a group run at a time", grouped(u64::from(jobs))),
+            format!(
+                "at most {} jobs of a group run at a time",
+                grouped(u64::from(jobs))
+            ),
         ),
         GroupPolicy::Fair => ("fair", None, "continue", "groups take turns".to_owned()),
         GroupPolicy::None | _ => ("none", None, "continue", "groups are metadata".to_owned()),
@@ -284,8 +286,16 @@ mod tests {
         for (text, on_death, expected) in [
             ("none", None, Some(GroupPolicy::None)),
             ("fair", None, Some(GroupPolicy::Fair)),
-            ("limit=3", Some(OnDeath::Continue), Some(GroupPolicy::Limit(3))),
-            ("ordered", None, Some(GroupPolicy::Ordered(GroupDeath::Continue))),
+            (
+                "limit=3",
+                Some(OnDeath::Continue),
+                Some(GroupPolicy::Limit(3)),
+            ),
+            (
+                "ordered",
+                None,
+                Some(GroupPolicy::Ordered(GroupDeath::Continue)),
+            ),
             (
                 "ordered",
                 Some(OnDeath::Hold),

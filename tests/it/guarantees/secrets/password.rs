@@ -119,7 +119,9 @@ const COMMANDS: &[&[&str]] = &[
     &["queue", "groups", "set", "gateway", "fair", "--reason", "x"],
     &["queue", "groups", "show", "gateway"],
     &["queue", "groups", "held", "gateway"],
-    &["queue", "groups", "release", "gateway", "g", "--reason", "x"],
+    &[
+        "queue", "groups", "release", "gateway", "g", "--reason", "x",
+    ],
     &["queue", "unlimit", "gateway"],
     &[
         "schedule", "set", "nightly", "orders", "order", "{}", "--every", "1h",
