@@ -49,6 +49,11 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["group_policy"],
     ),
     ("queue groups show orders", &["group_policy"]),
+    ("queue groups held orders", &["held_group"]),
+    (
+        "queue groups release orders g --reason x",
+        &["released_group"],
+    ),
     ("queue unlimit orders --kind mail", &["removed_rate_limit"]),
     ("breaker open gateway", &["changed_breaker"]),
     ("breaker list", &["breaker"]),
@@ -293,6 +298,9 @@ fn every_line_of_every_command_is_described_by_the_schema() {
     let archived = archived(&db).to_string();
     let group = group(&db);
     unapproved_run(&db);
+    let holds = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at) \
+        SELECT 'orders', 'g', 1, min(l.id), now() FROM redrive.dead_letters l WHERE l.queue = 'orders'";
+    db.client().batch_execute(holds).unwrap();
     // Making letters replaces and removes the file of the database.
     let file = Payloads::new(&db, 2, None);
     let (mut job, mut troubles) = (String::new(), Vec::new());

@@ -42,6 +42,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
             Vec::new()
         }
         "promote" => lease::promote(tables),
+        "sweep_delayed" => lease::sweep(tables),
         "chores" => lease::chores(tables, given),
         "reap" => lease::reap(tables, given),
         "turn_ring" => vec![
@@ -56,13 +57,12 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "take_probe" => breakers::take_probe(tables, given),
         "end_probe" => breakers::end_probe(tables, given),
         "durability" => vec![durability()],
-        "unserved" | "free_key" | "count_chores" => Vec::new(),
+        "unserved" | "free_key" | "count_chores" | "store_delayed_mark" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {
-        "chores" | "promote" | "open_breakers" | "turn_ring" | "durability" | "measure_queue" => {
-            false
-        }
+        "chores" | "promote" | "sweep_delayed" | "open_breakers" | "turn_ring" | "durability"
+        | "measure_queue" => false,
         "claim" | "claim_one" => !answer.is_empty(),
         _ => true,
     };

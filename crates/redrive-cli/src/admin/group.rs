@@ -16,7 +16,7 @@ use crate::time::{ago, rfc3339};
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum GroupsCommand {
+pub(super) enum QueueGroupsCommand {
     /// Set what the groups of a queue mean
     #[command(
         before_help = "\
@@ -126,18 +126,20 @@ fn policy(mode: Mode, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
     }
 }
 
-impl GroupsCommand {
+impl QueueGroupsCommand {
     /// The role that the command needs.
     pub(super) fn profession(&self) -> Profession {
         match self {
-            GroupsCommand::Show { .. } | GroupsCommand::Held { .. } => Profession::Reader,
-            GroupsCommand::Set { .. } | GroupsCommand::Release { .. } => Profession::Operator,
+            QueueGroupsCommand::Show { .. } | QueueGroupsCommand::Held { .. } => Profession::Reader,
+            QueueGroupsCommand::Set { .. } | QueueGroupsCommand::Release { .. } => {
+                Profession::Operator
+            }
         }
     }
 
     pub(super) fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         match self {
-            GroupsCommand::Set {
+            QueueGroupsCommand::Set {
                 queue,
                 policy: mode,
                 on_death,
@@ -152,13 +154,13 @@ impl GroupsCommand {
                 queue.set_group_policy(policy, &operator::current(Some(reason)))?;
                 show(&queue, policy, cx)
             }
-            GroupsCommand::Show { queue } => {
+            QueueGroupsCommand::Show { queue } => {
                 let queue = Queue::new(db, queue)?;
                 let policy = queue.group_policy()?;
                 show(&queue, policy, cx)
             }
-            GroupsCommand::Held { queue } => held(&Queue::new(db, queue)?, cx),
-            GroupsCommand::Release {
+            QueueGroupsCommand::Held { queue } => held(&Queue::new(db, queue)?, cx),
+            QueueGroupsCommand::Release {
                 queue,
                 group,
                 reason,

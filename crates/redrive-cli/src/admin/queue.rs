@@ -7,7 +7,7 @@ use redrive::admin::{BreakerState, QueueStats};
 use redrive::{Database, PauseEnd, Queue};
 use serde_json::json;
 
-use super::group::GroupsCommand;
+use super::group::QueueGroupsCommand;
 use super::rate_limit::{self, Rate};
 use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
@@ -87,7 +87,7 @@ Example:
     },
     /// Order, limit or take turns between the groups of a queue
     #[command(subcommand)]
-    Groups(GroupsCommand),
+    Groups(QueueGroupsCommand),
     /// Limit the rate at which jobs start, in all processes together
     #[command(
         before_help = "\

@@ -118,17 +118,10 @@ pub(super) fn other_workers(tables: &Tables, given: &[Parameter<'_>]) -> Vec<Row
 }
 
 pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
+    let moved = make_ready(tables);
     let now = Instant::now();
-    let due = tables.delayed.values().filter(|(due, _)| *due <= now);
-    let due: Vec<i64> = due.map(|(_, job)| job.id).collect();
-    for id in &due {
-        if let Some((_, job)) = tables.delayed.remove(id) {
-            tables.ready.insert(job.id, job);
-        }
-    }
     let next = tables.delayed.values().map(|(due, _)| *due).min();
     let next = next.map(|due| i64::try_from((due - now).as_millis()).unwrap_or(i64::MAX));
-    let moved = i64::try_from(due.len()).unwrap_or(i64::MAX);
     vec![
         Row::default()
             .with("moved", Type::INT8, &moved)
@@ -140,6 +133,29 @@ pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
             .with("pages", Type::INT8, &0_i64)
             .with("next_due_ms", Type::INT8, &next),
     ]
+}
+
+/// A window of a sweep covers the whole table.
+pub(super) fn sweep(tables: &mut Tables) -> Vec<Row> {
+    let moved = make_ready(tables);
+    vec![
+        Row::default()
+            .with("moved", Type::INT8, &moved)
+            .with("pages", Type::INT8, &0_i64),
+    ]
+}
+
+/// Moves the jobs that are due. Returns how many.
+fn make_ready(tables: &mut Tables) -> i64 {
+    let now = Instant::now();
+    let due = tables.delayed.values().filter(|(due, _)| *due <= now);
+    let due: Vec<i64> = due.map(|(_, job)| job.id).collect();
+    for id in &due {
+        if let Some((_, job)) = tables.delayed.remove(id) {
+            tables.ready.insert(job.id, job);
+        }
+    }
+    i64::try_from(due.len()).unwrap_or(i64::MAX)
 }
 
 fn is_lost(tables: &Tables, lease: &Lease, time: Duration) -> bool {
