@@ -44,16 +44,16 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["changed_rate_limit"],
     ),
     ("queue limits", &["rate_limit"]),
-    (
-        "queue groups set orders limit=3 --reason x",
-        &["group_policy"],
-    ),
-    ("queue groups show orders", &["group_policy"]),
     ("queue groups held orders", &["held_group"]),
     (
         "queue groups release orders g --reason x",
         &["released_group"],
     ),
+    (
+        "queue groups set orders limit=3 --reason x",
+        &["group_policy"],
+    ),
+    ("queue groups show orders", &["group_policy"]),
     ("queue unlimit orders --kind mail", &["removed_rate_limit"]),
     ("breaker open gateway", &["changed_breaker"]),
     ("breaker list", &["breaker"]),
