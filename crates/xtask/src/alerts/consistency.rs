@@ -173,7 +173,7 @@ fn is_possible(
 }
 
 #[test]
-fn counters_are_read_through_rates_and_gauges_directly_or_as_their_maximum() {
+fn counters_are_read_through_rates_and_gauges_directly_or_over_time() {
     for rule in all_rules() {
         let parts: Vec<&Part> = rule.parts.iter().map(|placed| &placed.part).collect();
         for (at, part) in parts.iter().enumerate() {
@@ -182,7 +182,10 @@ fn counters_are_read_through_rates_and_gauges_directly_or_as_their_maximum() {
             };
             let has_window = matches!(parts.get(at + 1), Some(Part::Window(_)));
             let before = &rule.expression[..rule.parts[at].bytes.start];
-            let is_rated = has_window && !before.ends_with("max_over_time(");
+            let is_over_time = ["max_over_time(", "avg_over_time("]
+                .iter()
+                .any(|function| before.ends_with(function));
+            let is_rated = has_window && !is_over_time;
             let is_counter = metric(series).is_some_and(|metric| metric.kind != MetricKind::Gauge);
             assert_eq!(is_rated, is_counter, "{}: {series}", rule.name);
         }
