@@ -253,7 +253,7 @@ export const queue = dashboard({
         style: 'stack',
         decimals: 0,
         overrides: painted({ busy: colour.done, waiting: colour.quiet, expired: colour.dead }),
-        w: 5,
+        w: 4,
         help: {
           about: 'Workers by state: busy, waiting for jobs, or expired (not renewed in time).',
           healthy: 'as many as you deployed; *expired* for seconds only.',
@@ -269,7 +269,7 @@ export const queue = dashboard({
         ],
         decimals: 0,
         overrides: [...painted({ busy: colour.running }), limit('all')],
-        w: 5,
+        w: 4,
         help: {
           about: 'Slots that run a handler, and all slots.',
           healthy: 'a gap between the two lines.',
@@ -286,7 +286,7 @@ export const queue = dashboard({
         ],
         decimals: 0,
         overrides: painted({ lost: colour.dead, 'results rejected': colour.warning, 'overdue now': colour.later }),
-        w: 5,
+        w: 4,
         help: {
           about: 'Leases whose worker was lost, results that were rejected because their lease was lost, and leases that are not reaped yet.',
           healthy: '0.',
@@ -331,7 +331,7 @@ export const queue = dashboard({
         decimals: 0,
         none: 'no open breakers',
         overrides: painted({ open: colour.dead, half_open: colour.later, paused: colour.warning, 'paused until a time': colour.quiet }),
-        w: 5,
+        w: 4,
         help: {
           about: 'Breakers that hold back jobs, and pauses. A half-open breaker lets one job through as a probe; a pause lets none.',
           healthy: '0.',
