@@ -317,7 +317,7 @@ export const queue = dashboard({
           about: 'Share of the tokens of each rate limit that is used up. A job needs a token to start.',
           healthy: '0 in a quiet queue; high while a burst starts.',
           otherwise: 'jobs wait for tokens. Alert: RedriveRateLimitBacklog.',
-          type: ['redrive queue limits QUEUE', 'redrive queue limit QUEUE --rate JOBS/TIME --reason TEXT'],
+          type: ['redrive queue limits QUEUE', 'redrive queue limit QUEUE --rate 200/1s --reason TEXT'],
         },
       }),
       graph({

@@ -266,11 +266,13 @@ fn check_entry(
         ) if is_message_of(entry, end) => {
             return;
         }
-        // A worker that knows of the cancellation dead-letters a job instead of letting it snooze.
+        // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if
+        // the transaction of its handler could not begin or commit.
         (LeaseEnd::Dead { cause, .. }, Some(entry), None)
             if &**cause == "manual"
                 && entry.message.as_deref() == Some(CANCELLED)
-                && end.is_some_and(|end| end.phase == Phase::Snooze) =>
+                && (end.is_some_and(|end| end.phase == Phase::Snooze)
+                    || attempt.is_none_or(|attempt| attempt.begin.is_transactional)) =>
         {
             return;
         }
