@@ -309,6 +309,7 @@ export const queue = dashboard({
       }),
       graph({
         title: 'Rate limits in use',
+        max: 1,
         queries: [{ expr: 'max by (queue, limit) (redrive_rate_limit_use_ratio{@q})', legend: '{{queue}} {{limit}}' }],
         unit: 'percentunit',
         none: 'no rate limits',
