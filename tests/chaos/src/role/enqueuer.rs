@@ -17,6 +17,8 @@ use crate::role::{
 const COPY_EVERY: u64 = 400;
 /// After how many operations the first life of an enqueuer uses COPY.
 const FIRST_COPY: u64 = 20;
+/// After how many operations a later life uses COPY, because a fault may have lost the first ones.
+const LATER_COPY: u64 = 60;
 /// Keys that are often held, and keys that rarely are.
 const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
@@ -41,7 +43,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
         transactions: 0,
         operations: match is_first_life(options) {
             true => COPY_EVERY - FIRST_COPY,
-            false => 0,
+            false => COPY_EVERY - LATER_COPY,
         },
         client: None,
     };
