@@ -148,6 +148,15 @@ pub(crate) struct Totals {
     pub(crate) lost_in_failover: i64,
 }
 
+/// Returns how many of these events concern a job that a promoted standby did not have, and whose id it gave
+/// to a later one.
+fn lost_with_an_id(events: &[HandlerEvent], first: &RowChange, terms: &Terms) -> usize {
+    match terms.lossy_windows.is_empty() {
+        true => 0,
+        false => events.partition_point(|event| event.at < first.began),
+    }
+}
+
 /// Checks all rules.
 pub(crate) fn check(records: &Records) -> Findings {
     let mut findings = Findings::default();
@@ -162,6 +171,8 @@ pub(crate) fn check(records: &Records) -> Findings {
         handlers = &handlers[skipped..];
         let (own, rest) = handlers.split_at(handlers.partition_point(|event| event.job == job));
         handlers = rest;
+        let (lost, own) = own.split_at(lost_with_an_id(own, &changes[0], &records.terms));
+        attempts::check_unknown_jobs(lost, &records.terms, &mut findings);
         let history = replay::replay(
             changes,
             &records.terms,

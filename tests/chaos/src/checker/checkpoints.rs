@@ -16,7 +16,15 @@ pub(super) fn check(
         .partition_point(|event| event.job < job.job);
     let written = &records.checkpoints[from..];
     let written = &written[..written.partition_point(|event| event.job == job.job)];
+    // A promoted standby may have lost a checkpoint with the rest of the attempt.
+    let may_be_lost = |event: &HandlerEvent| records.terms.claim_may_be_lost(event.at);
     for span in &job.leases {
+        if events
+            .iter()
+            .any(|event| is_of(span, event) && may_be_lost(event))
+        {
+            continue;
+        }
         check_begin(job, span, events, findings);
         let own: Vec<&HandlerEvent> = written.iter().filter(|event| is_of(span, event)).collect();
         check_stored(job, span, &own, findings);
