@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::cargo::{cargo, has_subcommand, workspace};
@@ -46,9 +46,9 @@ pub(crate) struct TestOptions {
 /// How much a step checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// At most ten minutes on two cores.
+    /// The gate: what every landing must pass.
     Quick,
-    /// Everything, as in CI.
+    /// The deep suite, which no landing waits for.
     Full,
 }
 
@@ -75,13 +75,13 @@ enum Step {
     Chaos,
     /// All benchmark scenarios, small; only with --full
     Benches,
-    /// Bans, licenses, sources and advisories of dependencies
+    /// Bans, licenses, sources and advisories of dependencies; only with --full
     Deny,
     /// Contents of the published packages; --full builds them
     Package,
 }
 
-/// Runs the steps in order and stops at the first that fails.
+/// Runs all steps in order, also after a failure, and ends with one list of the failures.
 pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
     let start = Instant::now();
     let suite = if options.full {
@@ -98,25 +98,45 @@ pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
         server: None,
     };
     let mut report = Vec::new();
+    let mut failures = Vec::new();
     for (number, task) in (1..).zip(&tasks) {
         println!("\n━━━ {number}/{} {}", tasks.len(), task.name());
         let start = Instant::now();
-        let remark = runner.run(*task).with_context(|| {
-            format!(
-                "step `{}` failed; to repeat it: cargo xtask test {}",
-                task.name(),
-                task.options(suite)
-            )
-        })?;
+        let result = runner.run(*task);
+        interrupt.check()?;
         let time = seconds(start.elapsed());
-        println!("    ok, {time}");
+        let (word, remark) = match result {
+            Ok(remark) => ("ok", remark),
+            Err(error) => {
+                failures.push(format!(
+                    "{}: {error:#}\n    to repeat it: cargo xtask test {}",
+                    task.name(),
+                    task.options(suite)
+                ));
+                ("FAILED", format!("FAILED: {error:#}"))
+            }
+        };
+        println!("    {word}, {time}");
         report.push(format!("{time:>14}  {:<13}  {remark}", task.name()));
     }
     // Stopping the server takes time, too.
     drop(runner);
-    println!("\n━━━ all passed in {}", seconds(start.elapsed()));
+    println!(
+        "\n━━━ {} steps in {}",
+        tasks.len(),
+        seconds(start.elapsed())
+    );
     println!("{}", report.join("\n"));
-    Ok(())
+    if failures.is_empty() {
+        println!("\n━━━ all passed");
+        return Ok(());
+    }
+    bail!(
+        "{} of {} steps failed\n{}",
+        failures.len(),
+        tasks.len(),
+        failures.join("\n")
+    )
 }
 
 impl TestOptions {
@@ -129,7 +149,7 @@ impl TestOptions {
             return Ok(self.only.iter().copied().map(Task::Step).collect());
         }
         let steps = Step::value_variants().iter().copied();
-        let steps = steps.filter(|step| self.full || *step != Step::Benches);
+        let steps = steps.filter(|step| self.full || !step.is_deep());
         let mut tasks: Vec<_> = steps.map(Task::Step).collect();
         if self.full {
             let default = Binaries::find(interrupt)?;
@@ -169,6 +189,11 @@ impl Task {
 }
 
 impl Step {
+    /// Whether only the deep suite has this step.
+    fn is_deep(self) -> bool {
+        matches!(self, Step::Benches | Step::Deny)
+    }
+
     fn name(self) -> String {
         self.to_possible_value()
             .map(|value| value.get_name().to_owned())
@@ -225,9 +250,16 @@ impl Runner<'_> {
                 self.succeed_on_postgres(tests.args(self.arguments))?;
             }
             Step::DocTests => self.succeed_on_postgres(
-                cargo(["test", "--locked", "--workspace", "--all-features", "--doc"])
-                    // It compiles files of the library, whose examples run there.
-                    .arg("--exclude=redrive-models"),
+                cargo([
+                    "test",
+                    "--locked",
+                    "--workspace",
+                    "--all-features",
+                    "--doc",
+                    "--no-fail-fast",
+                ])
+                // It compiles files of the library, whose examples run there.
+                .arg("--exclude=redrive-models"),
             )?,
             Step::Docs => self.succeed(
                 cargo([

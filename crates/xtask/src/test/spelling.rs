@@ -8,9 +8,7 @@ use super::Runner;
 use crate::tools::Tool;
 
 const TYPOS: Tool = Tool {
-    program: "typos",
-    ask: &["--version"],
-    package: "typos-cli",
+    name: "typos",
     version: "1.52.0",
 };
 
